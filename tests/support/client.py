@@ -1,0 +1,144 @@
+"""A client that speaks raw JSON lines, so that tests see just what travels."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+import trio.testing
+
+from tests.support import official
+from trio_mcp import Limits, Registry, ServerHandle, serve_stream
+
+LEGACY = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
+MODERN = ["2026-07-28"]
+REVISIONS = LEGACY + MODERN
+
+CLIENT_INFO = {"name": "test-client", "version": "1.0"}
+
+
+def modern_meta(**more: Any) -> dict[str, Any]:
+    """The `_meta` of a modern request."""
+    return {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": CLIENT_INFO,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        **more,
+    }
+
+
+class RawClient:
+    """Sends lines, receives lines, and has every message judged by the official schema."""
+
+    def __init__(self, stream: trio.abc.Stream, revision: str = "2025-11-25") -> None:
+        self.stream = stream
+        self.revision = revision
+        self.judging = True
+        self._ids = itertools.count(1)
+        self._methods: dict[Any, str] = {}
+        self._buffer = bytearray()
+
+    async def send(self, *messages: Any) -> None:
+        """Send messages (JSON values, each on its line) in one write."""
+        for message in messages:
+            for each in message if isinstance(message, list) else [message]:
+                if isinstance(each, dict) and isinstance(each.get("id"), str | int):
+                    self._methods[each["id"]] = each.get("method", "")
+        await self.send_bytes(b"".join(json.dumps(each).encode() + b"\n" for each in messages))
+
+    async def send_bytes(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        await self.stream.send_all(data)
+
+    async def send_eof(self) -> None:
+        """End the input of the server; its output stays open."""
+        assert isinstance(self.stream, trio.StapledStream)
+        await self.stream.send_stream.aclose()
+
+    async def receive(self) -> Any:
+        """Return the next message (a batch is a list); `None` at the end."""
+        while b"\n" not in self._buffer:
+            chunk = await self.stream.receive_some()
+            if not chunk:
+                assert not self._buffer, "the output ends within a line"
+                return None
+            self._buffer += chunk
+        line, _, rest = bytes(self._buffer).partition(b"\n")
+        self._buffer = bytearray(rest)
+        message = json.loads(line)
+        if self.judging:
+            for each in message if isinstance(message, list) else [message]:
+                official.judge(each, self.revision, self._methods.get(each.get("id")))
+        return message
+
+    async def receive_all(self) -> list[Any]:
+        """Return all messages up to the end."""
+        messages = []
+        while (message := await self.receive()) is not None:
+            messages.append(message)
+        return messages
+
+    def request_of(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Make a request in this client's revision, with a fresh id."""
+        params = dict(params or {})
+        if self.revision in MODERN:
+            params["_meta"] = {**modern_meta(), **params.get("_meta", {})}
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": next(self._ids), "method": method}
+        return {**message, "params": params} if params else message
+
+    async def request(self, method: str, params: dict[str, Any] | None = None) -> Any:
+        """Send a request and return the next message, which must answer it."""
+        request = self.request_of(method, params)
+        await self.send(request)
+        answer = await self.receive()
+        assert answer is not None
+        assert answer["id"] == request["id"]
+        return answer
+
+    async def call(self, name: str, **arguments: Any) -> Any:
+        """Call a tool and return the whole response."""
+        return await self.request("tools/call", {"name": name, "arguments": arguments})
+
+    async def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
+        """Send a notification."""
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+        await self.send({**message, "params": params} if params else message)
+
+    async def cancel(self, id: Any) -> None:
+        """Cancel a request."""
+        await self.notify("notifications/cancelled", {"requestId": id})
+
+    async def initialize(self) -> Any:
+        """Do the handshake, if this client's revision has one."""
+        if self.revision in MODERN:
+            return None
+        answer = await self.request(
+            "initialize",
+            {"protocolVersion": self.revision, "capabilities": {}, "clientInfo": CLIENT_INFO},
+        )
+        await self.notify("notifications/initialized")
+        return answer
+
+
+@asynccontextmanager
+async def serving(
+    registry: Registry, limits: Limits | None = None, *, revision: str = "2025-11-25"
+) -> AsyncIterator[tuple[RawClient, ServerHandle]]:
+    """Serve a registry over an in-memory stream, with a client that has shaken hands.
+
+    On exit the input is ended and the server must return.
+    """
+    ours, theirs = trio.testing.memory_stream_pair()
+    async with trio.open_nursery() as nursery:
+        async def run(task_status: trio.TaskStatus[ServerHandle]) -> None:
+            await serve_stream(registry, theirs, limits=limits, task_status=task_status)
+
+        handle = await nursery.start(run)
+        client = RawClient(ours, revision)
+        await client.initialize()
+        yield client, handle
+        await ours.aclose()

@@ -1,0 +1,84 @@
+"""The official JSON schemas of all revisions, as judges of what the server sends.
+
+They lie beside the checkout, not in it. Where they are not there, messages go unjudged, and
+`test_official_schemas_judge_messages` says so.
+"""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jsonschema.protocols import Validator
+from jsonschema.validators import validator_for
+
+SCHEMAS = Path(__file__).parents[3] / "shared" / "schema"
+
+RESULTS = {
+    "initialize": "InitializeResult",
+    "server/discover": "DiscoverResult",
+    "ping": "EmptyResult",
+    "shutdown": "EmptyResult",
+    "tools/list": "ListToolsResult",
+    "tools/call": "CallToolResult",
+    "resources/list": "ListResourcesResult",
+    "resources/templates/list": "ListResourceTemplatesResult",
+    "resources/read": "ReadResourceResult",
+    "resources/subscribe": "EmptyResult",
+    "resources/unsubscribe": "EmptyResult",
+    "subscriptions/listen": "SubscriptionsListenResult",
+    "prompts/list": "ListPromptsResult",
+    "prompts/get": "GetPromptResult",
+    "completion/complete": "CompleteResult",
+    "logging/setLevel": "EmptyResult",
+}
+
+
+def available() -> bool:
+    """Whether the schemas are there."""
+    return SCHEMAS.is_dir()
+
+
+@cache
+def _definitions(revision: str) -> tuple[str, dict[str, Any]]:
+    schema = json.loads((SCHEMAS / f"{revision}.json").read_text())
+    key = "$defs" if "$defs" in schema else "definitions"
+    return key, schema
+
+
+@cache
+def _validator(revision: str, definition: str) -> Validator:
+    key, schema = _definitions(revision)
+    whole = {"$schema": schema["$schema"], "$ref": f"#/{key}/{definition}", key: schema[key]}
+    return validator_for(schema)(whole)
+
+
+def judge(message: Any, revision: str, method: str | None = None) -> None:
+    """Fail unless a message that the server sent is valid in a revision.
+
+    Args:
+        message: One message, parsed; or a batch.
+        revision: The revision that it was sent in.
+        method: What it answers, if it is a response.
+    """
+    if not available():
+        return
+    if isinstance(message, list):
+        for each in message:
+            judge(each, revision)
+        return
+    _key, schema = _definitions(revision)
+    definitions = schema[_key]
+    if "error" in message:
+        name = "JSONRPCError" if "JSONRPCError" in definitions else "JSONRPCErrorResponse"
+        # Some revisions have no error without an id, and none with one that is null.
+        _validator(revision, name).validate(message)
+    elif "result" in message:
+        name = "JSONRPCResponse" if revision < "2025-11-25" else "JSONRPCResultResponse"
+        _validator(revision, name).validate(message)
+        kind = RESULTS.get(method or "", "Result")
+        _validator(revision, kind if kind in definitions else "Result").validate(message["result"])
+    elif "id" in message:
+        _validator(revision, "ServerRequest").validate(message)
+    else:
+        _validator(revision, "ServerNotification").validate(message)

@@ -1,0 +1,302 @@
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trio_mcp.wire.errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, McpError
+from trio_mcp.wire.jsonrpc import (
+    MAX_DEPTH,
+    Batch,
+    Malformed,
+    Notification,
+    Request,
+    Response,
+    decode,
+    encode,
+    error_line,
+    join_batch,
+    result_line,
+)
+
+
+def request_with(value: str) -> bytes:
+    text = '{"jsonrpc":"2.0","id":1,"method":"m","params":{"value":%s}}' % value
+    return text.encode("utf-8", "surrogatepass")
+
+
+def value_of(text: str):
+    message = decode(request_with(text))
+    assert isinstance(message, Request), message
+    return message.params["value"]
+
+
+def refused(line: bytes) -> tuple[str | int, int, str]:
+    message = decode(line)
+    assert isinstance(message, Malformed), message
+    return message.id, message.error.code, message.error.message
+
+
+# -- what is served ---------------------------------------------------------------------------
+
+
+def test_a_request():
+    line = b'{"jsonrpc":"2.0","id":"a","method":"m","params":{"x":[1,{}]},"extra":0}'
+    assert decode(line) == Request("a", "m", {"x": [1, {}]})
+
+
+@pytest.mark.requirement("A10")
+def test_params_may_be_null_or_absent():
+    assert decode(b'{"jsonrpc":"2.0","id":1,"method":"m","params":null}') == Request(1, "m", {})
+    assert decode(b'{"jsonrpc":"2.0","id":1,"method":"m"}') == Request(1, "m", {})
+
+
+def test_a_notification():
+    assert decode(b'{"jsonrpc":"2.0","method":"m","params":{"a":1}}') == Notification("m", {"a": 1})
+    assert decode(b'{"jsonrpc":"2.0","method":"m","params":[1]}') == Notification("m", {})
+
+
+def test_responses():
+    assert decode(b'{"jsonrpc":"2.0","id":1,"result":null}') == Response(1, None)
+    failed = decode(b'{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no","data":[1]}}')
+    assert isinstance(failed, Response)
+    assert failed.error is not None
+    assert (failed.error.code, failed.error.message, failed.error.data) == (-1, "no", [1])
+    odd = decode(b'{"jsonrpc":"2.0","id":1,"error":"no"}')
+    assert isinstance(odd, Response)
+    assert odd.error is not None
+
+
+@pytest.mark.requirement("A4")
+@pytest.mark.parametrize("line", [b"", b" ", b"\t", b"\r", b" \t \r"])
+def test_blank_lines_are_nothing(line):
+    assert decode(line) is None
+
+
+@pytest.mark.requirement("A4")
+def test_white_space_around_a_message_is_trimmed():
+    assert decode(b' \t{"jsonrpc":"2.0","id":1,"method":"m"}\t \r') == Request(1, "m", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("123456789012345678901234567890", 123456789012345678901234567890),
+        ("-9223372036854775809", -9223372036854775809),
+        ("18446744073709551616", 18446744073709551616),
+        ("18446744073709551615", 18446744073709551615),
+        ("[9007199254740993, 1e3, -0.5]", [9007199254740993, 1000.0, -0.5]),
+        (r'"\u0000"', "\0"),
+        (r'"\ud83d\ude00 \u00e9"', "\U0001f600 é"),
+        ('"1234567890123456789012345"', "1234567890123456789012345"),
+        (r'{"a\":":"\\",":":":::"}', {'a":': "\\", ":": ":::"}),
+    ],
+)
+@pytest.mark.requirement("A3")
+def test_values_are_served_exactly(text, value):
+    assert value_of(text) == value
+    assert type(value_of(text)) is type(value)
+
+
+def test_a_byte_order_mark_is_ignored():
+    line = b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"method":"m"}'
+    assert decode(line) == Request(1, "m", {})
+
+
+def test_a_huge_id_is_echoed_exactly():
+    message = decode(b'{"jsonrpc":"2.0","id":123456789012345678901234567890,"method":"m"}')
+    assert isinstance(message, Request)
+    assert json.loads(result_line(message.id, {}))["id"] == 123456789012345678901234567890
+
+
+# -- what is refused --------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("A6")
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{",
+        b"{]",
+        b"nonsense",
+        b'{"jsonrpc":"2.0","id":1,"method":"m"}}',
+        request_with("NaN"),
+        request_with("Infinity"),
+        request_with("1e400"),
+        request_with("01"),
+        request_with("'x'"),
+        request_with('"\ud800"'),
+        request_with(r'"\ud800"'),
+        request_with('"\x00"'),
+        request_with('"a\tb"'),
+        b'{"jsonrpc":"2.0","id":1,"method":"\xff"}',
+        b"\x00",
+        b"[" * 5000 + b"]" * 5000,
+    ],
+)
+def test_malformed_json_is_a_parse_error_with_the_empty_id(line):
+    id, code, message = refused(line)
+    assert (id, code) == ("", PARSE_ERROR)
+    assert message.startswith("Parse error: ")
+
+
+@pytest.mark.requirement("A6")
+def test_invalid_utf8_is_named():
+    assert "invalid UTF-8 at byte 34" in refused(b'{"jsonrpc":"2.0","id":1,"method":"\xff"}')[2]
+
+
+@pytest.mark.requirement("A6", "A12")
+@pytest.mark.parametrize(
+    ("line", "id", "why"),
+    [
+        (b"1", "", "must be a JSON object, not a number"),
+        (b'"x"', "", "must be a JSON object, not a string"),
+        (b"null", "", "must be a JSON object"),
+        (b"{}", "", '"jsonrpc" must be "2.0"'),
+        (b'{"id":7,"method":"m"}', 7, '"jsonrpc" must be "2.0"'),
+        (b'{"jsonrpc":2.0,"id":7,"method":"m"}', 7, '"jsonrpc" must be "2.0", not a number'),
+        (b'{"jsonrpc":"1.0","id":7,"method":"m"}', 7, '"jsonrpc" must be "2.0"'),
+        (b'{"jsonrpc":"2.0","id":7}', 7, '"method" is missing'),
+        (b'{"jsonrpc":"2.0","id":7,"method":null}', 7, '"method" must be a string'),
+        (b'{"jsonrpc":"2.0","id":7,"method":["m"]}', 7, '"method" must be a string, not an array'),
+        (b'{"jsonrpc":"2.0","method":{}}', "", '"method" must be a string, not an object'),
+        (b'{"jsonrpc":"2.0","id":null,"method":"m"}', "", '"id" must be a string or an integer'),
+        (b'{"jsonrpc":"2.0","id":1.5,"method":"m"}', "", '"id" must be a string or an integer'),
+        (b'{"jsonrpc":"2.0","id":true,"method":"m"}', "", "not a boolean"),
+        (b'{"jsonrpc":"2.0","id":[],"method":"m"}', "", "not an array"),
+        (b'{"jsonrpc":"2.0","id":{},"result":1}', "", "not an object"),
+        (b"[]", "", "empty batch"),
+    ],
+)
+def test_json_that_is_no_message_is_an_invalid_request(line, id, why):
+    got, code, message = refused(line)
+    assert (got, code) == (id, INVALID_REQUEST)
+    assert message.startswith("Invalid request: ")
+    assert why in message
+
+
+@pytest.mark.requirement("A12")
+def test_params_that_are_no_object_are_invalid_params():
+    line = b'{"jsonrpc":"2.0","id":7,"method":"m","params":[1]}'
+    assert refused(line) == (7, INVALID_PARAMS, 'Invalid params: "params" must be an object, not an array')
+
+
+def test_repeated_keys_are_refused_at_any_depth():
+    assert refused(request_with('{"a":1,"b":{"c":1,"c":2}}')) == (
+        1,
+        INVALID_REQUEST,
+        'Invalid request: repeated key "c"',
+    )
+    assert refused(b'{"jsonrpc":"2.0","id":1,"method":"m","\\u0061":1,"a":2}')[0] == 1
+
+
+def test_a_repeated_id_is_no_id():
+    assert refused(b'{"jsonrpc":"2.0","id":1,"method":"m","id":2}')[0] == ""
+
+
+def test_nesting_is_served_up_to_a_depth_and_refused_beyond():
+    served = MAX_DEPTH - 2  # the message and its params are levels too
+    assert value_of("[" * served + "]" * served)
+    for depth in (served + 1, served + 5, 1000):
+        id, code, message = refused(request_with("[" * depth + "]" * depth))
+        assert (id, code) == (1, INVALID_REQUEST)
+        assert "levels deep" in message
+
+
+def test_a_number_of_too_many_digits_is_refused():
+    assert refused(request_with("9" * 5000))[1] in (PARSE_ERROR, INVALID_REQUEST)
+
+
+# -- batches ----------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("A15")
+def test_a_batch_holds_messages_and_malformed_entries():
+    line = b'[{"jsonrpc":"2.0","id":1,"method":"m"},{"jsonrpc":"2.0","method":"n"},5]'
+    message = decode(line)
+    assert isinstance(message, Batch)
+    request, notification, malformed = message.messages
+    assert request == Request(1, "m", {})
+    assert notification == Notification("n", {})
+    assert isinstance(malformed, Malformed)
+
+
+# -- encoding ---------------------------------------------------------------------------------
+
+
+def test_lines_end_with_a_newline_and_have_no_other():
+    line = result_line(1, {"text": "a\nb"})
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, [{"x": -math.inf}], {1: 2}, object(), {3}])
+def test_what_is_not_json_is_not_encoded(value):
+    with pytest.raises(TypeError):
+        encode({"value": value})
+
+
+def test_null_is_encoded():
+    assert encode({"value": [None, "null"]}) == b'{"value":[null,"null"]}\n'
+
+
+def test_long_integers_are_encoded_exactly():
+    assert encode({"value": [2**70, "é"]}) == '{"value":[1180591620717411303424,"é"]}\n'.encode()
+
+
+def test_nan_beside_a_long_integer_is_not_encoded():
+    with pytest.raises((TypeError, ValueError)):
+        encode({"value": [2**70, math.nan]})
+
+
+def test_a_value_that_contains_itself_is_not_encoded():
+    endless: list[object] = []
+    endless.append(endless)
+    with pytest.raises(TypeError):
+        encode({"value": endless})
+
+
+def test_error_data_that_is_not_json_is_left_out():
+    line = error_line("x", McpError(-5, "no", data=object()))
+    assert json.loads(line) == {"jsonrpc": "2.0", "id": "x", "error": {"code": -5, "message": "no"}}
+
+
+def test_batch_lines_are_joined():
+    assert json.loads(join_batch([b'{"a":1}\n', b'{"b":2}\n'])) == [{"a": 1}, {"b": 2}]
+
+
+# -- properties -------------------------------------------------------------------------------
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=4)
+    | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(json_values, st.sampled_from([(",", ":"), (", ", ": ")]), st.booleans())
+def test_any_json_value_is_served_exactly(value, separators, ascii_only):
+    params = {"value": value}
+    text = json.dumps(
+        {"jsonrpc": "2.0", "id": 1, "method": "m", "params": params},
+        separators=separators,
+        ensure_ascii=ascii_only,
+    )
+    message = decode(text.encode())
+    assert isinstance(message, Request)
+    assert repr(message.params) == repr(params)
+    assert json.loads(encode({"value": message.params["value"]})) == json.loads(json.dumps(params))
+
+
+@given(st.binary() | st.text().map(lambda text: text.encode("utf-8", "surrogatepass")))
+def test_arbitrary_bytes_never_crash_the_decoder(line):
+    decode(line)
+
+
+@given(json_values)
+def test_arbitrary_json_never_crashes_the_decoder(value):
+    message = decode(json.dumps(value).encode())
+    assert message is not None

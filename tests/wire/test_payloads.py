@@ -1,0 +1,124 @@
+import pytest
+
+from tests.support import official
+from trio_mcp.wire.payloads import (
+    Annotations,
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    EmbeddedResource,
+    Icon,
+    ImageContent,
+    Implementation,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+    ToolAnnotations,
+    ToolDescription,
+    from_wire,
+    to_wire,
+)
+from trio_mcp.wire.revisions import ALL, BY_NAME, NEWEST
+
+ANNOTATIONS = Annotations(audience=["user"], priority=0.5, last_modified="2026-01-01T00:00:00Z")
+
+EVERY_BLOCK = CallToolResult(
+    [
+        TextContent("hi", annotations=ANNOTATIONS, meta={"x/y": 1}),
+        ImageContent("aGk=", "image/png", annotations=ANNOTATIONS),
+        AudioContent("aGk=", "audio/wav"),
+        ResourceLink("file:///x", "x", title="X", size=3, icons=[Icon("https://x/i.png")]),
+        EmbeddedResource(TextResourceContents("a:b", "text", mime_type="text/plain")),
+        EmbeddedResource(BlobResourceContents("a:b", "aGk=", meta={"x/y": 1})),
+    ],
+    structured_content={"a": 1},
+    is_error=False,
+    meta={"x/y": 2},
+)
+
+TOOL = ToolDescription(
+    "t",
+    {"type": "object"},
+    title="T",
+    description="d",
+    output_schema={"type": "object"},
+    annotations=ToolAnnotations(title="T", read_only_hint=True, open_world_hint=False),
+    icons=[Icon("https://x/i.png", mime_type="image/png", sizes=["any"], theme="dark")],
+    meta={"x/y": 1},
+)
+
+
+@pytest.mark.parametrize("revision", ALL, ids=lambda each: each.name)
+def test_every_revision_gets_what_its_schema_allows(revision):
+    judged = {"jsonrpc": "2.0", "id": 1}
+    modern = {"resultType": "complete"} if revision.modern else {}
+    hints = {"ttlMs": 0, "cacheScope": "public"} if revision.modern else {}
+    called = {**to_wire(EVERY_BLOCK, revision), **modern}
+    official.judge({**judged, "result": called}, revision.name, "tools/call")
+    listed = {"tools": [to_wire(TOOL, revision)], **modern, **hints}
+    official.judge({**judged, "result": listed}, revision.name, "tools/list")
+
+
+@pytest.mark.parametrize(
+    ("field", "since"),
+    [
+        ("annotations", "2025-03-26"),
+        ("title", "2025-06-18"),
+        ("outputSchema", "2025-06-18"),
+        ("_meta", "2025-06-18"),
+        ("icons", "2025-11-25"),
+    ],
+)
+def test_a_tools_fields_are_sent_from_the_revision_that_introduced_them(field, since):
+    for revision in ALL:
+        assert (field in to_wire(TOOL, revision)) == (revision.name >= since)
+
+
+def test_structured_content_is_sent_from_2025_06_18():
+    for revision in ALL:
+        sent = "structuredContent" in to_wire(EVERY_BLOCK, revision)
+        assert sent == (revision.name >= "2025-06-18")
+
+
+def test_blocks_that_a_revision_does_not_know_become_ones_that_it_knows():
+    blocks = to_wire(EVERY_BLOCK, BY_NAME["2024-11-05"])["content"]
+    assert [each["type"] for each in blocks] == [
+        "text",
+        "image",
+        "resource",
+        "text",
+        "resource",
+        "resource",
+    ]
+    assert blocks[2]["resource"]["blob"] == "aGk="
+    assert blocks[3]["text"] == "X: file:///x"
+
+
+def test_what_is_none_is_left_out():
+    assert to_wire(Implementation("n", "1")) == {"name": "n", "version": "1"}
+
+
+@pytest.mark.parametrize("payload", [EVERY_BLOCK, TOOL, Implementation("n", "1", title="N")])
+def test_the_newest_revision_round_trips(payload):
+    assert from_wire(to_wire(payload, NEWEST), type(payload)) == payload
+
+
+def test_unknown_fields_are_ignored():
+    assert from_wire({"name": "n", "version": "1", "new": 1}, Implementation) == Implementation("n", "1")
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        None,
+        [],
+        {},
+        {"content": 5},
+        {"content": [{"type": "text"}]},
+        {"content": [{"type": "video"}]},
+        {"content": ["text"]},
+    ],
+)
+def test_what_does_not_fit_is_a_value_error(wire):
+    with pytest.raises(ValueError, match="CallToolResult|expected|invalid"):
+        from_wire(wire, CallToolResult)

@@ -1,0 +1,1 @@
+"""What travels: framing, JSON-RPC, MCP payloads, revisions, errors. No I/O and no Trio."""

@@ -1,0 +1,59 @@
+"""The errors that travel, and their codes.
+
+JSON-RPC 2.0 defines -32700 and -32600 to -32603; MCP 2026-07-28 adds -32020 to -32022 (Overview,
+"Error Codes") and earlier revisions -32002.
+"""
+
+from typing import Any, Final
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+
+RESOURCE_NOT_FOUND: Final = -32002
+"""Legacy revisions only; modern ones say `INVALID_PARAMS`."""
+
+HEADER_MISMATCH: Final = -32020
+MISSING_CLIENT_CAPABILITY: Final = -32021
+UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
+
+
+class McpError(Exception):
+    """A JSON-RPC error: raised by a handler it is sent, received from a peer it is raised.
+
+    Args:
+        code: The JSON-RPC error code.
+        message: One sentence for a person.
+        data: Anything JSON-able that helps the caller further.
+
+    Example:
+        >>> raise McpError(-32602, "Unknown tool: sum")
+        Traceback (most recent call last):
+        ...
+        trio_mcp.wire.errors.McpError: Unknown tool: sum (-32602)
+    """
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(code, message, data)
+        self.code = code
+        self.message = message
+        self.data = data
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.code})"
+
+
+class ToolError(Exception):
+    """Raised by a tool to tell its caller what went wrong.
+
+    The text reaches the caller as it is, in a result with `isError: true`. The text of any other
+    exception stays in the log.
+
+    Example:
+        >>> raise ToolError("Error: Division by zero")
+        Traceback (most recent call last):
+        ...
+        trio_mcp.wire.errors.ToolError: Error: Division by zero
+    """

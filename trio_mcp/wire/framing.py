@@ -1,0 +1,101 @@
+"""Cutting a byte stream into lines, without I/O.
+
+Feed it whatever arrived, take the lines that became complete. A piece is looked at once, when
+it arrives: the unfinished line grows in one buffer until its newline comes, so a long line in
+small chunks costs no more time and memory than its length. A line that outgrows the limit is
+forgotten but for its first bytes, and answered with an `Oversized` at once; when it has ended
+at last, a `Skipped` tells how long it was.
+"""
+
+from attrs import frozen
+
+HEAD_BYTES = 1024
+"""Bytes that are kept of a line that is too long, to look for its request id."""
+
+
+@frozen
+class Oversized:
+    """A line passed the limit; the rest of it will be skipped."""
+
+    head: bytes
+    """The first `HEAD_BYTES` bytes of the line."""
+
+    limit: int
+    """The limit that it passed, in bytes."""
+
+
+@frozen
+class Skipped:
+    """A line that was too long has ended."""
+
+    size: int
+    """Its whole length, in bytes."""
+
+
+Frame = bytes | Oversized | Skipped
+
+
+class LineDecoder:
+    """Turns chunks of bytes into lines.
+
+    Args:
+        max_line_bytes: The longest line that is returned, in bytes, without its newline.
+
+    Example:
+        >>> decoder = LineDecoder(100)
+        >>> decoder.feed(b"one\\ntw")
+        [b'one']
+        >>> decoder.feed(b"o\\n\\n")
+        [b'two']
+    """
+
+    __slots__ = ("_limit", "_partial", "_size", "_skipping")
+
+    def __init__(self, max_line_bytes: int) -> None:
+        self._limit = max_line_bytes
+        self._partial = bytearray()  # the unfinished line, unless it is being skipped
+        self._size = 0  # of the unfinished line, in bytes
+        self._skipping = False  # the unfinished line is already over the limit
+
+    def feed(self, chunk: bytes) -> list[Frame]:
+        """Take a chunk in and return what it completed, in order. Empty lines are left out."""
+        first, *rest = chunk.split(b"\n")
+        if not rest:
+            return self._extend(first)
+        last = rest.pop()
+        frames = self._extend(first)
+        frames += self._finish()
+        if len(chunk) > self._limit:  # only then can one of the inner lines be too long
+            for line in rest:
+                frames += self._extend(line)
+                frames += self._finish()
+        else:
+            frames += filter(None, rest)
+        if last:
+            frames += self._extend(last)
+        return frames
+
+    def close(self) -> list[Frame]:
+        """The input has ended: return the last line, if it came without a newline."""
+        return self._finish()
+
+    def _extend(self, piece: bytes) -> list[Frame]:
+        """Add a piece, free of newlines, to the unfinished line."""
+        self._size += len(piece)
+        if self._skipping:
+            return []
+        self._partial += piece
+        if self._size <= self._limit:
+            return []
+        head = bytes(self._partial[:HEAD_BYTES])
+        self._partial = bytearray()
+        self._skipping = True
+        return [Oversized(head, self._limit)]
+
+    def _finish(self) -> list[Frame]:
+        """End the unfinished line."""
+        frame: Frame = Skipped(self._size) if self._skipping else bytes(self._partial)
+        self._partial = bytearray()  # not clear(): a buffer that has grown large is given back
+        self._size = 0
+        self._skipping = False
+        return [frame] if frame else []

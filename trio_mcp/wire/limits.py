@@ -1,0 +1,56 @@
+"""Every bound and every time-out, in one value that is passed down.
+
+There are no module-level knobs: whoever starts a server or a connection gives it a `Limits`,
+and each layer reads the fields that concern it.
+"""
+
+from attrs import field, frozen, validators
+
+_at_least_zero = validators.ge(0)
+_positive = validators.gt(0)
+
+
+@frozen(kw_only=True)
+class Limits:
+    """The bounds that a server or a client keeps.
+
+    Example:
+        >>> Limits(tool_timeout=5.0, max_concurrent_calls=8).tool_timeout
+        5.0
+    """
+
+    max_message_bytes: int = field(default=10 * 1024 * 1024, validator=_positive)
+    """The longest line that is read, in bytes, without its newline."""
+
+    max_batch: int = field(default=1000, validator=_positive)
+    """The most messages in one JSON-RPC batch."""
+
+    max_concurrent_calls: int = field(default=128, validator=_positive)
+    """Calls that run at the same time on one connection; further ones wait."""
+
+    max_waiting_bytes: int = field(default=16 * 1024 * 1024, validator=_at_least_zero)
+    """Bytes of calls that wait on one connection before no more input is read from it.
+
+    A call counts with the length of its message, but with 1 KiB at least.
+    """
+
+    max_outgoing_bytes: int = field(default=4 * 1024 * 1024, validator=_positive)
+    """Bytes that wait to be written before those who write have to wait."""
+
+    max_worker_threads: int = field(default=40, validator=_positive)
+    """Worker threads that run plain `def` tools at the same time, for the whole server."""
+
+    tool_timeout: float = field(default=60.0, validator=_positive)
+    """Seconds that a tool may run, unless its registry or the tool itself says otherwise."""
+
+    cancel_patience: float = field(default=1.0, validator=_at_least_zero)
+    """Seconds that a cancelled call has to end before it is answered without it."""
+
+    eof_grace: float = field(default=0.5, validator=_at_least_zero)
+    """Seconds that running calls have to finish once the input has ended."""
+
+    shutdown_grace: float = field(default=5.0, validator=_at_least_zero)
+    """Seconds that running calls have to finish once the server was asked to stop."""
+
+    flush_timeout: float = field(default=2.0, validator=_at_least_zero)
+    """Seconds that the last responses have to be written before they are dropped."""
