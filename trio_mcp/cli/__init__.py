@@ -1,0 +1,14 @@
+"""The command line, `trio-mcp`. It needs the extra `cli`."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command line with the process's arguments, and exit with its status."""
+    try:
+        from trio_mcp.cli.app import app  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name not in ("cyclopts", "rich"):
+            raise
+        sys.exit("trio-mcp: the command line needs more packages: pip install 'trio-mcp[cli]'")
+    app()

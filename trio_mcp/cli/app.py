@@ -1,0 +1,24 @@
+"""The commands of `trio-mcp`."""
+
+import sys
+
+from cyclopts import App
+
+from trio_mcp.cli.serve import serve
+from trio_mcp.cli.target import TargetError
+
+app = App(
+    name="trio-mcp",
+    help="The Model Context Protocol for Trio.",
+    result_action="return_value",
+)
+app.command(serve)
+
+
+@app.meta.default
+def run(*tokens: str) -> None:
+    """Run a command; what a person can put right is told in one line."""
+    try:
+        app(tokens)
+    except TargetError as error:
+        sys.exit(f"trio-mcp: {error}")

@@ -1,0 +1,80 @@
+"""One request from the other side, while it is open."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+import trio
+from attrs import define, field
+
+from trio_mcp.wire.jsonrpc import Id, join_batch
+
+if TYPE_CHECKING:
+    from trio_mcp.peer.connection import Connection
+
+
+class Cause(Enum):
+    """Why a request was cancelled before its deadline."""
+
+    PEER = "cancelled by the peer"
+    SHUTDOWN = "shutdown"
+
+
+class Call(Protocol):
+    """A request that needs a task of its own."""
+
+    @property
+    def timeout(self) -> float:
+        """Seconds that it may take."""
+
+    @property
+    def label(self) -> str:
+        """What it is, for the log."""
+
+    async def run(self, exchange: Exchange) -> bytes | None:
+        """Do the work inside `exchange.scope` and return the line that answers it, or `None`."""
+
+    def unfinished(self, exchange: Exchange) -> bytes | None:
+        """The line that answers it when it was cancelled, whether or not it has ended."""
+
+
+@define(eq=False)
+class Exchange:
+    """An open request: its cancel scope, and the way back to its sender.
+
+    It is the only thing that differs between transports.
+    """
+
+    id: Id
+    call: Call
+    connection: Connection
+    batch: BatchAnswer | None
+    size: int
+    """Bytes that it counts for while it waits."""
+    scope: trio.CancelScope = field(factory=trio.CancelScope)
+    cause: Cause | None = None
+    """Why it was cancelled; `None` while it is not, or when its deadline passed."""
+    answered: bool = False
+
+    def cancel(self, cause: Cause) -> None:
+        """Cancel the work. The first cause counts."""
+        if self.cause is None:
+            self.cause = cause
+        self.scope.cancel()
+
+
+@define(eq=False)
+class BatchAnswer:
+    """Collects the answers to one batch, which travel as one line."""
+
+    open: int
+    """Requests that are not answered yet."""
+    lines: list[bytes] = field(factory=list)
+
+    def add(self, line: bytes | None) -> bytes | None:
+        """Note one answer (or that there is none). Returns the line to send, after the last."""
+        if line is not None:
+            self.lines.append(line)
+        self.open -= 1
+        return join_batch(self.lines) if self.open == 0 and self.lines else None

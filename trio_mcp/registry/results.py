@@ -1,0 +1,90 @@
+"""What a tool returned, as the result that its caller gets.
+
+| returned | content | structured |
+|---|---|---|
+| `str` | its text | |
+| `None` | nothing | |
+| a content block, or a list with one in it | the blocks; whatever else is in the list as text | |
+| an object (attrs, dataclass, TypedDict, dict) | its JSON as text | the object |
+| anything else that is JSON-able | its JSON as text | if the tool has an output schema |
+| `CallToolResult` | as it is | as it is |
+"""
+
+from typing import Any
+
+import attrs
+import orjson
+
+from trio_mcp.registry.tools import RESULT_TYPES, Tool
+from trio_mcp.schema import unstructure
+from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.payloads import CallToolResult, ContentBlock, TextContent, to_wire
+from trio_mcp.wire.revisions import Revision
+
+
+def result_to_wire(tool: Tool, value: Any, revision: Revision) -> dict[str, Json]:
+    """Turn what a tool returned into the body of a `tools/call` result.
+
+    Raises:
+        McpError: The value is no result: `-32603`, naming its type, or what does not fit the
+            tool's output schema.
+    """
+    if value.__class__ is str and tool.check_output is None:
+        return {"content": [{"type": "text", "text": value}]}
+    result = make_result(tool, value)
+    structured = result.structured_content
+    if tool.check_output is not None and not result.is_error:
+        problem = tool.check_output(structured)
+        if problem is not None:
+            raise McpError(INTERNAL_ERROR, f"Invalid handler result of tool {tool.name}: {problem}")
+    if revision.structured_objects_only and not isinstance(structured, dict):
+        result = attrs.evolve(result, structured_content=None)
+    try:
+        return to_wire(result, revision)
+    except Exception:  # whatever a wrongly filled block makes the converter raise
+        raise invalid_result(tool, value) from None
+
+
+def make_result(tool: Tool, value: Any) -> CallToolResult:
+    """Turn what a tool returned into a `CallToolResult`, by the table above."""
+    if isinstance(value, CallToolResult):
+        return value
+    if value.__class__ in RESULT_TYPES:
+        return CallToolResult([value])
+    if isinstance(value, list | tuple) and any(each.__class__ in RESULT_TYPES for each in value):
+        return CallToolResult([_block(tool, each) for each in value])
+    plain = _json(tool, value)
+    if value is None and tool.check_output is None:
+        return CallToolResult([])
+    structured = plain if isinstance(plain, dict) or tool.check_output is not None else None
+    return CallToolResult([_text(tool, plain)], structured_content=structured)
+
+
+def invalid_result(tool: Tool, value: Any) -> McpError:
+    """Make the error for a result that cannot be sent."""
+    kind = type(value).__name__
+    return McpError(INTERNAL_ERROR, f"Invalid handler result type: {kind} (tool {tool.name})")
+
+
+def _block(tool: Tool, value: Any) -> ContentBlock:
+    if value.__class__ in RESULT_TYPES and not isinstance(value, CallToolResult):
+        block: ContentBlock = value
+        return block
+    return _text(tool, _json(tool, value))
+
+
+def _json(tool: Tool, value: Any) -> Json:
+    try:
+        return (tool.unstructure or unstructure)(value)
+    except (TypeError, ValueError, RecursionError):
+        raise invalid_result(tool, value) from None
+
+
+def _text(tool: Tool, value: Json) -> TextContent:
+    if isinstance(value, str):
+        return TextContent(value)
+    try:
+        return TextContent(orjson.dumps(value).decode())
+    except TypeError:
+        raise invalid_result(tool, value) from None

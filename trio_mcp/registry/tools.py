@@ -1,0 +1,188 @@
+"""A tool: a function, its description, and the checks at its border.
+
+Everything that can be worked out beforehand is worked out when the tool is made, so that a call
+only looks up and runs.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import trio
+from attrs import frozen
+
+from trio_mcp.registry.context import Context
+from trio_mcp.schema import (
+    ArgumentError,
+    Parameter,
+    SchemaError,
+    check_schema,
+    compile_validator,
+    describe_function,
+)
+from trio_mcp.wire.errors import INVALID_PARAMS, McpError
+from trio_mcp.wire.jsonrpc import Json, json_type
+from trio_mcp.wire.payloads import (
+    CONTENT_BLOCKS,
+    CallToolResult,
+    Icon,
+    ToolAnnotations,
+    ToolDescription,
+)
+
+RESULT_TYPES: Final = frozenset({CallToolResult, *CONTENT_BLOCKS.values()})
+"""What a tool returns to say itself what its caller gets; such a result has no schema."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+Keywords = dict[str, Any]
+
+
+@frozen(eq=False)
+class Tool:
+    """A registered tool. Made by `Registry.tool` and `Registry.add_tool`."""
+
+    function: Callable[..., Any]
+    description: ToolDescription
+    """As `tools/list` shows it."""
+    timeout: float | None
+    """Seconds that a call may take; `None` for the registry's or the server's default."""
+    is_async: bool
+    context_parameter: str | None
+    _validate: Callable[[Json], str | None]
+    _structure: Callable[[dict[str, Json]], Keywords]
+    unstructure: Callable[[Any], Json] | None
+    """Makes the function's results JSON-able; `None` where they are already."""
+    check_output: Callable[[Json], str | None] | None
+    """Says what is wrong with a structured result; `None` where there is no output schema."""
+
+    @property
+    def name(self) -> str:
+        """The name by which it is called."""
+        return self.description.name
+
+    @property
+    def object_output(self) -> bool:
+        """Whether its results are JSON objects, by its output schema."""
+        return (self.description.output_schema or {}).get("type") == "object"
+
+    def bind(self, arguments: Json) -> Keywords:
+        """Check arguments and turn them into the function's keyword arguments.
+
+        Raises:
+            ArgumentError: They do not fit; the message is for the caller.
+        """
+        if arguments.__class__ is not dict:
+            raise ArgumentError(f"The arguments must be an object, not {json_type(arguments)}.")
+        problem = self._validate(arguments)
+        if problem is not None:
+            raise ArgumentError(problem)
+        return self._structure(arguments)
+
+    async def run(
+        self,
+        keywords: Keywords,
+        make_context: Callable[[], Context],
+        limiter: trio.CapacityLimiter | None = None,
+    ) -> Any:
+        """Run the function: on the Trio thread if it is async, in a worker thread if it is not.
+
+        Cancelled, a worker thread is left to itself, so blocking code does not hold up its
+        caller; it goes on until it returns, and its result is dropped.
+        """
+        if self.context_parameter is not None:
+            keywords = {**keywords, self.context_parameter: make_context()}
+        if self.is_async:
+            return await self.function(**keywords)
+        call = partial(self.function, **keywords)
+        return await trio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
+
+
+def make_tool(
+    function: Callable[..., Any],
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    input_schema: Mapping[str, Json] | None = None,
+    output_schema: Mapping[str, Json] | None = None,
+    parameters: Sequence[Parameter] | None = None,
+    annotations: ToolAnnotations | None = None,
+    icons: Sequence[Icon] | None = None,
+    meta: Mapping[str, Json] | None = None,
+    timeout: float | None = None,
+) -> Tool:
+    """Make a tool of a function. The arguments are those of `Registry.tool`."""
+    name = _checked_name(name or getattr(function, "__name__", ""))
+    if timeout is not None and not timeout > 0:
+        raise SchemaError(f"Tool {name!r}: timeout must be more than 0 seconds, not {timeout!r}.")
+    try:
+        inferred = describe_function(
+            function,
+            context_type=Context,
+            parameters=parameters,
+            input_schema=input_schema,
+            result_types=RESULT_TYPES,
+        )
+        for each in (input_schema, output_schema):
+            if each is not None:
+                check_schema(each)
+        if inferred.input_schema.get("type") != "object":
+            raise SchemaError('an input schema must have "type": "object"')
+    except SchemaError as error:
+        raise SchemaError(f"Tool {name!r}: {error}") from None
+    accepted = inferred.input_schema
+    returned = inferred.output_schema if output_schema is None else dict(output_schema)
+    return Tool(
+        function=function,
+        description=ToolDescription(
+            name=name,
+            input_schema=accepted,
+            title=title,
+            description=inferred.description if description is None else description,
+            output_schema=returned,
+            annotations=annotations,
+            icons=list(icons) if icons else None,
+            meta=dict(meta) if meta else None,
+        ),
+        timeout=timeout,
+        is_async=_is_async(function),
+        context_parameter=inferred.context_parameter,
+        validate=compile_validator(accepted, inferred=input_schema is None),
+        structure=inferred.structure,
+        unstructure=inferred.unstructure,
+        check_output=None
+        if returned is None
+        else compile_validator(returned, inferred=output_schema is None, noun="result"),
+    )
+
+
+def _checked_name(name: str) -> str:
+    if _NAME.fullmatch(name):
+        return name
+    raise SchemaError(
+        f"Tool name {name!r} is not valid: it needs 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.'. "
+        "Give the tool another one with name=..."
+    )
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    while isinstance(function, partial):
+        function = function.func
+    call = getattr(function, "__call__", None)  # noqa: B004  # a callable object
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def unknown_tool(name: Json, known: Sequence[str]) -> McpError:
+    """Make the error for a tool that does not exist, with the closest name that does."""
+    if name is None:
+        return McpError(INVALID_PARAMS, "Missing tool name")
+    if not isinstance(name, str):
+        return McpError(INVALID_PARAMS, f"The tool name must be a string, not {json_type(name)}")
+    from difflib import get_close_matches  # noqa: PLC0415
+
+    message = f"Unknown tool: {name[:200]}"
+    close = get_close_matches(name[:200], known[:1000], n=1)
+    return McpError(INVALID_PARAMS, message, {"didYouMean": close[0]} if close else None)

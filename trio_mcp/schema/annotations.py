@@ -1,0 +1,403 @@
+"""Python annotations as JSON Schema 2020-12.
+
+A `Builder` walks an annotation by tables: exact types first, then the origin of generic aliases,
+then what kind of class it is. Every class becomes a definition that is referred to; in the end
+those that are referred to once are put where they are used, so `$defs` holds only what recurs or
+is shared.
+"""
+
+from __future__ import annotations
+
+import collections.abc as abc
+import datetime
+import enum
+import math
+import pathlib
+import types
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from attrs import NOTHING
+
+from trio_mcp.schema.constraints import apply_metadata
+from trio_mcp.schema.docstrings import parse_docstring
+from trio_mcp.schema.errors import SchemaError
+from trio_mcp.schema.fields import Field, fields_of, is_named_tuple, is_record, own_docstring
+from trio_mcp.schema.unstructuring import unstructure
+
+__all__ = ["Builder", "published_default", "schema_of"]
+
+_EXACT: dict[Any, dict[str, Any]] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    None: {"type": "null"},
+    type(None): {"type": "null"},
+    Any: {},
+    object: {},
+    list: {"type": "array"},
+    tuple: {"type": "array"},
+    set: {"type": "array", "uniqueItems": True},
+    frozenset: {"type": "array", "uniqueItems": True},
+    dict: {"type": "object"},
+    abc.Sequence: {"type": "array"},
+    abc.Iterable: {"type": "array"},
+    abc.Mapping: {"type": "object"},
+    typing.List: {"type": "array"},  # noqa: UP006 - somebody may still write it
+    typing.Dict: {"type": "object"},  # noqa: UP006
+    datetime.datetime: {"type": "string", "format": "date-time"},
+    datetime.date: {"type": "string", "format": "date"},
+    datetime.time: {"type": "string", "format": "time"},
+    bytes: {"type": "string", "contentEncoding": "base64"},
+}
+
+# By name, so that nothing is imported to be recognised.
+_FORMATS = {
+    "uuid.UUID": "uuid",
+    "decimal.Decimal": "decimal",
+    "ipaddress.IPv4Address": "ipv4",
+    "ipaddress.IPv6Address": "ipv6",
+    "urllib.parse.ParseResult": "uri",
+    "urllib.parse.SplitResult": "uri",
+    "trio.Path": "path",
+}
+
+_ARRAYS = (
+    list,
+    abc.Sequence,
+    abc.MutableSequence,
+    abc.Iterable,
+    abc.Collection,
+)
+_SETS = (set, frozenset, abc.Set, abc.MutableSet)
+_OBJECTS = (dict, abc.Mapping, abc.MutableMapping)
+
+_SUPPORTED = (
+    "use str, int, float, bool, list, dict[str, ...], Literal, Enum, a date or time type, UUID, "
+    "Path, an attrs class, a dataclass or a TypedDict; or Any, to take whatever comes"
+)
+
+
+def schema_of(annotation: Any) -> dict[str, Any]:
+    """Turn an annotation into a JSON Schema.
+
+    Args:
+        annotation: A type, a generic alias, `Annotated[...]`, or anything else that may stand
+            in an annotation.
+
+    Returns:
+        The schema: a new dictionary, which the caller may change.
+
+    Raises:
+        SchemaError: The annotation has no counterpart in JSON.
+
+    Example:
+        >>> schema_of(list[int])
+        {'type': 'array', 'items': {'type': 'integer'}}
+    """
+    builder = Builder()
+    return builder.finish(builder.build(annotation))
+
+
+def schema_format(kind: Any) -> str | None:
+    """The `format` of a type that travels as a string of that format, or `None`."""
+    if not isinstance(kind, type):
+        return None
+    if issubclass(kind, pathlib.PurePath):
+        return "path"
+    return _FORMATS.get(f"{kind.__module__}.{kind.__qualname__}")
+
+
+def is_type_alias(annotation: Any) -> bool:
+    """Whether this is an alias made by `type X = ...` or by `TypeAliasType`."""
+    return type(annotation).__name__ == "TypeAliasType"
+
+
+def published_default(value: Any) -> Any:
+    """A default as JSON, or `NOTHING` where JSON cannot carry it."""
+    if value is NOTHING or (isinstance(value, float) and not math.isfinite(value)):
+        return NOTHING
+    try:
+        return unstructure(value)
+    except TypeError:
+        return NOTHING
+
+
+class Builder:
+    """Builds schemas that share one set of definitions.
+
+    `raw` says whether raw keywords were merged in, which nobody has checked yet; `patterns`
+    collects the regular expressions.
+    """
+
+    def __init__(self, *, output: bool = False) -> None:
+        self._output = output
+        self._references: dict[str, list[dict[str, Any]]] = {}
+        self._definitions: dict[str, dict[str, Any]] = {}
+        self._names: dict[Any, str] = {}
+        self.raw = False
+
+    def build(self, annotation: Any) -> dict[str, Any]:
+        """Return the schema of `annotation`, which may refer to definitions."""
+        exact = _exact(annotation)
+        if exact is not None:
+            return dict(exact)
+        origin = typing.get_origin(annotation)
+        if origin is not None:
+            return self._generic(annotation, origin)
+        if isinstance(annotation, type):
+            return self._class(annotation)
+        if isinstance(annotation, str | typing.ForwardRef):
+            raise SchemaError(
+                f"the annotation {_text(annotation)} is a name that cannot be resolved; define "
+                "it at module level, outside `if TYPE_CHECKING`"
+            )
+        if hasattr(annotation, "__supertype__"):
+            return self.build(annotation.__supertype__)
+        if is_type_alias(annotation):
+            return self._alias(annotation)
+        raise SchemaError(f"the annotation {_text(annotation)} has no JSON Schema; {_SUPPORTED}")
+
+    def finish(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Put what is referred to once in its place, and the rest under `$defs`."""
+        for name, references in self._references.items():
+            if len(references) == 1:
+                (reference,) = references
+                beside = {key: value for key, value in reference.items() if key != "$ref"}
+                reference.clear()
+                reference.update(self._definitions.pop(name))
+                reference.update(beside)
+        if self._definitions:
+            schema["$defs"] = self._definitions
+        return schema
+
+    # Generic aliases ------------------------------------------------------------------------
+
+    def _generic(self, annotation: Any, origin: Any) -> dict[str, Any]:
+        arguments = typing.get_args(annotation)
+        rule = _BY_ORIGIN.get(origin)
+        if rule is not None:
+            return rule(self, arguments)
+        raise SchemaError(f"the annotation {_text(annotation)} has no JSON Schema; {_SUPPORTED}")
+
+    def _annotated(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
+        kind, *metadata = arguments
+        schema = self.build(kind)
+        target = schema
+        # A bound on `int | None` is a bound on the int.
+        members = schema.get("anyOf", [])
+        if len(members) == 2 and members[1] == {"type": "null"}:
+            target = members[0]
+        notes = [item for item in metadata if isinstance(item, str | abc.Mapping)]
+        bounds = [item for item in metadata if not isinstance(item, str | abc.Mapping)]
+        try:
+            apply_metadata(target, bounds)
+            self.raw = apply_metadata(schema, notes) or self.raw
+        except TypeError as error:
+            raise SchemaError(str(error)) from None
+        return schema
+
+    def _union(self, members: tuple[Any, ...]) -> dict[str, Any]:
+        return union_of([self.build(member) for member in members])
+
+    def _literal(self, values: tuple[Any, ...]) -> dict[str, Any]:
+        return self._values(
+            [each.value if isinstance(each, enum.Enum) else each for each in values]
+        )
+
+    def _array(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
+        items = self.build(arguments[0])
+        return {"type": "array", "items": items} if items else {"type": "array"}
+
+    def _set(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
+        return {**self._array(arguments), "uniqueItems": True}
+
+    def _tuple(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
+        if len(arguments) == 2 and arguments[1] is ...:
+            return self._array(arguments)
+        return _fixed([self.build(each) for each in arguments], len(arguments))
+
+    def _object(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
+        key, value = arguments
+        keys, values = self.build(key), self.build(value)
+        if keys.get("type") != "string":
+            raise SchemaError(
+                f"the keys of a JSON object are strings, so {_text(key)} cannot be the key of a "
+                "dict; use dict[str, ...]"
+            )
+        schema: dict[str, Any] = {"type": "object"}
+        if len(keys) > 1:
+            schema["propertyNames"] = keys
+        if values:
+            schema["additionalProperties"] = values
+        return schema
+
+    def _inner(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
+        return self.build(arguments[0])
+
+    # Classes --------------------------------------------------------------------------------
+
+    def _class(self, kind: type) -> dict[str, Any]:
+        if issubclass(kind, enum.Enum):
+            return self._enum(kind)
+        name = schema_format(kind)
+        if name is not None:
+            return {"type": "string", "format": name}
+        if is_record(kind):
+            return self._shared(kind, kind.__name__, lambda: self._record(kind))
+        raise SchemaError(f"the class {kind.__qualname__} has no JSON Schema; {_SUPPORTED}")
+
+    def _alias(self, annotation: Any) -> dict[str, Any]:
+        return self._shared(
+            annotation, annotation.__name__, lambda: self.build(annotation.__value__)
+        )
+
+    def _shared(self, key: Any, name: str, build: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """A reference to the definition of `key`, which is built when it is first met."""
+        known = self._names.get(key)
+        if known is None:
+            known = self._free_name(name)
+            self._names[key] = known
+            self._references[known] = []
+            self._definitions[known] = {}  # keeps its place in the order of meeting
+            self._definitions[known] = build()
+        reference = {"$ref": f"#/$defs/{known}"}
+        self._references[known].append(reference)
+        return reference
+
+    def _free_name(self, name: str) -> str:
+        name = "".join(each if each.isalnum() else "_" for each in name)
+        free, number = name, 2
+        while free in self._definitions:
+            free, number = f"{name}{number}", number + 1
+        return free
+
+    def _enum(self, kind: type[enum.Enum]) -> dict[str, Any]:
+        schema = self._values([member.value for member in kind])
+        written = own_docstring(kind)
+        if written is not None:
+            schema["description"] = written
+        return schema
+
+    def _values(self, values: list[Any]) -> dict[str, Any]:
+        for value in values:
+            if not isinstance(value, str | int | float | bool | None):
+                raise SchemaError(
+                    f"the value {value!r} cannot be one of a choice, because JSON has no such "
+                    "value; use strings, numbers, booleans or None"
+                )
+        kinds = list(dict.fromkeys(_json_type(value) for value in values))
+        return {"type": kinds[0] if len(kinds) == 1 else kinds, "enum": values}
+
+    def _record(self, kind: type) -> dict[str, Any]:
+        docs = parse_docstring(own_docstring(kind))
+        fields = [each for each in fields_of(kind) if each.init or self._output]
+        if is_named_tuple(kind):
+            return self._named_tuple(fields)
+        schema: dict[str, Any] = {"type": "object"}
+        if docs.description:
+            schema["description"] = docs.description
+        schema["properties"] = {
+            each.name: self._field(kind, each, docs.parameters.get(each.name)) for each in fields
+        }
+        required = [each.name for each in fields if each.required]
+        if required:
+            schema["required"] = required
+        return schema
+
+    def _field(self, kind: type, field: Field, written: str | None) -> dict[str, Any]:
+        try:
+            schema = self.build(field.annotation)
+        except SchemaError as error:
+            raise SchemaError(f"field {field.name!r} of {kind.__qualname__}: {error}") from error
+        describe(schema, field.description or written, field.default)
+        return schema
+
+    def _named_tuple(self, fields: list[Field]) -> dict[str, Any]:
+        schemas = [self.build(each.annotation) for each in fields]
+        for each, schema in zip(fields, schemas, strict=True):
+            describe(schema, f"{each.name}", NOTHING)
+        return _fixed(schemas, sum(each.required for each in fields))
+
+
+_BY_ORIGIN: dict[Any, Callable[[Builder, tuple[Any, ...]], dict[str, Any]]] = {
+    typing.Annotated: Builder._annotated,
+    typing.Union: Builder._union,
+    types.UnionType: Builder._union,
+    typing.Literal: Builder._literal,
+    tuple: Builder._tuple,
+    typing.Required: Builder._inner,
+    typing.NotRequired: Builder._inner,
+    typing.Final: Builder._inner,
+    **dict.fromkeys(_ARRAYS, Builder._array),
+    **dict.fromkeys(_SETS, Builder._set),
+    **dict.fromkeys(_OBJECTS, Builder._object),
+}
+
+
+def describe(schema: dict[str, Any], description: str | None, default: Any) -> None:
+    """Add a description, unless there is one, and a default that JSON can carry."""
+    if description and "description" not in schema:
+        schema["description"] = description.strip()
+    default = published_default(default)
+    if default is not NOTHING and (default is not None or allows_null(schema)):
+        schema["default"] = default
+
+
+def allows_null(schema: dict[str, Any]) -> bool:
+    """Whether the schema itself says that null is welcome."""
+    kind = schema.get("type")
+    if kind is not None:
+        return kind == "null" or (isinstance(kind, list) and "null" in kind)
+    if "anyOf" in schema:
+        return any(allows_null(each) for each in schema["anyOf"])
+    return "$ref" not in schema
+
+
+def union_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
+    """One schema for any of several: a list of types where that says it all, else `anyOf`."""
+    if any(not each for each in schemas):
+        return {}
+    flat: list[dict[str, Any]] = []
+    for each in schemas:
+        members = each["anyOf"] if set(each) == {"anyOf"} else [each]
+        flat.extend(member for member in members if member not in flat)
+    flat.sort(key=lambda each: each == {"type": "null"})
+    return flat[0] if len(flat) == 1 else {"anyOf": flat}
+
+
+def _fixed(schemas: list[dict[str, Any]], required: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "array"}
+    if schemas:
+        schema["prefixItems"] = schemas
+    if required:
+        schema["minItems"] = required
+    schema["maxItems"] = len(schemas)
+    return schema
+
+
+def _json_type(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    return "number" if isinstance(value, float) else "string"
+
+
+def _exact(annotation: Any) -> dict[str, Any] | None:
+    try:
+        return _EXACT.get(annotation)
+    except TypeError:  # not hashable, so no type
+        return None
+
+
+def _text(annotation: Any) -> str:
+    if isinstance(annotation, type):
+        return annotation.__qualname__
+    if isinstance(annotation, typing.ForwardRef):
+        return repr(annotation.__forward_arg__)
+    return str(annotation).replace("typing.", "")

@@ -1,0 +1,68 @@
+"""What a docstring says: about the whole, and about each parameter.
+
+Most docstrings are a summary and perhaps a paragraph; those are taken as they stand. Only one
+that looks as if it held sections (Google, NumPy, Sphinx) is handed to `docstring_parser`, so that
+a server whose tools have plain docstrings never imports it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+from attrs import Factory, frozen
+
+__all__ = ["Docs", "parse_docstring"]
+
+_SECTIONS = re.compile(
+    r"^[ \t]*(?:"
+    r"(?:Args|Arguments|Parameters|Params|Attributes|Returns?|Yields?|Raises|Examples?"
+    r"|Keyword Args|Other Parameters|Warns|Notes?)[ \t]*:?[ \t]*$"
+    r"|[:@](?:param|parameter|arg|argument|key|keyword|type|returns?|rtype|raises?|yields?)\b"
+    r")",
+    re.MULTILINE,
+)
+
+
+@frozen
+class Docs:
+    """What was written about a function or a class."""
+
+    description: str | None = None
+    parameters: dict[str, str] = Factory(dict)
+
+
+def parse_docstring(text: str | None) -> Docs:
+    """Take a docstring apart.
+
+    Args:
+        text: The docstring, indented as it was written, or `None`.
+
+    Returns:
+        Its description (summary and further paragraphs, without the sections) and what its
+        sections say about each parameter.
+    """
+    text = inspect.cleandoc(text).strip() if text else ""
+    if not text:
+        return Docs()
+    if _SECTIONS.search(text) is None:
+        return Docs(text)
+    return _parse_sections(text)
+
+
+def _parse_sections(text: str) -> Docs:
+    import docstring_parser
+
+    try:
+        parsed = docstring_parser.parse(text)
+    except docstring_parser.ParseError:
+        return Docs(text)
+    parameters = {
+        each.arg_name.lstrip("*"): inspect.cleandoc(each.description)
+        for each in parsed.params
+        if each.description
+    }
+    parts = [parsed.short_description or "", parsed.long_description or ""]
+    joint = "\n\n" if parsed.blank_after_short_description else "\n"
+    description = joint.join(part.strip() for part in parts if part.strip())
+    return Docs(description or None, parameters)

@@ -1,0 +1,148 @@
+"""The fields of a class that stands for a JSON object.
+
+attrs classes, dataclasses, `TypedDict` and `NamedTuple` each keep their fields in their own way;
+here they all become a list of `Field`, which is what schemas are built from, and what tells
+structuring and unstructuring which names travel.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from attrs import NOTHING, field, frozen
+
+from trio_mcp.schema.errors import SchemaError
+
+__all__ = ["Field", "fields_of", "is_named_tuple", "is_record", "is_typed_dict"]
+
+_QUALIFIERS = {"Required": True, "NotRequired": False, "ReadOnly": None}
+
+
+@frozen
+class Field:
+    """One field of a record class.
+
+    `name` is the attribute and the JSON name; `init` says whether the constructor takes it.
+    """
+
+    name: str
+    annotation: Any
+    required: bool
+    default: Any = field(factory=lambda: NOTHING)
+    description: str | None = None
+    init: bool = True
+
+
+def is_typed_dict(kind: Any) -> bool:
+    """Whether `kind` is a `TypedDict` class, of `typing` or of `typing_extensions`."""
+    return (
+        isinstance(kind, type)
+        and issubclass(kind, dict)
+        and hasattr(kind, "__required_keys__")
+        and hasattr(kind, "__total__")
+    )
+
+
+def is_named_tuple(kind: Any) -> bool:
+    """Whether `kind` is a `NamedTuple` class."""
+    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_field_defaults")
+
+
+def is_record(kind: Any) -> bool:
+    """Whether `kind` is a class whose instances are JSON objects with known fields."""
+    return isinstance(kind, type) and (
+        attrs.has(kind)
+        or dataclasses.is_dataclass(kind)
+        or is_typed_dict(kind)
+        or is_named_tuple(kind)
+    )
+
+
+def fields_of(kind: type) -> list[Field]:
+    """List the fields of a record class, with their annotations resolved.
+
+    Raises:
+        SchemaError: An annotation names something that cannot be found.
+    """
+    try:
+        hints = typing.get_type_hints(kind, localns={kind.__name__: kind}, include_extras=True)
+    except (NameError, AttributeError, TypeError, SyntaxError) as error:
+        raise SchemaError(
+            f"the annotations of class {kind.__qualname__} cannot be resolved ({error}); define "
+            "what they name at module level, outside `if TYPE_CHECKING`"
+        ) from error
+    for recognise, read in _READERS:
+        if recognise(kind):
+            return read(kind, hints)
+    raise SchemaError(f"{kind.__qualname__} has no fields that JSON could carry")
+
+
+def _attrs_fields(kind: type, hints: dict[str, Any]) -> list[Field]:
+    return [
+        Field(
+            name=each.name,
+            annotation=hints.get(each.name, each.type if each.type is not None else Any),
+            required=each.default is NOTHING,
+            default=NOTHING if isinstance(each.default, attrs.Factory) else each.default,  # type: ignore[arg-type]
+            description=each.metadata.get("description"),
+            init=each.init,
+        )
+        for each in attrs.fields(kind)
+    ]
+
+
+def _dataclass_fields(kind: Any, hints: dict[str, Any]) -> list[Field]:
+    missing = dataclasses.MISSING
+    return [
+        Field(
+            name=each.name,
+            annotation=hints[each.name],
+            required=each.default is missing and each.default_factory is missing,
+            default=NOTHING if each.default is missing else each.default,
+            description=each.metadata.get("description"),
+            init=each.init,
+        )
+        for each in dataclasses.fields(kind)
+    ]
+
+
+def _typed_dict_fields(kind: Any, hints: dict[str, Any]) -> list[Field]:
+    fields = []
+    for name, hint in hints.items():
+        required = name in kind.__required_keys__
+        while (qualifier := getattr(typing.get_origin(hint), "_name", None)) in _QUALIFIERS:
+            explicit = _QUALIFIERS[qualifier]
+            required = required if explicit is None else explicit
+            (hint,) = typing.get_args(hint)
+        fields.append(Field(name, hint, required))
+    return fields
+
+
+def _named_tuple_fields(kind: Any, hints: dict[str, Any]) -> list[Field]:
+    defaults = kind._field_defaults
+    return [
+        Field(name, hints.get(name, Any), name not in defaults, defaults.get(name, NOTHING))
+        for name in kind._fields
+    ]
+
+
+_READERS: list[tuple[Callable[[Any], bool], Callable[[Any, dict[str, Any]], list[Field]]]] = [
+    (attrs.has, _attrs_fields),
+    (dataclasses.is_dataclass, _dataclass_fields),
+    (is_typed_dict, _typed_dict_fields),
+    (is_named_tuple, _named_tuple_fields),
+]
+
+
+def own_docstring(kind: type) -> str | None:
+    """The docstring that somebody wrote for the class, not one that was generated."""
+    text = kind.__dict__.get("__doc__")
+    if not isinstance(text, str) or not text.strip():
+        return None
+    generated = text.startswith((f"{kind.__name__}(", "Method generated by attrs"))
+    return None if generated else inspect.cleandoc(text)

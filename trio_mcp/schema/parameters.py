@@ -1,0 +1,172 @@
+"""The parameter algebra: a small language of types, for tools that are declared by hand.
+
+Each type is a value that knows its JSON Schema, and they nest as deep as need be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from attrs import NOTHING, field, frozen
+
+from trio_mcp.schema.annotations import describe
+from trio_mcp.schema.errors import SchemaError
+
+__all__ = [
+    "AnyValue",
+    "Array",
+    "Boolean",
+    "Integer",
+    "Number",
+    "Object",
+    "OneOf",
+    "Parameter",
+    "ParameterType",
+    "String",
+]
+
+
+class ParameterType(Protocol):
+    """Anything that knows its JSON Schema."""
+
+    def to_schema(self) -> dict[str, Any]:
+        """Return the JSON Schema, as a new dictionary."""
+        ...
+
+
+@frozen
+class String:
+    """Text."""
+
+    def to_schema(self) -> dict[str, Any]:
+        """Return `{"type": "string"}`."""
+        return {"type": "string"}
+
+
+@frozen
+class Integer:
+    """A whole number."""
+
+    def to_schema(self) -> dict[str, Any]:
+        """Return `{"type": "integer"}`."""
+        return {"type": "integer"}
+
+
+@frozen
+class Number:
+    """Any number."""
+
+    def to_schema(self) -> dict[str, Any]:
+        """Return `{"type": "number"}`."""
+        return {"type": "number"}
+
+
+@frozen
+class Boolean:
+    """True or false."""
+
+    def to_schema(self) -> dict[str, Any]:
+        """Return `{"type": "boolean"}`."""
+        return {"type": "boolean"}
+
+
+@frozen
+class AnyValue:
+    """Whatever JSON can say."""
+
+    def to_schema(self) -> dict[str, Any]:
+        """Return `{}`, which every value fits."""
+        return {}
+
+
+@frozen
+class Array:
+    """A list whose items are all of one type."""
+
+    items: ParameterType = field(factory=AnyValue)
+
+    def to_schema(self) -> dict[str, Any]:
+        """Return an `array` schema with `items`."""
+        return {"type": "array", "items": self.items.to_schema()}
+
+
+@frozen
+class Object:
+    """An object with named properties.
+
+    Args:
+        properties: The type of each property, by name.
+        required: The names of those that must be there; by default all of them.
+    """
+
+    properties: Mapping[str, ParameterType]
+    required: Sequence[str] = field(kw_only=True)
+
+    @required.default
+    def _all(self) -> Sequence[str]:
+        return tuple(self.properties)
+
+    def __attrs_post_init__(self) -> None:
+        for name in self.required:
+            if name not in self.properties:
+                raise SchemaError(f"property {name!r} is required, but it is not declared")
+
+    def to_schema(self) -> dict[str, Any]:
+        """Return an `object` schema with `properties` and `required`."""
+        return {
+            "type": "object",
+            "properties": {name: kind.to_schema() for name, kind in self.properties.items()},
+            "required": list(self.required),
+        }
+
+
+@frozen(init=False)
+class OneOf:
+    """One of a few strings.
+
+    Example:
+        >>> OneOf("asc", "desc").to_schema()
+        {'type': 'string', 'enum': ['asc', 'desc']}
+    """
+
+    values: tuple[str, ...]
+
+    def __init__(self, *values: str) -> None:
+        if not values or len(set(values)) != len(values):
+            raise SchemaError("OneOf takes at least one string, and none of them twice")
+        self.__attrs_init__(values)
+
+    def to_schema(self) -> dict[str, Any]:
+        """Return a `string` schema with `enum`."""
+        return {"type": "string", "enum": list(self.values)}
+
+
+@frozen
+class Parameter:
+    """A parameter that is declared by hand.
+
+    Args:
+        name: The name by which the argument is passed.
+        type: What it may be.
+        description: What it means, for the caller.
+        required: Whether it must be given; a default makes it optional.
+        default: What the function assumes when it is left out; published in the schema.
+    """
+
+    name: str
+    type: ParameterType
+    description: str | None = None
+    required: bool = True
+    default: Any = field(factory=lambda: NOTHING)
+
+    @property
+    def must_be_given(self) -> bool:
+        """Whether the caller cannot leave it out."""
+        return self.required and self.default is NOTHING
+
+    def to_schema(self) -> dict[str, Any]:
+        """Return the schema of the type, with description and default."""
+        schema = self.type.to_schema()
+        describe(schema, self.description, self.default)
+        return schema

@@ -1,0 +1,124 @@
+"""Words for values, types and schemas, as they stand in error sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+__all__ = ["cut", "expectation", "join_path", "json_kind", "listed"]
+
+_LONGEST = 60
+_WITH_ARTICLE = {
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "a boolean",
+    "null": "null",
+    "array": "an array",
+    "object": "an object",
+}
+
+
+def json_kind(value: Any) -> str:
+    """What JSON calls the value, with its article: 'a string', 'null'."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, int | float):
+        return "a number"
+    if isinstance(value, str):
+        return "a string"
+    if isinstance(value, list | tuple):
+        return "an array"
+    return "an object" if isinstance(value, Mapping) else f"a {type(value).__name__}"
+
+
+def cut(value: Any) -> str:
+    """A short `repr`, at no more cost than the little that is shown."""
+    if isinstance(value, str):
+        text = repr(value[: _LONGEST + 1])
+    elif isinstance(value, list | tuple) and len(value) > _LONGEST:
+        return f"{len(value)} items"
+    elif isinstance(value, Mapping) and len(value) > _LONGEST:
+        return f"{len(value)} properties"
+    elif isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
+        return f"{value.bit_length()} bits long"
+    else:
+        text = _short(value)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def _short(value: Any) -> str:
+    """`repr` with whatever is nested left out beyond a first few."""
+    if isinstance(value, list | tuple):
+        inner = ", ".join(_leaf(each) for each in value[:8])
+        return f"[{inner}{', ...' if len(value) > 8 else ''}]"
+    if isinstance(value, Mapping):
+        shown = list(value.items())[:8]
+        inner = ", ".join(f"{_leaf(key)}: {_leaf(each)}" for key, each in shown)
+        return f"{{{inner}{', ...' if len(value) > 8 else ''}}}"
+    return repr(value)
+
+
+def _leaf(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "[...]" if value else "[]"
+    if isinstance(value, Mapping):
+        return "{...}" if value else "{}"
+    return cut(value)
+
+
+def listed(texts: Iterable[str], last: str = "or", most: int = 8) -> str:
+    """'a, b or c', with the tail of a long list left out."""
+    words = list(texts)
+    if len(words) > most:
+        words = [*words[: most - 1], f"{len(words) - most + 1} more"]
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def join_path(path: Iterable[str | int]) -> str:
+    """Where a value is: `user.address[0].zip`."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else step
+    return text if len(text) <= 3 * _LONGEST else text[: 3 * _LONGEST - 3] + "..."
+
+
+_FORMAT_WORDS = {
+    "date-time": "a date and time such as 2024-05-31T12:30:00Z",
+    "date": "a date such as 2024-05-31",
+    "time": "a time such as 12:30:00",
+    "uuid": "a UUID",
+    "path": "a path",
+    "decimal": "a decimal number in a string",
+    "ipv4": "an IPv4 address",
+    "ipv6": "an IPv6 address",
+    "uri": "a URI",
+}
+
+
+def expectation(schema: Any) -> str:
+    """What a schema asks for, in a few words: 'a string', 'an integer or null'."""
+    if not isinstance(schema, Mapping):
+        return "anything" if schema else "absent"
+    if "const" in schema:
+        return cut(schema["const"])
+    if isinstance(schema.get("enum"), list):
+        return f"one of {listed(map(cut, schema['enum']))}"
+    for keyword in ("anyOf", "oneOf"):
+        if isinstance(schema.get(keyword), list):
+            members = list(dict.fromkeys(expectation(each) for each in schema[keyword]))
+            return listed(members)
+    if schema.get("type") == "string" and schema.get("format") in _FORMAT_WORDS:
+        return _FORMAT_WORDS[schema["format"]]
+    if schema.get("contentEncoding") == "base64":
+        return "base64 text"
+    kinds = schema.get("type", [])
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    return listed(_WITH_ARTICLE.get(kind, "a value") for kind in kinds) or "a value"

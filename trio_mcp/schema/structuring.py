@@ -1,0 +1,408 @@
+"""Valid JSON arguments as the Python types that a function is annotated with.
+
+A plain JSON type needs nothing and costs nothing. Numbers are settled by exact type (JSON says
+`1` for the float 1.0, and may say `1.0` for the integer 1). Everything else goes through one
+cattrs converter whose hooks are strict: they rely on the schema having been checked and refuse
+what only looks right. cattrs is imported, and hooks are made, at the first call that needs them.
+
+A union is settled by the schemas of its members: the first that accepts the value is taken, and
+among classes the one that knows most of the value's keys.
+"""
+
+from __future__ import annotations
+
+import base64
+import collections.abc as abc
+import datetime
+import enum
+import functools
+import types
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from trio_mcp.schema.annotations import is_type_alias, schema_format, schema_of
+from trio_mcp.schema.errors import ArgumentError
+from trio_mcp.schema.fields import fields_of, is_named_tuple, is_record
+from trio_mcp.schema.sentences import cut, expectation, json_kind
+
+if typing.TYPE_CHECKING:
+    from cattrs import Converter
+
+__all__ = ["is_plain", "structure_arguments"]
+
+Hook = Callable[[Any], Any]
+
+_PLAIN = {str, bool, type(None), None, Any, object}
+_UNIONS = (typing.Union, types.UnionType)
+_WRAPPERS = {"Required", "NotRequired", "ReadOnly", "Final"}
+
+
+def is_plain(annotation: Any, *, numbers: bool = True) -> bool:
+    """Whether JSON's own value is already the Python value, all the way down.
+
+    Args:
+        annotation: What a value is annotated with.
+        numbers: Whether `int` and `float` count; on the way in they do not, because JSON does
+            not tell them apart.
+    """
+    annotation = bare(annotation)
+    if _is_in(annotation, _PLAIN):
+        # Anything may be anything: on the way out it has to be looked at.
+        return not (numbers and annotation in (Any, object))
+    if annotation in (int, float):
+        return numbers
+    if annotation in (list, dict):
+        return not numbers
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (list, dict, *_UNIONS):
+        return all(is_plain(each, numbers=numbers) for each in arguments)
+    if origin is typing.Literal:
+        allowed = (str, bool, type(None), int) if numbers else (str, bool, type(None))
+        return all(type(each) in allowed for each in arguments)
+    return False
+
+
+def bare(annotation: Any) -> Any:
+    """The annotation without what only describes it: `Annotated`, `NewType`, aliases."""
+    while True:
+        origin = typing.get_origin(annotation)
+        if origin is typing.Annotated or getattr(origin, "_name", None) in _WRAPPERS:
+            annotation = typing.get_args(annotation)[0]
+        elif hasattr(annotation, "__supertype__"):
+            annotation = annotation.__supertype__
+        elif is_type_alias(annotation):
+            annotation = annotation.__value__
+        else:
+            return annotation
+
+
+def structure_arguments(
+    annotations: dict[str, Any], rest: Any = None
+) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Make the function that turns valid arguments into keyword arguments.
+
+    Args:
+        annotations: What each parameter is annotated with.
+        rest: What `**kwargs` is annotated with, if the function takes it.
+
+    Returns:
+        A function from JSON arguments to keyword arguments. It leaves its argument as it is,
+        returns the very same dictionary where every parameter is plain, and raises
+        `ArgumentError` for what the schema could not know.
+    """
+    wanted = {
+        name: annotation
+        for name, annotation in annotations.items()
+        if not is_plain(annotation, numbers=False)
+    }
+    if rest is not None and not is_plain(rest, numbers=False):
+        return _Structure(wanted, frozenset(annotations), rest)
+    return _Structure(wanted, frozenset(annotations), None) if wanted else _identity
+
+
+def _identity(arguments: dict[str, Any]) -> dict[str, Any]:
+    return arguments
+
+
+class _Structure:
+    """Structures arguments by name; its hooks are made when it is first called."""
+
+    def __init__(self, wanted: dict[str, Any], known: frozenset[str], rest: Any) -> None:
+        self._wanted = wanted
+        self._known = known
+        self._rest = rest
+
+    @functools.cached_property
+    def _hooks(self) -> list[tuple[str, Hook]]:
+        return [(name, hook_for(annotation)) for name, annotation in self._wanted.items()]
+
+    @functools.cached_property
+    def _rest_hook(self) -> Hook:
+        return hook_for(self._rest)
+
+    def __call__(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        structured = dict(arguments)
+        hooks = self._hooks
+        if self._rest is not None:
+            rest = self._rest_hook
+            hooks = [*hooks, *((name, rest) for name in arguments if name not in self._known)]
+        name = ""
+        try:
+            for name, hook in hooks:
+                if name in structured:
+                    structured[name] = hook(structured[name])
+        except Exception as error:
+            raise ArgumentError(_explain(name, error)) from error
+        return structured
+
+
+# Errors -------------------------------------------------------------------------------------
+
+
+class _Unfit(ValueError):
+    """A value that is not what its type needs; the path is not known yet."""
+
+    def __init__(self, expected: str, value: Any) -> None:
+        super().__init__(expected)
+        self.expected = expected
+        self.value = value
+
+
+def _explain(name: str, error: BaseException) -> str:
+    """One sentence for what went wrong below argument `name`."""
+    path = name
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+        path += _step(error)
+    if isinstance(error, _Unfit):
+        return (
+            f"Argument {path!r} must be {error.expected}, but {json_kind(error.value)} came "
+            f"({cut(error.value)})."
+        )
+    # What a class says of its own values is meant for those who give them; anything else may be
+    # of the inside and stays there.
+    said = error.args[0] if isinstance(error, ValueError) and error.args else None
+    if isinstance(said, str) and said:
+        return f"Argument {path!r} is not acceptable: {said[:200].rstrip('.')}."
+    return f"Argument {path!r} is not acceptable."
+
+
+def _step(error: BaseException) -> str:
+    """The step that cattrs noted on the error: an attribute, an index or a key."""
+    for note in getattr(error, "__notes__", ()):
+        known = getattr(note, "__dict__", {})
+        if "name" in known:
+            return f".{known['name']}"
+        if "index" in known:
+            return f"[{known['index']}]" if type(known["index"]) is int else f".{known['index']}"
+    return ""
+
+
+# Hooks --------------------------------------------------------------------------------------
+
+
+def hook_for(annotation: Any) -> Hook:
+    """The function that structures a value of this annotation."""
+    annotation = bare(annotation)
+    by_type = _NUMBERS.get(annotation) if isinstance(annotation, type) else None
+    if by_type is not None:
+        return by_type
+    hook = _converter().get_structure_hook(annotation)
+    return lambda value: hook(value, annotation)
+
+
+def _int(value: Any) -> int:
+    return value if type(value) is int else int(value)
+
+
+def _float(value: Any) -> float:
+    if type(value) is float:
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        raise _Unfit("a number that fits a float", value) from None
+
+
+_NUMBERS: dict[type, Hook] = {int: _int, float: _float}
+
+
+def _parse(make: Callable[[Any], Any], expected: str) -> Callable[[Any, Any], Any]:
+    """A hook that makes a value of a string, and says what it wanted if it cannot."""
+
+    def parse(value: Any, _: Any) -> Any:
+        try:
+            return make(value)
+        except (ValueError, ArithmeticError):
+            raise _Unfit(expected, value) from None
+
+    return parse
+
+
+def _finite_decimal(text: str) -> Any:
+    from decimal import Decimal
+
+    number = Decimal(text)
+    if not number.is_finite():
+        raise ValueError(text)
+    return number
+
+
+def _url_parser(name: str) -> Callable[[Any], Any]:
+    def parse_url(text: str) -> Any:
+        import urllib.parse
+
+        return getattr(urllib.parse, name)(text)
+
+    return parse_url
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+# Types whose constructor is not quite what reads them.
+_MAKERS: dict[str, Callable[[Any], Any]] = {
+    "decimal.Decimal": _finite_decimal,
+    "urllib.parse.ParseResult": _url_parser("urlparse"),
+    "urllib.parse.SplitResult": _url_parser("urlsplit"),
+}
+
+
+@functools.cache
+def _converter() -> Converter:
+    """The room's one converter; its later registrations win."""
+    from cattrs import Converter
+
+    converter = Converter()
+    for kind in (str, bool, type(None)):
+        converter.register_structure_hook(kind, _as_is)
+    for kind, hook in _NUMBERS.items():
+        converter.register_structure_hook(kind, _ignoring_type(hook))
+    for moment in (datetime.datetime, datetime.date, datetime.time):
+        expected = expectation(schema_of(moment))
+        converter.register_structure_hook(moment, _parse(moment.fromisoformat, expected))
+    converter.register_structure_hook(bytes, _parse(_bytes, "base64 text"))
+    converter.register_structure_hook_func(lambda kind: kind is object, _as_is)
+    for recognise, make in _FACTORIES:
+        converter.register_structure_hook_factory(recognise, make)
+    return converter
+
+
+def _as_is(value: Any, _: Any) -> Any:
+    return value
+
+
+def _ignoring_type(hook: Hook) -> Callable[[Any, Any], Any]:
+    return lambda value, _: hook(value)
+
+
+def _make_formatted(kind: Any) -> Callable[[Any, Any], Any]:
+    make = _MAKERS.get(f"{kind.__module__}.{kind.__qualname__}", kind)
+    return _parse(make, expectation(schema_of(kind)))
+
+
+def _make_choice(kind: Any) -> Callable[[Any, Any], Any]:
+    """A hook for an `Enum` or a `Literal`: JSON's value to the member itself."""
+    if isinstance(kind, type):
+        members = {_key(each.value): each for each in kind}  # type: ignore[attr-defined]
+    else:
+        members = {_key(getattr(each, "value", each)): each for each in typing.get_args(kind)}
+    return lambda value, _: members[_key(value)]
+
+
+def _key(value: Any) -> tuple[bool, Any]:
+    return isinstance(value, bool), value  # True is not 1 here, though 1.0 is
+
+
+def _make_attrs(kind: Any) -> Callable[[Any, Any], Any]:
+    """The hook that cattrs makes, once the names within the annotations are resolved."""
+    from cattrs.gen import make_dict_structure_fn
+
+    attrs.resolve_types(kind, localns={kind.__name__: kind})
+    return make_dict_structure_fn(kind, _converter())
+
+
+def _make_named_tuple(kind: Any) -> Callable[[Any, Any], Any]:
+    fields = fields_of(kind)
+
+    def structure_named_tuple(value: list[Any], _: Any) -> Any:
+        hooks = [hook_for(each.annotation) for each in fields]
+        return kind(*(hook(each) for hook, each in zip(hooks, value, strict=False)))
+
+    return structure_named_tuple
+
+
+def _make_collection(kind: Any) -> Callable[[Any, Any], Any]:
+    """A hook for an abstract collection: the plain one that it is nearest to."""
+    arguments = typing.get_args(kind) or (Any,)
+    concrete: Any = _CONCRETE[typing.get_origin(kind) or kind]
+    concrete = concrete[arguments]
+    hook = _converter().get_structure_hook(concrete)
+    return lambda value, _: hook(value, concrete)
+
+
+_CONCRETE: dict[Any, Any] = {
+    abc.Sequence: list,
+    abc.MutableSequence: list,
+    abc.Iterable: list,
+    abc.Collection: list,
+    abc.Set: frozenset,
+    abc.MutableSet: set,
+}
+
+
+def _make_union(kind: Any) -> Callable[[Any, Any], Any]:
+    members = [_Member(each) for each in typing.get_args(kind) if each is not type(None)]
+    if len(members) == 1:
+        return lambda value, _: None if value is None else members[0].structure(value)
+    exact = {each for each in typing.get_args(kind) if each in (int, float, bool, str)}
+
+    def structure_union(value: Any, _: Any) -> Any:
+        if value is None:
+            return None
+        # JSON's 1 may be an int and a float; what it already is comes first.
+        if type(value) in (int, float) and type(value) in exact:
+            return value
+        fitting = [each for each in members if each.accepts(value)]
+        if not fitting:
+            raise _Unfit(expectation(schema_of(kind)), value)
+        if isinstance(value, dict):
+            fitting.sort(key=lambda each: each.strangers(value))
+        for each in fitting[:-1]:
+            # Text may be a date or not; whatever has structure is what its schema says.
+            try:
+                return each.structure(value)
+            except _Unfit:
+                if not isinstance(value, str):
+                    raise
+        return fitting[-1].structure(value)
+
+    return structure_union
+
+
+class _Member:
+    """One member of a union; what it needs is made when it is first asked."""
+
+    def __init__(self, annotation: Any) -> None:
+        self._annotation = annotation
+
+    @functools.cached_property
+    def accepts(self) -> Callable[[Any], bool]:
+        from trio_mcp.schema.validate import compile_test
+
+        return compile_test(schema_of(self._annotation))
+
+    @functools.cached_property
+    def structure(self) -> Hook:
+        return hook_for(self._annotation)
+
+    @functools.cached_property
+    def _names(self) -> frozenset[str] | None:
+        kind = bare(self._annotation)
+        return frozenset(each.name for each in fields_of(kind)) if is_record(kind) else None
+
+    def strangers(self, value: dict[str, Any]) -> int:
+        """How many keys of `value` mean nothing to this member."""
+        return 0 if self._names is None else len(value.keys() - self._names)
+
+
+_FACTORIES: list[tuple[Callable[[Any], bool], Callable[[Any], Callable[[Any, Any], Any]]]] = [
+    (lambda kind: schema_format(kind) is not None, _make_formatted),
+    (lambda kind: isinstance(kind, type) and issubclass(kind, enum.Enum), _make_choice),
+    (lambda kind: typing.get_origin(kind) is typing.Literal, _make_choice),
+    (lambda kind: isinstance(kind, type) and attrs.has(kind), _make_attrs),
+    (is_named_tuple, _make_named_tuple),
+    (lambda kind: _is_in(typing.get_origin(kind) or kind, _CONCRETE), _make_collection),
+    (lambda kind: typing.get_origin(kind) in _UNIONS, _make_union),
+]
+
+
+def _is_in(kind: Any, known: typing.Container[Any]) -> bool:
+    try:
+        return kind in known
+    except TypeError:  # not hashable
+        return False

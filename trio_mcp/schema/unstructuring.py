@@ -1,0 +1,132 @@
+"""Python values as JSON-able ones, by what they are at run time.
+
+One table by exact type serves most values; a class that is met for the first time is looked at
+once and its way is remembered.
+"""
+
+from __future__ import annotations
+
+import base64
+import collections.abc as abc
+import dataclasses
+import datetime
+import enum
+import functools
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from trio_mcp.schema.fields import is_named_tuple
+
+__all__ = ["unstructure"]
+
+
+def unstructure(value: Any) -> Any:
+    """Turn a Python value into one that JSON can carry.
+
+    Args:
+        value: Plain JSON values, attrs classes, dataclasses, enums, dates and times, UUIDs,
+            paths, decimals, bytes (as base64), and lists, tuples, sets and mappings of those.
+
+    Returns:
+        A value of `str`, `int`, `float`, `bool`, `None`, `list` and `dict`. The value given is
+        left as it is.
+
+    Raises:
+        TypeError: A value, or one within it, has no JSON counterpart; the message names its
+            type.
+
+    Example:
+        >>> unstructure({"when": datetime.date(2024, 5, 1)})
+        {'when': '2024-05-01'}
+    """
+    return _way_of(type(value))(value)  # type: ignore[arg-type]  # classes are hashable
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    return [unstructure(each) for each in value]
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return {_key(key): unstructure(each) for key, each in value.items()}
+
+
+def _key(key: Any) -> str:
+    plain = unstructure(key)
+    if isinstance(plain, str):
+        return plain
+    raise TypeError(f"the keys of a JSON object are strings, not {type(key).__name__}")
+
+
+def _enum(value: enum.Enum) -> Any:
+    return unstructure(value.value)
+
+
+def _iso(value: Any) -> str:
+    return str(value.isoformat())
+
+
+def _base64(value: Any) -> str:
+    return base64.b64encode(value).decode("ascii")
+
+
+def _url(value: Any) -> str:
+    return str(value.geturl())
+
+
+_BY_NAME: dict[str, Callable[[Any], Any]] = {
+    "uuid.UUID": str,
+    "decimal.Decimal": str,
+    "ipaddress.IPv4Address": str,
+    "ipaddress.IPv6Address": str,
+    "urllib.parse.ParseResult": _url,
+    "urllib.parse.SplitResult": _url,
+    "trio.Path": str,
+}
+
+# The first that fits: an enum of strings is an enum, a datetime has the same way as a date, and a
+# string is no sequence.
+_BY_BASE: list[tuple[type | tuple[type, ...], Callable[[Any], Any]]] = [
+    (enum.Enum, _enum),
+    (bool, _same),
+    (str, str),
+    (int, int),
+    (float, float),
+    ((datetime.date, datetime.time), _iso),
+    (pathlib.PurePath, str),
+    ((bytes, bytearray, memoryview), _base64),
+    (abc.Mapping, _mapping),
+    ((list, tuple, abc.Set, abc.Sequence), _list),
+]
+
+
+@functools.lru_cache(maxsize=1024)
+def _way_of(kind: Any) -> Callable[[Any], Any]:
+    if kind in (str, int, float, bool, type(None)):
+        return _same
+    by_name = _BY_NAME.get(f"{kind.__module__}.{kind.__qualname__}")
+    if by_name is not None:
+        return by_name
+    if attrs.has(kind):
+        return _record([each.name for each in attrs.fields(kind)])
+    if dataclasses.is_dataclass(kind):
+        return _record([each.name for each in dataclasses.fields(kind)])
+    if is_named_tuple(kind):
+        return _list
+    for base, way in _BY_BASE:
+        if issubclass(kind, base):
+            return way
+    raise TypeError(f"a value of type {kind.__name__} cannot be turned into JSON")
+
+
+def _record(names: list[str]) -> Callable[[Any], dict[str, Any]]:
+    def unstructure_record(value: Any) -> dict[str, Any]:
+        return {name: unstructure(getattr(value, name)) for name in names}
+
+    return unstructure_record

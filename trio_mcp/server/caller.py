@@ -1,0 +1,85 @@
+"""Who sends a request, and which revision it speaks.
+
+A legacy client says so once, with `initialize`; a modern one with every request, in `_meta`.
+"""
+
+from typing import Final
+
+from attrs import frozen
+
+from trio_mcp.wire import revisions
+from trio_mcp.wire.errors import INVALID_PARAMS, UNSUPPORTED_PROTOCOL_VERSION, McpError
+from trio_mcp.wire.jsonrpc import Json, json_type
+from trio_mcp.wire.payloads import Implementation, from_wire
+from trio_mcp.wire.revisions import (
+    META_CLIENT_CAPABILITIES,
+    META_CLIENT_INFO,
+    META_VERSION,
+    NEWEST_LEGACY,
+    Revision,
+)
+
+_MODERN_NAMES: Final = list(revisions.MODERN)
+
+
+@frozen
+class Caller:
+    """The client, as far as one request needs to know it."""
+
+    revision: Revision
+    capabilities: dict[str, Json]
+    client_info: Json = None
+
+    def identity(self) -> Implementation | None:
+        """Who the client says it is; `None` if it does not say, or says it wrongly."""
+        try:
+            return from_wire(self.client_info, Implementation)
+        except ValueError:
+            return None
+
+
+UNKNOWN_CALLER: Final = Caller(NEWEST_LEGACY, {})
+"""Somebody who sends legacy requests without `initialize`, such as a shell pipe."""
+
+
+def caller_of(meta: dict[str, Json]) -> Caller:
+    """Read the caller of a modern request from its `_meta`.
+
+    Raises:
+        McpError: `-32022` for a version that is not served, `-32602` for a required field that is
+            missing or of the wrong type.
+    """
+    version = meta.get(META_VERSION)
+    revision = revisions.MODERN.get(version) if version.__class__ is str else None
+    capabilities = meta.get(META_CLIENT_CAPABILITIES)
+    client_info = meta.get(META_CLIENT_INFO)
+    if revision is not None and capabilities.__class__ is dict:
+        if client_info is None or client_info.__class__ is dict:
+            return Caller(revision, capabilities, client_info)
+    _require(meta, META_VERSION, str)
+    if revision is None:
+        data = {"supported": _MODERN_NAMES, "requested": version}
+        raise McpError(UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version", data)
+    _require(meta, META_CLIENT_CAPABILITIES, dict)
+    raise McpError(
+        INVALID_PARAMS,
+        f"Invalid params: _meta field {META_CLIENT_INFO} must be an object, "
+        f"not {json_type(client_info)}",
+    )
+
+
+def is_modern(meta: Json) -> bool:
+    """Whether a request's `_meta` declares any of the fields that make it a modern one."""
+    return isinstance(meta, dict) and (META_VERSION in meta or META_CLIENT_CAPABILITIES in meta)
+
+
+_KINDS: Final = {str: "a string", dict: "an object"}
+
+
+def _require(meta: dict[str, Json], key: str, kind: type) -> None:
+    if key not in meta:
+        raise McpError(INVALID_PARAMS, f"Invalid params: _meta field {key} is missing")
+    if not isinstance(meta[key], kind):
+        got = json_type(meta[key])
+        message = f"Invalid params: _meta field {key} must be {_KINDS[kind]}, not {got}"
+        raise McpError(INVALID_PARAMS, message)

@@ -1,0 +1,128 @@
+"""The way of a request, the same for every transport: validate, route, answer.
+
+`begin` finds out who asks and in which revision, and looks the method up in that revision's
+table. What needs no waiting is answered at once; a tool call comes back as a `ToolCall`, which
+the transport runs in a task of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import trio
+from attrs import define, field
+
+from trio_mcp.peer.exchange import Call
+from trio_mcp.registry import Registry
+from trio_mcp.server import methods
+from trio_mcp.server.caller import UNKNOWN_CALLER, Caller, caller_of, is_modern
+from trio_mcp.wire import revisions
+from trio_mcp.wire.errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    McpError,
+)
+from trio_mcp.wire.jsonrpc import Json, Notification, Request, error_line, result_line
+from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.payloads import to_wire
+from trio_mcp.wire.revisions import META_CLIENT_CAPABILITIES, META_SERVER_INFO, Revision
+
+logger = logging.getLogger("trio_mcp")
+
+_NEVER_BATCHED: Final = frozenset({"initialize"})
+
+
+class Dispatcher:
+    """Answers requests from one registry, for any number of connections.
+
+    Args:
+        registry: What is served.
+        limits: The bounds to keep.
+        state: What the registry's lifespan yielded.
+    """
+
+    def __init__(self, registry: Registry, limits: Limits, state: Json = None) -> None:
+        self.registry = registry
+        self.limits = limits
+        self.state = state
+        self.threads = trio.CapacityLimiter(limits.max_worker_threads)
+        self.lists = methods.ListCache(registry)
+        self._meta: dict[Revision, Json] = {}
+
+    def begin(self, request: Request, session: Session, *, in_batch: bool = False) -> bytes | Call:
+        """Answer a request with a line, or with the call that will make one."""
+        try:
+            meta = request.params.get("_meta")
+            if meta is None or not is_modern(meta):
+                caller = session.caller
+            else:
+                caller = caller_of(meta)
+            method = methods.TABLE[caller.revision].get(request.method)
+            if method is None:
+                raise self._unknown_method(request, caller)
+            if in_batch:
+                _check_batched(request, caller)
+            answer = method(self, request, caller, session)
+            if answer.__class__ is dict:
+                return result_line(request.id, self.complete(answer, caller.revision))
+            return answer  # type: ignore[return-value]
+        except McpError as error:
+            return error_line(request.id, error)
+        except Exception:
+            logger.exception("Internal error in %s", request.method)
+            return error_line(request.id, McpError(INTERNAL_ERROR, "Internal error"))
+
+    def complete(self, result: dict[str, Json], revision: Revision) -> dict[str, Json]:
+        """Add to a result what the revision wants in every result."""
+        if not revision.modern:
+            return result
+        meta = self._meta.get(revision)
+        if meta is None:
+            meta = {META_SERVER_INFO: to_wire(self.registry.info, revision)}
+            self._meta[revision] = meta
+        own = result.get("_meta")
+        result["resultType"] = "complete"
+        result["_meta"] = {**meta, **own} if own else meta
+        return result
+
+    def _unknown_method(self, request: Request, caller: Caller) -> McpError:
+        method = request.method
+        data = {"server": self.registry.name}
+        if method in caller.revision.methods:
+            return McpError(METHOD_NOT_FOUND, f"{method} handler not registered", data)
+        if method in methods.MODERN_ONLY:  # and the request does not say that it is modern
+            needed = f"_meta fields {revisions.META_VERSION} and {META_CLIENT_CAPABILITIES}"
+            return McpError(INVALID_PARAMS, f"Invalid params: {method} needs the {needed}", data)
+        message = f"Method not found: {method[:200]}"
+        if method in revisions.METHODS:
+            message += f" (in revision {caller.revision.name})"
+        return McpError(METHOD_NOT_FOUND, message, data)
+
+
+def _check_batched(request: Request, caller: Caller) -> None:
+    if caller.revision.modern or request.method in _NEVER_BATCHED:
+        what = request.method if request.method in _NEVER_BATCHED else "a modern request"
+        raise McpError(INVALID_REQUEST, f"Invalid request: {what} cannot be part of a batch")
+
+
+@define(eq=False)
+class Session:
+    """What one connection knows of its client: in legacy revisions, what `initialize` said."""
+
+    dispatcher: Dispatcher
+    connection_id: str = ""
+    stop: Callable[[], None] | None = None
+    """Ends the connection; `None` where a client may not."""
+    caller: Caller = field(default=UNKNOWN_CALLER)
+
+    def begin(self, request: Request, *, in_batch: bool) -> bytes | Call:
+        """Answer a request of this connection."""
+        return self.dispatcher.begin(request, self, in_batch=in_batch)
+
+    def notified(self, notification: Notification) -> None:
+        """Take note of a notification. None needs an answer, and unknown ones are allowed."""
+        logger.debug("Notification %s", notification.method[:200])

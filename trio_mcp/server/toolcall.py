@@ -1,0 +1,175 @@
+"""One tool call: the only place where a handler's exceptions are caught.
+
+| what happens | what the caller gets |
+|---|---|
+| it returns | its result |
+| `ToolError` | a result with `isError: true` and its text |
+| `McpError` | that JSON-RPC error |
+| any other exception | `isError: true` and no detail; all of it goes to the log |
+| it outruns its deadline | `isError: true`, naming tool and limit |
+| the caller cancels it | nothing |
+| the server shuts down | `-32603`, "Request cancelled" |
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+from attrs import define
+
+from trio_mcp.peer.exchange import Cause, Exchange
+from trio_mcp.registry import Context, Tool
+from trio_mcp.registry.results import invalid_result, result_to_wire
+from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ToolError
+from trio_mcp.wire.jsonrpc import Json, Request, error_line, result_line
+
+if TYPE_CHECKING:
+    from trio_mcp.server.caller import Caller
+    from trio_mcp.server.dispatcher import Dispatcher, Session
+
+logger = logging.getLogger("trio_mcp.calls")
+
+_CANCELLED: Final = McpError(INTERNAL_ERROR, "Request cancelled")
+
+
+def tool_failure(text: str) -> dict[str, Json]:
+    """Make the result of a tool that failed."""
+    return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+@define(eq=False)
+class ToolCall:
+    """A checked call, ready to run."""
+
+    dispatcher: Dispatcher
+    request: Request
+    tool: Tool
+    keywords: dict[str, Any]
+    caller: Caller
+    session: Session
+
+    @property
+    def timeout(self) -> float:
+        """Seconds that it may take."""
+        return self.dispatcher.registry.timeout_of(self.tool, self.dispatcher.limits)
+
+    @property
+    def label(self) -> str:
+        """What it is, for the log."""
+        return f"Tool {self.tool.name}"
+
+    async def run(self, exchange: Exchange) -> bytes | None:
+        """Run the tool inside the exchange's scope and return the line that answers the call."""
+        started = trio.current_time()
+        try:
+            with exchange.scope:
+                value = await self.tool.run(self.keywords, self._context, self.dispatcher.threads)
+            if exchange.scope.cancel_called and (
+                exchange.scope.cancelled_caught or exchange.cause is not Cause.SHUTDOWN
+            ):
+                return self.unfinished(exchange, started)
+            line, outcome = self._line(value)
+        except (trio.Cancelled, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:
+            if exchange.scope.cancel_called:
+                self._report_leftover(error)
+                return self.unfinished(exchange, started)
+            line, outcome = self._failure(error)
+        if logger.isEnabledFor(logging.INFO):
+            self._log(outcome, started)
+        return line
+
+    def _line(self, value: Any) -> tuple[bytes, str]:
+        dispatcher, id, revision = self.dispatcher, self.request.id, self.caller.revision
+        result = result_to_wire(self.tool, value, revision)
+        outcome = "error" if result.get("isError") else "ok"
+        try:
+            return result_line(id, dispatcher.complete(result, revision)), outcome
+        except (TypeError, ValueError):
+            raise invalid_result(self.tool, value) from None
+
+    def unfinished(self, exchange: Exchange, started: float | None = None) -> bytes | None:
+        """Return the answer to a call that was cancelled: by its deadline, unless there is a cause."""
+        outcome = "timeout" if exchange.cause is None else "cancelled"
+        if logger.isEnabledFor(logging.INFO):
+            self._log(outcome, trio.current_time() if started is None else started)
+        if exchange.cause is Cause.PEER:
+            return None
+        if exchange.cause is Cause.SHUTDOWN:
+            return error_line(self.request.id, _CANCELLED)
+        return self._error_result(f"Tool {self.tool.name} timed out after {self.timeout:g} s")
+
+    def _failure(self, error: BaseException) -> tuple[bytes, str]:
+        error = _unwrap(error)
+        if isinstance(error, McpError):
+            return error_line(self.request.id, error), "error"
+        if isinstance(error, ToolError):
+            return self._error_result(str(error) or f"Tool {self.tool.name} failed"), "error"
+        logger.error("Tool %s failed", self.tool.name, exc_info=error, extra=self._fields())
+        text = f"Tool {self.tool.name} failed: internal error (see the server's log)"
+        return self._error_result(text), "exception"
+
+    def _report_leftover(self, error: BaseException) -> None:
+        error = _unwrap(error)
+        if not isinstance(error, ToolError | McpError):
+            message = "Tool %s failed while it was cancelled"
+            logger.error(message, self.tool.name, exc_info=error, extra=self._fields())
+
+    def _error_result(self, text: str) -> bytes:
+        result = self.dispatcher.complete(tool_failure(text), self.caller.revision)
+        try:
+            return result_line(self.request.id, result)
+        except TypeError:  # a text that is not valid Unicode
+            return self._error_result(text.encode("utf-8", "replace").decode())
+
+    def _context(self) -> Context:
+        meta = self.request.params.get("_meta")
+        return Context(
+            tool=self.tool.name,
+            state=self.dispatcher.state,
+            request_id=self.request.id,
+            connection_id=self.session.connection_id,
+            revision=self.caller.revision.name,
+            client=self.caller.identity(),
+            meta=meta if isinstance(meta, dict) else None,
+        )
+
+    def _log(self, outcome: str, started: float) -> None:
+        duration = trio.current_time() - started
+        fields = {**self._fields(), "outcome": outcome, "duration": duration}
+        message = "Tool %s: %s in %.1f ms"
+        logger.info(message, self.tool.name, outcome, duration * 1000, extra=fields)
+
+    def _fields(self) -> dict[str, Json]:
+        return {
+            "tool": self.tool.name,
+            "request_id": self.request.id,
+            "connection_id": self.session.connection_id,
+        }
+
+
+def _unwrap(error: BaseException) -> BaseException:
+    """Find what is behind an exception group: one exception, or the one meant for the caller.
+
+    Raises:
+        BaseException: The part of the group that is nobody's to swallow: cancellation and
+            interrupts.
+    """
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    passing, rest = error.split((trio.Cancelled, KeyboardInterrupt, GeneratorExit))
+    if passing is not None:
+        raise passing
+    leaves = _leaves(error)
+    spoken = [leaf for leaf in leaves if isinstance(leaf, ToolError | McpError)]
+    return (spoken or (leaves if len(leaves) == 1 else [error]))[0]
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    leaves: list[BaseException] = []
+    for each in group.exceptions:
+        leaves += _leaves(each) if isinstance(each, BaseExceptionGroup) else [each]
+    return leaves

@@ -1,0 +1,1 @@
+"""How bytes move between a client and a server: one module per way."""

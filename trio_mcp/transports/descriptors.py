@@ -1,0 +1,142 @@
+"""What a file descriptor is, and copies of it that are ours alone.
+
+Strategy: an inherited descriptor shares its open file description, and with it the
+blocking mode, with the parent process and often with stderr.  So nothing here ever sets
+a flag on one.  A pipe or terminal is opened a second time through ``/proc/self/fd``,
+which yields a description of our own that may be non-blocking; everything else is used
+in ways that need no flag.  `kind_of` names the few kinds that readers and writers tell
+apart.
+"""
+
+import contextlib
+import enum
+import errno
+import os
+import stat
+import sys
+import threading
+
+if sys.platform != "win32":  # pragma: no branch
+    import fcntl
+
+_FIRST_PRIVATE = 3  # below are stdin, stdout and stderr, even where they are closed
+_PTY_MASTER = (5, 2)  # Linux's /dev/ptmx: opening it again makes another terminal
+
+
+class Kind(enum.Enum):
+    """The kinds of file that are read and written in different ways."""
+
+    PIPE = enum.auto()
+    SOCKET = enum.auto()
+    TERMINAL = enum.auto()
+    FILE = enum.auto()
+    OTHER = enum.auto()
+
+
+# Windows can wait for none of these: there, everything is OTHER.
+_KINDS = (
+    {}
+    if sys.platform == "win32"
+    else {stat.S_IFIFO: Kind.PIPE, stat.S_IFSOCK: Kind.SOCKET, stat.S_IFREG: Kind.FILE}
+)
+
+
+def kind_of(fd: int) -> Kind:
+    """Tell how *fd* is to be read and written."""
+    if sys.platform != "win32" and os.isatty(fd):
+        return Kind.TERMINAL
+    return _KINDS.get(stat.S_IFMT(os.fstat(fd).st_mode), Kind.OTHER)
+
+
+def is_open(fd: int) -> bool:
+    """Tell whether *fd* is a valid descriptor."""
+    try:
+        os.fstat(fd)
+    except OSError as error:
+        if error.errno == errno.EBADF:
+            return False
+        raise
+    return True
+
+
+def allows(fd: int, access: int) -> bool:
+    """Tell whether *fd* was opened for *access*, ``os.O_RDONLY`` or ``os.O_WRONLY``."""
+    if sys.platform == "win32":  # pragma: no cover
+        return True
+    mode = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE
+    return mode in (access, os.O_RDWR)
+
+
+def duplicate(fd: int) -> int:
+    """Copy *fd* to a close-on-exec descriptor that is none of the standard three."""
+    if sys.platform == "win32":  # pragma: no cover
+        return os.dup(fd)
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_PRIVATE)
+
+
+def reopen(fd: int, access: int) -> int | None:
+    """Open the pipe or terminal behind *fd* anew, non-blocking and for us alone.
+
+    Args:
+        fd: A descriptor of a pipe or terminal.
+        access: ``os.O_RDONLY`` or ``os.O_WRONLY``.
+
+    Returns:
+        A close-on-exec descriptor, or None where the system cannot give one: there is
+        no ``/proc``, the file belongs to another user, or the terminal is a master.
+    """
+    if sys.platform == "win32":  # pragma: no cover
+        return None
+    original = os.fstat(fd)
+    if stat.S_ISCHR(original.st_mode) and _device(original) == _PTY_MASTER:
+        return None
+    flags = access | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    try:
+        private = os.open(f"/proc/self/fd/{fd}", flags)
+    except OSError:
+        return None
+    if os.path.samestat(original, os.fstat(private)) and not os.get_blocking(private):
+        return private
+    os.close(private)
+    return None
+
+
+def _device(status: os.stat_result) -> tuple[int, int]:
+    return os.major(status.st_rdev), os.minor(status.st_rdev)
+
+
+class Lease:
+    """A descriptor that stays open until its owner and every borrower have let go.
+
+    A worker thread may be abandoned in the middle of a system call.  Were the descriptor
+    closed under it, the number could come to mean another file; so the last to let go
+    closes it.  Borrow it with ``with lease as fd``; this raises `OSError` (EBADF) once
+    the owner has called `close` and nobody holds it.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._holders = 1
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> int:
+        with self._lock:
+            if not self._holders:
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+            self._holders += 1
+        return self._fd
+
+    def __exit__(self, *_: object) -> None:
+        self._let_go()
+
+    def close(self) -> None:
+        """Let go as the owner; call it once."""
+        self._let_go()
+
+    def _let_go(self) -> None:
+        with self._lock:
+            self._holders -= 1
+            last = not self._holders
+        if last:
+            with contextlib.suppress(OSError):  # e.g. a late NFS error: nobody is left to care
+                os.close(self._fd)

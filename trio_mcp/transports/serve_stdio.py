@@ -1,0 +1,93 @@
+"""Serving a registry on stdin and stdout: the process is the server."""
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+import trio
+
+from trio_mcp.registry import Registry
+from trio_mcp.server.lifecycle import Lifecycle, ServerHandle
+from trio_mcp.transports.stdio import open_stdio
+from trio_mcp.transports.stream import serve_connection
+from trio_mcp.wire.limits import Limits
+
+logger = logging.getLogger("trio_mcp")
+
+_EXIT_STUCK: Final = 70  # EX_SOFTWARE
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+async def serve(
+    registry: Registry,
+    *,
+    limits: Limits | None = None,
+    task_status: trio.TaskStatus[ServerHandle] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve a registry on stdin and stdout, until the client disconnects.
+
+    While it serves, stdout belongs to the protocol: whatever this process or its children print
+    goes to stderr. SIGINT and SIGTERM shut it down gracefully; a second one ends the process at
+    once. Both are handled only if it runs in the main thread and they are not ignored.
+
+    Args:
+        registry: What to serve.
+        limits: The bounds to keep.
+        task_status: Tells that requests are being read, and gives a `ServerHandle`.
+
+    Raises:
+        RuntimeError: Stdin and stdout are being served already.
+        Exception: Whatever the registry's lifespan raises.
+
+    Cancelled, it cancels its calls, still writes what is answered already for at most
+    `Limits.flush_timeout` seconds, and gives the descriptors back. A tool that ignores its
+    cancellation cannot be ended by Trio; after the client is gone and everybody else has been
+    answered, such a tool does not keep the process: it exits with status 70.
+
+    Example:
+        >>> registry = Registry("empty")
+        >>> if __name__ == "__main__":
+        ...     trio.run(serve, registry)
+    """
+    lifecycle = Lifecycle()
+    with _shut_down_on_signals(lifecycle.stop):
+        async with open_stdio() as stream:
+            await serve_connection(
+                registry, stream, limits or Limits(), lifecycle, task_status, on_stuck=_exit
+            )
+
+
+@contextmanager
+def _shut_down_on_signals(stop: Callable[[], None]) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    token = trio.lowlevel.current_trio_token()
+    seen = False
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        nonlocal seen
+        if seen:  # the default action ends the process, and tells its parent why
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        seen = True
+        token.run_sync_soon(stop)
+
+    taken = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+    previous = {each: signal.signal(each, on_signal) for each in taken}
+    try:
+        yield
+    finally:
+        for each, handler in previous.items():
+            signal.signal(each, handler)
+
+
+def _exit(labels: list[str]) -> None:
+    logger.critical("%s ignores its cancellation; the process exits", ", ".join(labels))
+    logging.shutdown()
+    os._exit(_EXIT_STUCK)

@@ -1,0 +1,55 @@
+"""Stdin and stdout as one Trio stream.
+
+Strategy: `trio_mcp.transports.diversion` moves the two descriptors out of everybody's
+way, `trio_mcp.transports.readers` and `trio_mcp.transports.writers` turn them into
+streams that suit what they are (pipes, sockets, terminals, files), and this module holds
+the two together for as long as a server runs.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+
+import trio
+
+from trio_mcp.transports.diversion import divert
+from trio_mcp.transports.readers import open_reader
+from trio_mcp.transports.writers import open_writer
+
+
+@asynccontextmanager
+async def open_stdio(
+    *, stdin_fd: int = 0, stdout_fd: int = 1, stderr_fd: int = 2
+) -> AsyncIterator[trio.abc.Stream]:
+    """Take over stdin and stdout as one byte stream; give them back on exit.
+
+    Inside the block the process sees an empty stdin, and all that it or its children
+    print goes to stderr.  On exit, however it comes about, both descriptors are what
+    they were; their blocking mode is never touched, not even in between.  The stream
+    raises `trio.BrokenResourceError` when stdout is closed at the other end, and reads
+    a stdin that was closed from the start as one at its end.
+
+    Args:
+        stdin_fd: The descriptor to receive from.
+        stdout_fd: The descriptor to send to.
+        stderr_fd: Where output that is not the stream's goes; nowhere if it is closed.
+
+    Yields:
+        The stream.  Closing it leaves the descriptors diverted until the block ends.
+
+    Raises:
+        RuntimeError: The descriptors are taken already: one server per process.
+
+    Neither entering nor leaving waits for anything, so that cancellation finds nothing
+    to interrupt.
+
+    Example:
+        ```python
+        async with open_stdio() as stream:
+            async for chunk in stream:
+                await stream.send_all(chunk)
+        ```
+    """
+    with divert(stdin_fd, stdout_fd, stderr_fd) as originals:
+        with closing(open_reader(originals.stdin)) as reader:
+            with closing(open_writer(originals.stdout)) as writer:
+                yield trio.StapledStream(writer, reader)

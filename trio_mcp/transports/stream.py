@@ -1,0 +1,74 @@
+"""Serving a registry on one byte stream: lifespan, connection, and the handle to both."""
+
+from collections.abc import Callable
+
+import trio
+
+from trio_mcp.peer.connection import Connection
+from trio_mcp.registry import Registry
+from trio_mcp.server.dispatcher import Dispatcher, Session
+from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
+from trio_mcp.wire.limits import Limits
+
+
+async def serve_stream(
+    registry: Registry,
+    stream: trio.abc.Stream,
+    *,
+    limits: Limits | None = None,
+    task_status: trio.TaskStatus[ServerHandle] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve a registry to the client at the other end of a stream, until it disconnects.
+
+    Any Trio stream will do: a TCP or TLS connection, a Unix socket, an in-memory pipe.
+
+    Args:
+        registry: What to serve.
+        stream: The connection. It is closed on return.
+        limits: The bounds to keep.
+        task_status: Tells that requests are being read, and gives a `ServerHandle`.
+
+    Raises:
+        Exception: Whatever the registry's lifespan raises.
+
+    Cancelled, it cancels its calls, still writes what is answered already for at most
+    `Limits.flush_timeout` seconds, and closes the lifespan.
+
+    Example:
+        >>> async def serve_tcp(registry: Registry) -> None:
+        ...     async def client(stream: trio.abc.Stream) -> None:
+        ...         await serve_stream(registry, stream)
+        ...     await trio.serve_tcp(client, 8000)
+    """
+    lifecycle = Lifecycle()
+    async with stream:
+        await serve_connection(registry, stream, limits or Limits(), lifecycle, task_status)
+
+
+async def serve_connection(
+    registry: Registry,
+    stream: trio.abc.Stream,
+    limits: Limits,
+    lifecycle: Lifecycle,
+    task_status: trio.TaskStatus[ServerHandle] = trio.TASK_STATUS_IGNORED,
+    *,
+    on_stuck: Callable[[list[str]], None] = lambda labels: None,
+) -> None:
+    """Serve one connection from the opening of the lifespan to its end, moving `lifecycle` on."""
+    try:
+        async with registry.state() as state:
+            session = Session(Dispatcher(registry, limits, state))
+            connection = Connection(
+                stream,
+                session,
+                limits,
+                on_drain=lambda: lifecycle.reach(ServerState.DRAINING),
+                on_stuck=on_stuck,
+            )
+            session.connection_id = connection.id
+            session.stop = connection.stop
+            lifecycle.running(connection.stop)
+            task_status.started(lifecycle)
+            await connection.run()
+    finally:
+        lifecycle.reach(ServerState.STOPPED)

@@ -1,0 +1,264 @@
+"""Send streams over a file descriptor of any kind.
+
+Strategy: write first, and wait only for what did not fit.  A pipe or terminal is written
+through a non-blocking description of our own, a socket with the wish not to block given
+per call.  A pipe that cannot be opened anew gets pieces so small that, once it is
+writable, they cannot block.  Everything else is written in a worker thread: a regular
+file in pieces that are always finished; a device that may block for ever is abandoned on
+cancellation and is broken from then on, since nobody knows what it still takes.
+"""
+
+import os
+import select
+import socket
+from abc import abstractmethod
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+
+import trio
+
+from trio_mcp.transports.descriptors import Kind, Lease, allows, duplicate, kind_of, reopen
+from trio_mcp.transports.guard import Guard
+from trio_mcp.transports.sockets import adopt
+
+Buffer = bytes | bytearray | memoryview
+PIECE = 1 << 20  # bytes; what a worker thread writes between two looks at cancellation
+
+
+class Writer(trio.abc.SendStream):
+    """The sending end that all kinds share."""
+
+    def __init__(self) -> None:
+        self._guard = Guard("send")
+
+    async def send_all(self, data: Buffer) -> None:
+        """Send all of *data*, waiting for as long as the other side takes.
+
+        Raises:
+            trio.BrokenResourceError: Nobody reads any more, or it cannot be written.
+            trio.BusyResourceError: Another task is sending.
+            trio.ClosedResourceError: The stream is closed, before or meanwhile.
+
+        When it is cancelled, any part of *data* may have been sent; a piece (at most
+        1 MiB) on its way to a regular file is finished first.
+        """
+        with self._guard:
+            try:
+                await self._write(data)
+            except OSError as error:
+                raise trio.BrokenResourceError("the output cannot be written") from error
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """Wait until the output may take something; raises as `send_all` does."""
+        with self._guard:
+            await self._wait()
+
+    def close(self) -> None:
+        """Close the stream now; closing it again does nothing."""
+        if not self._guard.closed:
+            self._guard.closed = True
+            self._release()
+
+    async def aclose(self) -> None:
+        """Close the stream; a cancelled call closes it nonetheless."""
+        self.close()
+        await trio.lowlevel.checkpoint()
+
+    @abstractmethod
+    async def _write(self, data: Buffer) -> None: ...
+
+    @abstractmethod
+    async def _wait(self) -> None: ...
+
+    @abstractmethod
+    def _release(self) -> None: ...
+
+
+class BrokenWriter(Writer):
+    """Stdout that was closed when the process started: broken from the beginning."""
+
+    async def _write(self, data: Buffer) -> None:
+        await self._wait()
+
+    async def _wait(self) -> None:
+        await trio.lowlevel.checkpoint()
+        raise trio.BrokenResourceError("there is no output to write to")
+
+    def _release(self) -> None:
+        pass
+
+
+class PolledWriter(Writer):
+    """A pipe, socket or terminal.
+
+    Args:
+        fd: The descriptor to wait for.
+        write: Writes some of its argument; raises `BlockingIOError` if it takes nothing.
+        resources: What to close in the end.
+        wait_first: Whether *write* may only be called once *fd* is writable.
+    """
+
+    def __init__(
+        self,
+        fd: int,
+        write: Callable[[Buffer], int],
+        resources: ExitStack,
+        *,
+        wait_first: bool = False,
+    ) -> None:
+        super().__init__()
+        self._fd = fd
+        self._write_now = write
+        self._resources = resources
+        self._wait_first = wait_first
+
+    async def _write(self, data: Buffer) -> None:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        sent = 0 if self._wait_first else self._write_some(data)
+        if sent == len(data):
+            # It is done: no cancellation may claim otherwise.
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            return
+        with memoryview(data) as view:
+            while sent < len(view):
+                await self._wait()
+                self._guard.check_open()  # it may have been closed since the wake-up
+                sent += self._write_some(view[sent:])
+
+    def _write_some(self, data: Buffer) -> int:
+        try:
+            return self._write_now(data)
+        except BlockingIOError:
+            return 0
+
+    async def _wait(self) -> None:
+        await trio.lowlevel.wait_writable(self._fd)
+
+    def _release(self) -> None:
+        trio.lowlevel.notify_closing(self._fd)
+        self._resources.close()
+
+
+class ThreadWriter(Writer):
+    """A regular file, or a device that cannot be waited for.
+
+    Args:
+        fd: The descriptor; the writer owns it.
+        may_block: Whether a write can take for ever, and must be abandoned when
+            cancelled.
+    """
+
+    def __init__(self, fd: int, *, may_block: bool) -> None:
+        super().__init__()
+        self._lease = Lease(fd)
+        self._may_block = may_block
+        self._broken = False
+        # Its own, so that stuck tools cannot keep it waiting.
+        self._limiter = trio.CapacityLimiter(1)
+        self._scope = trio.CancelScope()
+
+    async def _write(self, data: Buffer) -> None:
+        await self._wait()
+        with trio.CancelScope() as self._scope:
+            sent = 0
+            while sent < len(data):
+                self._guard.check_open()
+                # A copy, since an abandoned thread may outlive the caller's buffer.
+                sent += await self._write_piece(bytes(data[sent : sent + PIECE]))
+        if self._scope.cancelled_caught:
+            raise trio.ClosedResourceError("this stream was closed meanwhile")
+
+    async def _write_piece(self, piece: bytes) -> int:
+        try:
+            return await trio.to_thread.run_sync(
+                _borrowing,
+                self._lease,
+                piece,
+                abandon_on_cancel=self._may_block,
+                limiter=self._limiter,
+            )
+        except trio.Cancelled:
+            self._broken = self._may_block
+            raise
+
+    async def _wait(self) -> None:
+        await trio.lowlevel.checkpoint()
+        if self._broken:
+            raise trio.BrokenResourceError("an earlier write was abandoned")
+
+    def _release(self) -> None:
+        self._scope.cancel()
+        self._lease.close()
+
+
+def _borrowing(lease: Lease, piece: bytes) -> int:
+    with lease as fd:
+        return os.write(fd, piece)
+
+
+def _open_pipe(fd: int) -> Writer:
+    return _open_private(fd) or _open_shared_pipe(fd)
+
+
+def _open_terminal(fd: int) -> Writer:
+    # A writable terminal may still have less room than any piece: hence a thread.
+    return _open_private(fd) or _open_other(fd)
+
+
+def _open_private(fd: int) -> Writer | None:
+    private = reopen(fd, os.O_WRONLY)
+    if private is None:
+        return None
+    resources = ExitStack()
+    resources.callback(os.close, private)
+    return PolledWriter(private, partial(os.write, private), resources)
+
+
+def _open_shared_pipe(fd: int) -> Writer:
+    shared = duplicate(fd)
+    resources = ExitStack()
+    resources.callback(os.close, shared)
+
+    def write(data: Buffer) -> int:
+        return os.write(shared, data[: select.PIPE_BUF])
+
+    return PolledWriter(shared, write, resources, wait_first=True)
+
+
+def _open_socket(fd: int) -> Writer:
+    flags = socket.MSG_DONTWAIT | getattr(socket, "MSG_NOSIGNAL", 0)
+    with ExitStack() as resources:
+        sock = resources.enter_context(adopt(duplicate(fd)))
+
+        def write(data: Buffer) -> int:
+            return sock.send(data, flags)
+
+        return PolledWriter(sock.fileno(), write, resources.pop_all())
+
+
+def _open_file(fd: int) -> Writer:
+    return ThreadWriter(duplicate(fd), may_block=False)
+
+
+def _open_other(fd: int) -> Writer:
+    return ThreadWriter(duplicate(fd), may_block=True)
+
+
+_OPENERS: dict[Kind, Callable[[int], Writer]] = {
+    Kind.PIPE: _open_pipe,
+    Kind.TERMINAL: _open_terminal,
+    Kind.SOCKET: _open_socket,
+    Kind.FILE: _open_file,
+    Kind.OTHER: _open_other,
+}
+
+
+def open_writer(fd: int | None) -> Writer:
+    """Open a send stream over a copy of *fd*; it is broken if *fd* cannot be written.
+
+    Must be closed within the same `trio.run`.
+    """
+    if fd is None or not allows(fd, os.O_WRONLY):
+        return BrokenWriter()
+    return _OPENERS[kind_of(fd)](fd)
