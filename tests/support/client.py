@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -103,6 +103,20 @@ class RawClient:
         """Call a tool and return the whole response."""
         return await self.request("tools/call", {"name": name, "arguments": arguments})
 
+    async def start(self, name: str, **arguments: Any) -> int:
+        """Call a tool and return the request's id at once."""
+        request = self.request_of("tools/call", {"name": name, "arguments": arguments})
+        await self.send(request)
+        id: int = request["id"]
+        return id
+
+    async def receive_many(self, count: int) -> dict[Any, Any]:
+        """Return the next so many messages by id, in the order of their arrival."""
+        messages = [await self.receive() for _ in range(count)]
+        answers = {each["id"]: each for each in messages}
+        assert len(answers) == count, "an id was answered twice"
+        return answers
+
     async def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
         """Send a notification."""
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
@@ -126,19 +140,29 @@ class RawClient:
 
 @asynccontextmanager
 async def serving(
-    registry: Registry, limits: Limits | None = None, *, revision: str = "2025-11-25"
+    registry: Registry,
+    limits: Limits | None = None,
+    *,
+    revision: str = "2025-11-25",
+    shake_hands: bool = True,
+    pair: Callable[[], tuple[trio.abc.Stream, trio.abc.Stream]] = trio.testing.memory_stream_pair,
 ) -> AsyncIterator[tuple[RawClient, ServerHandle]]:
     """Serve a registry over an in-memory stream, with a client that has shaken hands.
 
     On exit the input is ended and the server must return.
     """
-    ours, theirs = trio.testing.memory_stream_pair()
-    async with trio.open_nursery() as nursery:
-        async def run(task_status: trio.TaskStatus[ServerHandle]) -> None:
-            await serve_stream(registry, theirs, limits=limits, task_status=task_status)
+    ours, theirs = pair()
+    mocked = isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
+    hang = 1e6 if mocked else 10  # seconds; on a mock clock a deadlock jumps there at once
+    with trio.fail_after(hang):
+        async with trio.open_nursery() as nursery:
 
-        handle = await nursery.start(run)
-        client = RawClient(ours, revision)
-        await client.initialize()
-        yield client, handle
-        await ours.aclose()
+            async def run(task_status: trio.TaskStatus[ServerHandle]) -> None:
+                await serve_stream(registry, theirs, limits=limits, task_status=task_status)
+
+            handle = await nursery.start(run)
+            client = RawClient(ours, revision)
+            if shake_hands:
+                await client.initialize()
+            yield client, handle
+            await ours.aclose()

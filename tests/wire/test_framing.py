@@ -1,4 +1,5 @@
 import tracemalloc
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -97,7 +98,7 @@ def test_any_chunking_gives_the_same_lines(parts, data):
     stream = b"".join(parts)
     cuts = data.draw(st.lists(st.integers(0, len(stream))).map(sorted))
     edges = [0, *cuts, len(stream)]
-    chunks = [stream[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    chunks = [stream[start:end] for start, end in pairwise(edges)]
     whole = decode_all([stream], limit=20)
     cut = decode_all(chunks, limit=20)
     assert [f for f in whole if not isinstance(f, Oversized)] == [

@@ -22,7 +22,7 @@ from trio_mcp.wire.jsonrpc import (
 
 
 def request_with(value: str) -> bytes:
-    text = '{"jsonrpc":"2.0","id":1,"method":"m","params":{"value":%s}}' % value
+    text = '{"jsonrpc":"2.0","id":1,"method":"m","params":{"value":' + value + "}}"
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -179,7 +179,11 @@ def test_json_that_is_no_message_is_an_invalid_request(line, id, why):
 @pytest.mark.requirement("A12")
 def test_params_that_are_no_object_are_invalid_params():
     line = b'{"jsonrpc":"2.0","id":7,"method":"m","params":[1]}'
-    assert refused(line) == (7, INVALID_PARAMS, 'Invalid params: "params" must be an object, not an array')
+    assert refused(line) == (
+        7,
+        INVALID_PARAMS,
+        'Invalid params: "params" must be an object, not an array',
+    )
 
 
 def test_repeated_keys_are_refused_at_any_depth():
@@ -246,7 +250,7 @@ def test_long_integers_are_encoded_exactly():
 
 
 def test_nan_beside_a_long_integer_is_not_encoded():
-    with pytest.raises((TypeError, ValueError)):
+    with pytest.raises(TypeError):
         encode({"value": [2**70, math.nan]})
 
 
@@ -269,10 +273,15 @@ def test_batch_lines_are_joined():
 # -- properties -------------------------------------------------------------------------------
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 

@@ -104,7 +104,9 @@ def test_the_newest_revision_round_trips(payload):
 
 
 def test_unknown_fields_are_ignored():
-    assert from_wire({"name": "n", "version": "1", "new": 1}, Implementation) == Implementation("n", "1")
+    assert from_wire({"name": "n", "version": "1", "new": 1}, Implementation) == Implementation(
+        "n", "1"
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,5 +122,5 @@ def test_unknown_fields_are_ignored():
     ],
 )
 def test_what_does_not_fit_is_a_value_error(wire):
-    with pytest.raises(ValueError, match="CallToolResult|expected|invalid"):
+    with pytest.raises(ValueError, match=r"CallToolResult|expected|invalid"):
         from_wire(wire, CallToolResult)

@@ -6,9 +6,9 @@ import sys
 def main() -> None:
     """Run the command line with the process's arguments, and exit with its status."""
     try:
-        from trio_mcp.cli.app import app  # noqa: PLC0415
+        from trio_mcp.cli.app import run
     except ModuleNotFoundError as error:
         if error.name not in ("cyclopts", "rich"):
             raise
         sys.exit("trio-mcp: the command line needs more packages: pip install 'trio-mcp[cli]'")
-    app()
+    run()

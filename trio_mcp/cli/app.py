@@ -15,10 +15,9 @@ app = App(
 app.command(serve)
 
 
-@app.meta.default
-def run(*tokens: str) -> None:
+def run() -> None:
     """Run a command; what a person can put right is told in one line."""
     try:
-        app(tokens)
+        app()
     except TargetError as error:
         sys.exit(f"trio-mcp: {error}")

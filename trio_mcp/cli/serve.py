@@ -1,9 +1,11 @@
 """`trio-mcp serve`: run a registry on stdio."""
 
 from functools import partial
+from typing import Annotated
 
 import trio
 from attrs import evolve
+from cyclopts import Parameter, validators
 
 from trio_mcp import serve as serve_stdio
 from trio_mcp.cli.logs import LogFormat, LogLevel, configure
@@ -15,7 +17,7 @@ def serve(
     target: str,
     /,
     *,
-    tool_timeout: float | None = None,
+    tool_timeout: Annotated[float | None, Parameter(validator=validators.Number(gt=0))] = None,
     log_level: LogLevel = "info",
     log_format: LogFormat = "text",
 ) -> None:

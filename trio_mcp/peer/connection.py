@@ -23,9 +23,9 @@ from typing import Final, Protocol
 import trio
 
 from trio_mcp.peer.exchange import BatchAnswer, Call, Cause, Exchange
-from trio_mcp.peer.outbox import Outbox
+from trio_mcp.peer.outbox import Outbox, SendNowait
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_REQUEST, McpError
-from trio_mcp.wire.framing import Frame, LineDecoder, Oversized, Skipped
+from trio_mcp.wire.framing import Frame, LineDecoder, Oversized
 from trio_mcp.wire.jsonrpc import (
     UNKNOWN_ID,
     Batch,
@@ -54,7 +54,7 @@ _IO_ERRORS: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
 class Handler(Protocol):
     """Who answers what comes in on one connection."""
 
-    def begin(self, request: Request, *, in_batch: bool) -> bytes | Call:
+    def begin(self, request: Request, in_batch: bool) -> bytes | Call:
         """Answer a request at once, or return the call that will."""
 
     def notified(self, notification: Notification) -> None:
@@ -68,6 +68,7 @@ class Connection:
         stream: Where bytes come from and go to. `run` does not close it.
         handler: Who answers.
         limits: The bounds to keep.
+        send_nowait: The stream's way to send without waiting, if it has one.
         on_drain: Called when the connection stops taking requests.
         on_stuck: Called with the labels of calls that ignore their cancellation, after everything
             else has been done. Trio cannot abandon a task: without it, `run` waits for them.
@@ -79,6 +80,7 @@ class Connection:
         handler: Handler,
         limits: Limits,
         *,
+        send_nowait: SendNowait | None = None,
         on_drain: Callable[[], None] = lambda: None,
         on_stuck: Callable[[list[str]], None] = lambda labels: None,
     ) -> None:
@@ -88,12 +90,12 @@ class Connection:
         self._limits = limits
         self._on_drain = on_drain
         self._on_stuck = on_stuck
-        self._outbox = Outbox(limits.max_outgoing_bytes)
+        self._outbox = Outbox(limits.max_outgoing_bytes, send_nowait)
         self._open: dict[str | int, Exchange] = {}
         self._waiting: OrderedDict[str | int, Exchange] = OrderedDict()
         self._waiting_bytes = 0
         self._free_slots = limits.max_concurrent_calls
-        self._changed = trio.lowlevel.ParkingLot()  # a call ended
+        self._changed = trio.lowlevel.ParkingLot()  # less waits, or nothing is open
         self._watcher = trio.lowlevel.ParkingLot()
         self._watcher_wakes = float("inf")
         self._reading = trio.CancelScope()
@@ -182,7 +184,7 @@ class Connection:
 
     async def _read(self) -> None:
         decoder = LineDecoder(self._limits.max_message_bytes)
-        chunk = b"\n"
+        chunk: bytes | bytearray = b"\n"
         while chunk:
             try:
                 chunk = await self._stream.receive_some(_CHUNK_BYTES)
@@ -192,6 +194,7 @@ class Connection:
                 self._accept(frame)
                 if self._outbox.full or self._waiting_bytes > self._limits.max_waiting_bytes:
                     await self._relief()
+            self._answers_are_ready()
 
     async def _relief(self) -> None:
         """Wait until less is pending."""
@@ -200,24 +203,23 @@ class Connection:
             await self._changed.park()
 
     def _accept(self, frame: Frame) -> None:
-        if frame.__class__ is bytes:
+        if isinstance(frame, bytes):
             message = decode(frame)
             if message is not None:
                 self._dispatch(message, len(frame))
-        elif frame.__class__ is Oversized:
+        elif isinstance(frame, Oversized):
             self._dispatch(answer_oversized(frame), 0)
-        elif frame.__class__ is Skipped:
+        else:
             logger.warning("Request exceeded size limit: %s", megabytes(frame.size))
 
     def _dispatch(self, message: Message, size: int, batch: BatchAnswer | None = None) -> None:
-        kind = message.__class__
-        if kind is Request:
+        if isinstance(message, Request):
             self._on_request(message, size, batch)
-        elif kind is Notification:
+        elif isinstance(message, Notification):
             self._on_notification(message)
-        elif kind is Malformed:
+        elif isinstance(message, Malformed):
             self._deliver(error_line(message.id, message.error), batch)
-        elif kind is Batch:
+        elif isinstance(message, Batch):
             self._on_batch(message, size)
         else:
             self._on_response(message)
@@ -238,11 +240,11 @@ class Connection:
         elif self._draining:
             self._deliver(error_line(request.id, _STOPPING), batch)
         else:
-            answer = self._handler.begin(request, in_batch=batch is not None)
-            if answer.__class__ is bytes:
+            answer = self._handler.begin(request, batch is not None)
+            if isinstance(answer, bytes):
                 self._deliver(answer, batch)
             else:
-                self._open_call(Exchange(request.id, answer, self, batch, size))
+                self._open_call(Exchange(request.id, answer, batch, size))
 
     def _on_notification(self, notification: Notification) -> None:
         if notification.method != "notifications/cancelled":
@@ -269,11 +271,13 @@ class Connection:
 
     def _start(self, exchange: Exchange) -> None:
         self._free_slots -= 1
-        deadline = trio.current_time() + exchange.call.timeout
-        exchange.scope.deadline = deadline
+        call = exchange.call
+        exchange.started = trio.current_time()
+        deadline = exchange.started + call.timeout
+        exchange.scope = scope = trio.CancelScope(deadline=deadline)
         if deadline + self._limits.cancel_patience < self._watcher_wakes:
             self._watcher.unpark_all()
-        self._calls.start_soon(self._run_call, exchange)
+        self._calls.start_soon(self._run_call, exchange, scope, name=call.label)
 
     def _start_waiting(self) -> None:
         while self._waiting and self._free_slots:
@@ -285,9 +289,13 @@ class Connection:
         self._waiting_bytes -= max(exchange.size, _LEAST_CALL_BYTES)
         return exchange
 
-    async def _run_call(self, exchange: Exchange) -> None:
+    async def _run_call(self, exchange: Exchange, scope: trio.CancelScope) -> None:
         try:
-            line = await exchange.call.run(exchange)
+            try:
+                line = await exchange.call.run(exchange, scope)
+            except Exception:  # a mistake of ours: it must not end the other calls
+                logger.exception("Internal error in %s", exchange.call.label)
+                line = error_line(exchange.id, McpError(INTERNAL_ERROR, "Internal error"))
             if not exchange.answered:
                 exchange.answered = True
                 if exchange.batch is not None:
@@ -300,16 +308,27 @@ class Connection:
         finally:
             self._free_slots += 1
             self._close_call(exchange)
+        self._answers_are_ready()
 
     def _close_call(self, exchange: Exchange) -> None:
         del self._open[exchange.id]
         if self._waiting:
             self._start_waiting()
-        if self._changed:
             self._changed.unpark_all()
+        elif not self._open:
+            self._changed.unpark_all()
+
+    def _answers_are_ready(self) -> None:
+        """Write at once if no other answer is about to come, else let a few come together."""
+        if self._open:
+            self._outbox.wake()
+        else:
+            self._outbox.flush()
 
     def _cancel(self, exchange: Exchange, cause: Cause) -> None:
         exchange.cancel(cause)
+        if cause is Cause.PEER:  # nobody waits for an answer, so there is none to wait for
+            self._answer_for(exchange)
         if exchange.id in self._waiting:  # it never ran, so nobody else will answer it
             self._no_longer_waiting(exchange.id)
             self._answer_for(exchange)
@@ -320,6 +339,7 @@ class Connection:
         if not exchange.answered:
             exchange.answered = True
             self._deliver(exchange.call.unfinished(exchange), exchange.batch)
+            self._outbox.wake()
 
     def _deliver(self, line: bytes | None, batch: BatchAnswer | None) -> None:
         if batch is not None:
@@ -331,22 +351,21 @@ class Connection:
         """Answer calls that go on after their deadline although they were cancelled."""
         patience = self._limits.cancel_patience
         while True:
-            self._watcher_wakes = min(
-                (each.scope.deadline + patience for each in self._running()), default=float("inf")
-            )
+            deadlines = [scope.deadline for _, scope in self._running()]
+            self._watcher_wakes = min(deadlines, default=float("inf")) + patience
             with trio.move_on_at(self._watcher_wakes) as sleep:
                 await self._watcher.park()
             if not sleep.cancelled_caught:
                 continue
             now = trio.current_time()
-            for exchange in self._running():
-                if exchange.scope.deadline + patience <= now:
+            for exchange, scope in self._running():
+                if scope.deadline + patience <= now:
                     logger.error("%s goes on after its time limit", exchange.call.label)
                     self._answer_for(exchange)
 
-    def _running(self) -> list[Exchange]:
+    def _running(self) -> list[tuple[Exchange, trio.CancelScope]]:
         return [
-            each
+            (each, each.scope)
             for each in self._open.values()
-            if not each.answered and each.cause is None and each.id not in self._waiting
+            if not each.answered and each.cause is None and each.scope is not None
         ]

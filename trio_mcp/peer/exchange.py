@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import trio
 from attrs import define, field
 
 from trio_mcp.wire.jsonrpc import Id, join_batch
-
-if TYPE_CHECKING:
-    from trio_mcp.peer.connection import Connection
 
 
 class Cause(Enum):
@@ -32,8 +29,8 @@ class Call(Protocol):
     def label(self) -> str:
         """What it is, for the log."""
 
-    async def run(self, exchange: Exchange) -> bytes | None:
-        """Do the work inside `exchange.scope` and return the line that answers it, or `None`."""
+    async def run(self, exchange: Exchange, scope: trio.CancelScope) -> bytes | None:
+        """Do the work inside the scope and return the line that answers it, or `None`."""
 
     def unfinished(self, exchange: Exchange) -> bytes | None:
         """The line that answers it when it was cancelled, whether or not it has ended."""
@@ -48,11 +45,13 @@ class Exchange:
 
     id: Id
     call: Call
-    connection: Connection
     batch: BatchAnswer | None
     size: int
     """Bytes that it counts for while it waits."""
-    scope: trio.CancelScope = field(factory=trio.CancelScope)
+    scope: trio.CancelScope | None = None
+    """What the work runs in; `None` while it waits."""
+    started: float = 0.0
+    """When the work began, by Trio's clock."""
     cause: Cause | None = None
     """Why it was cancelled; `None` while it is not, or when its deadline passed."""
     answered: bool = False
@@ -61,7 +60,8 @@ class Exchange:
         """Cancel the work. The first cause counts."""
         if self.cause is None:
             self.cause = cause
-        self.scope.cancel()
+        if self.scope is not None:
+            self.scope.cancel()
 
 
 @define(eq=False)

@@ -1,28 +1,51 @@
 """The lines that wait to be written.
 
-There is one writer. It takes whatever is there and writes it in one go, so lines never
-interleave and a burst of answers costs one system call. Those who put lines wait once
-`max_bytes` are pending: a reader that stalls stops the work instead of filling the memory.
+Lines that are put one after the other are written together: they never interleave, and a burst
+of answers costs one system call. Usually a task of its own does that (`write_to`). When nothing
+more is about to come, `flush` writes on the spot whatever the stream takes without waiting, which
+saves a lone answer the detour.
+
+Those who put lines wait once `max_bytes` are pending: a reader that stalls stops the work instead
+of filling the memory.
 """
+
+from collections.abc import Callable
 
 import trio
 
+SendNowait = Callable[[bytes], int]
+"""Sends what fits without waiting and returns how many bytes that was."""
+
 
 class Outbox:
-    """A queue of lines, bounded in bytes, with any number of writers-to and one taker.
+    """A queue of lines, bounded in bytes.
 
     Args:
         max_bytes: Once so many bytes are pending, `put` waits and `full` is true.
+        send_nowait: The stream's way to send without waiting, if it has one.
     """
 
-    __slots__ = ("_closed", "_lines", "_lot", "_max_bytes", "_pending", "_room", "dropped", "sent")
+    __slots__ = (
+        "_closed",
+        "_idle",
+        "_lines",
+        "_max_bytes",
+        "_pending",
+        "_room",
+        "_send_nowait",
+        "_work",
+        "dropped",
+        "sent",
+    )
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, send_nowait: SendNowait | None = None) -> None:
         self._max_bytes = max_bytes
+        self._send_nowait = send_nowait
         self._lines: list[bytes] = []
         self._pending = 0  # bytes that are not written yet
-        self._lot = trio.lowlevel.ParkingLot()  # the taker
-        self._room = trio.lowlevel.ParkingLot()  # those who wait for room, or for the end
+        self._idle = False  # `write_to` waits for work
+        self._work = trio.lowlevel.ParkingLot()  # where it waits
+        self._room = trio.lowlevel.ParkingLot()  # where others wait until something was written
         self._closed = False
         self.sent = 0
         """Lines that were written."""
@@ -32,22 +55,15 @@ class Outbox:
     @property
     def full(self) -> bool:
         """Whether `put` would wait."""
-        return self._pending > self._max_bytes and not self._closed
-
-    @property
-    def empty(self) -> bool:
-        """Whether everything has been written, or nothing more will be."""
-        return self._pending == 0
+        return self._pending > self._max_bytes
 
     def put_nowait(self, line: bytes) -> None:
-        """Add a line, whether there is room or not."""
+        """Add a line, whether there is room or not. `wake` or `flush` must follow."""
         if self._closed:
             self.dropped += 1
-            return
-        self._lines.append(line)
-        self._pending += len(line)
-        if self._lot:
-            self._lot.unpark()
+        else:
+            self._lines.append(line)
+            self._pending += len(line)
 
     async def put(self, line: bytes) -> None:
         """Add a line once there is room. Cancelled while it waits, the line is dropped."""
@@ -61,12 +77,32 @@ class Outbox:
     async def wait_for_room(self) -> None:
         """Wait until the outbox is not full. No checkpoint if it is not."""
         while self.full:
+            self.wake()
             await self._room.park()
 
     async def wait_empty(self) -> None:
         """Wait until everything has been written. No checkpoint if it has."""
         while self._pending:
+            self.wake()
             await self._room.park()
+
+    def wake(self) -> None:
+        """Have `write_to` write what is there, soon."""
+        if self._idle and self._lines:
+            self._idle = False
+            self._work.unpark()
+
+    def flush(self) -> None:
+        """Write what can be written without waiting, and leave the rest to `write_to`."""
+        if self._idle and self._lines and self._send_nowait is not None:
+            lines, data = self._take()
+            sent = self._send_nowait(data)
+            if sent == len(data):
+                self._written(lines, sent)
+            else:
+                self._lines.append(data[sent:])  # counts as one line when it is written
+                self._written(lines - 1, sent)
+        self.wake()
 
     async def write_to(self, stream: trio.abc.SendStream) -> None:
         """Write what comes, until cancelled or until the stream is broken.
@@ -77,24 +113,33 @@ class Outbox:
         try:
             while True:
                 if not self._lines:
-                    await self._lot.park()
-                lines, self._lines = self._lines, []
-                data = lines[0] if len(lines) == 1 else b"".join(lines)
+                    self._idle = True
+                    await self._work.park()
+                    continue
+                lines, data = self._take()
                 try:
                     await stream.send_all(data)
                 except BaseException:
-                    self.dropped += len(lines)
+                    self.dropped += lines
                     raise
-                self.sent += len(lines)
-                self._pending -= len(data)
-                if self._room:
-                    self._room.unpark_all()
+                self._written(lines, len(data))
         finally:
             self._close()
 
+    def _take(self) -> tuple[int, bytes]:
+        lines, self._lines = self._lines, []
+        return len(lines), lines[0] if len(lines) == 1 else b"".join(lines)
+
+    def _written(self, lines: int, size: int) -> None:
+        self.sent += lines
+        self._pending -= size
+        if self._room:
+            self._room.unpark_all()
+
     def _close(self) -> None:
         self.dropped += len(self._lines)
-        self._lines.clear()
+        self._lines = []
         self._pending = 0
+        self._idle = False
         self._closed = True
         self._room.unpark_all()

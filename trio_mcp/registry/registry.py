@@ -107,6 +107,11 @@ class Registry:
         """The tools by name, in the order of their registration."""
         return MappingProxyType(self._tools)
 
+    @property
+    def has_tools(self) -> bool:
+        """Whether there are any tools."""
+        return bool(self._tools)
+
     # -- tools ----------------------------------------------------------------------------
 
     @overload
@@ -137,6 +142,7 @@ class Registry:
 
         Args:
             function: The function.
+            **options: The following.
             name: The tool's name, in place of the function's.
             title: A name for people.
             description: What it does, in place of the docstring.
@@ -209,7 +215,11 @@ class Registry:
         return limits.tool_timeout if self.tool_timeout is None else self.tool_timeout
 
     async def call(
-        self, name: str, arguments: Mapping[str, Json] | None = None, *, limits: Limits | None = None
+        self,
+        name: str,
+        arguments: Mapping[str, Json] | None = None,
+        *,
+        limits: Limits | None = None,
     ) -> Any:
         """Run a tool directly, with the checks and the time limit that a client's call has.
 

@@ -13,13 +13,12 @@
 from typing import Any
 
 import attrs
-import orjson
 
-from trio_mcp.registry.tools import RESULT_TYPES, Tool
+from trio_mcp.registry.tools import Tool
 from trio_mcp.schema import unstructure
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
-from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.payloads import CallToolResult, ContentBlock, TextContent, to_wire
+from trio_mcp.wire.jsonrpc import Json, encode
+from trio_mcp.wire.payloads import CallToolResult, ContentBlock, TextContent, from_wire, to_wire
 from trio_mcp.wire.revisions import Revision
 
 
@@ -40,20 +39,17 @@ def result_to_wire(tool: Tool, value: Any, revision: Revision) -> dict[str, Json
             raise McpError(INTERNAL_ERROR, f"Invalid handler result of tool {tool.name}: {problem}")
     if revision.structured_objects_only and not isinstance(structured, dict):
         result = attrs.evolve(result, structured_content=None)
-    try:
-        return to_wire(result, revision)
-    except Exception:  # whatever a wrongly filled block makes the converter raise
-        raise invalid_result(tool, value) from None
+    return to_wire(result, revision)
 
 
 def make_result(tool: Tool, value: Any) -> CallToolResult:
     """Turn what a tool returned into a `CallToolResult`, by the table above."""
     if isinstance(value, CallToolResult):
-        return value
-    if value.__class__ in RESULT_TYPES:
-        return CallToolResult([value])
-    if isinstance(value, list | tuple) and any(each.__class__ in RESULT_TYPES for each in value):
-        return CallToolResult([_block(tool, each) for each in value])
+        return _checked(tool, value, value)
+    if isinstance(value, ContentBlock):
+        return _checked(tool, value, CallToolResult([value]))
+    if isinstance(value, list | tuple) and any(isinstance(each, ContentBlock) for each in value):
+        return _checked(tool, value, CallToolResult([_block(tool, each) for each in value]))
     plain = _json(tool, value)
     if value is None and tool.check_output is None:
         return CallToolResult([])
@@ -67,10 +63,20 @@ def invalid_result(tool: Tool, value: Any) -> McpError:
     return McpError(INTERNAL_ERROR, f"Invalid handler result type: {kind} (tool {tool.name})")
 
 
+def _checked(tool: Tool, value: Any, result: CallToolResult) -> CallToolResult:
+    """Make sure that blocks which the tool filled itself are what they should be."""
+    try:
+        wire = to_wire(result)
+        encode(wire)
+        from_wire(wire, CallToolResult)
+    except Exception:  # whatever a wrongly filled block makes the converter raise
+        raise invalid_result(tool, value) from None
+    return result
+
+
 def _block(tool: Tool, value: Any) -> ContentBlock:
-    if value.__class__ in RESULT_TYPES and not isinstance(value, CallToolResult):
-        block: ContentBlock = value
-        return block
+    if isinstance(value, ContentBlock):
+        return value
     return _text(tool, _json(tool, value))
 
 
@@ -85,6 +91,6 @@ def _text(tool: Tool, value: Json) -> TextContent:
     if isinstance(value, str):
         return TextContent(value)
     try:
-        return TextContent(orjson.dumps(value).decode())
+        return TextContent(encode(value)[:-1].decode())
     except TypeError:
         raise invalid_result(tool, value) from None

@@ -6,7 +6,7 @@ only looks up and runs.
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -44,6 +44,10 @@ Keywords = dict[str, Any]
 class Tool:
     """A registered tool. Made by `Registry.tool` and `Registry.add_tool`."""
 
+    name: str
+    """The name by which it is called."""
+    label: str
+    """What it is, for the log and for its tasks."""
     function: Callable[..., Any]
     description: ToolDescription
     """As `tools/list` shows it."""
@@ -57,11 +61,6 @@ class Tool:
     """Makes the function's results JSON-able; `None` where they are already."""
     check_output: Callable[[Json], str | None] | None
     """Says what is wrong with a structured result; `None` where there is no output schema."""
-
-    @property
-    def name(self) -> str:
-        """The name by which it is called."""
-        return self.description.name
 
     @property
     def object_output(self) -> bool:
@@ -81,12 +80,12 @@ class Tool:
             raise ArgumentError(problem)
         return self._structure(arguments)
 
-    async def run(
+    def run(
         self,
         keywords: Keywords,
         make_context: Callable[[], Context],
         limiter: trio.CapacityLimiter | None = None,
-    ) -> Any:
+    ) -> Awaitable[Any]:
         """Run the function: on the Trio thread if it is async, in a worker thread if it is not.
 
         Cancelled, a worker thread is left to itself, so blocking code does not hold up its
@@ -95,9 +94,10 @@ class Tool:
         if self.context_parameter is not None:
             keywords = {**keywords, self.context_parameter: make_context()}
         if self.is_async:
-            return await self.function(**keywords)
+            running: Awaitable[Any] = self.function(**keywords)
+            return running
         call = partial(self.function, **keywords)
-        return await trio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
+        return trio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
 
 
 def make_tool(
@@ -115,7 +115,7 @@ def make_tool(
     timeout: float | None = None,
 ) -> Tool:
     """Make a tool of a function. The arguments are those of `Registry.tool`."""
-    name = _checked_name(name or getattr(function, "__name__", ""))
+    name = _checked_name(name or str(getattr(function, "__name__", "")))
     if timeout is not None and not timeout > 0:
         raise SchemaError(f"Tool {name!r}: timeout must be more than 0 seconds, not {timeout!r}.")
     try:
@@ -136,6 +136,8 @@ def make_tool(
     accepted = inferred.input_schema
     returned = inferred.output_schema if output_schema is None else dict(output_schema)
     return Tool(
+        name=name,
+        label=f"Tool {name}",
         function=function,
         description=ToolDescription(
             name=name,
@@ -181,7 +183,7 @@ def unknown_tool(name: Json, known: Sequence[str]) -> McpError:
         return McpError(INVALID_PARAMS, "Missing tool name")
     if not isinstance(name, str):
         return McpError(INVALID_PARAMS, f"The tool name must be a string, not {json_type(name)}")
-    from difflib import get_close_matches  # noqa: PLC0415
+    from difflib import get_close_matches
 
     message = f"Unknown tool: {name[:200]}"
     close = get_close_matches(name[:200], known[:1000], n=1)

@@ -21,7 +21,6 @@ from typing import Any
 
 from trio_mcp.schema.errors import SchemaError
 from trio_mcp.schema.keywords import parts_of, resolve_pointer
-from trio_mcp.schema.patterns import compile_bounded
 
 __all__ = ["Acceptor", "compile_acceptor"]
 
@@ -33,6 +32,7 @@ _DIALECTS = {
     "http://json-schema.org/draft-07/schema",
 }
 _MOST_WORK = 2_000
+_DEFINITIONS = ("$defs", "definitions")
 
 _NUMERIC = {
     "minimum": ">=",
@@ -202,6 +202,8 @@ class _Compiler:
         elif kind == "string":
             tests.extend(self._lengths(given, schema, it))
             if "pattern" in schema:
+                from trio_mcp.schema.patterns import compile_bounded
+
                 tests.append(f"{self._constant(compile_bounded(schema['pattern']))}({it})")
         else:
             tests.extend(self._numeric(given, schema, it))
@@ -471,9 +473,7 @@ class _Cost:
                 self._check_branches(schema)
 
     def _children(self, schema: Any) -> list[Any]:
-        children = [
-            part.schema for part in parts_of(schema) if part.path[0] not in ("$defs", "definitions")
-        ]
+        children = [part.schema for part in parts_of(schema) if part.path[0] not in _DEFINITIONS]
         if isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str):
             children.append(resolve_pointer(self._root, schema["$ref"]))
         return children
@@ -516,7 +516,9 @@ class _Cost:
         if not isinstance(schema, Mapping):
             return
         below = any(
-            id(part.schema) in self._recurring for part in parts_of(schema) if not part.in_place
+            id(part.schema) in self._recurring
+            for part in parts_of(schema)
+            if not part.in_place and part.path[0] not in _DEFINITIONS
         )
         branches = int(below)
         for keyword in ("allOf", "anyOf", "oneOf"):

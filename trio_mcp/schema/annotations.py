@@ -13,6 +13,7 @@ import datetime
 import enum
 import math
 import pathlib
+import sys
 import types
 import typing
 from collections.abc import Callable
@@ -23,7 +24,14 @@ from attrs import NOTHING
 from trio_mcp.schema.constraints import apply_metadata
 from trio_mcp.schema.docstrings import parse_docstring
 from trio_mcp.schema.errors import SchemaError
-from trio_mcp.schema.fields import Field, fields_of, is_named_tuple, is_record, own_docstring
+from trio_mcp.schema.fields import (
+    Field,
+    fields_of,
+    is_named_tuple,
+    is_record,
+    own_docstring,
+    resolve_names,
+)
 from trio_mcp.schema.unstructuring import unstructure
 
 __all__ = ["Builder", "published_default", "schema_of"]
@@ -115,6 +123,12 @@ def is_type_alias(annotation: Any) -> bool:
     return type(annotation).__name__ == "TypeAliasType"
 
 
+def alias_value(alias: Any) -> Any:
+    """What such an alias stands for; the names in it are those of its module."""
+    module = sys.modules.get(alias.__module__)
+    return resolve_names(alias.__value__, vars(module) if module else {}, {})
+
+
 def published_default(value: Any) -> Any:
     """A default as JSON, or `NOTHING` where JSON cannot carry it."""
     if value is NOTHING or (isinstance(value, float) and not math.isfinite(value)):
@@ -194,6 +208,10 @@ class Builder:
         bounds = [item for item in metadata if not isinstance(item, str | abc.Mapping)]
         try:
             apply_metadata(target, bounds)
+            if "pattern" in target:
+                from trio_mcp.schema.patterns import longest_text
+
+                longest_text(target["pattern"])
             self.raw = apply_metadata(schema, notes) or self.raw
         except TypeError as error:
             raise SchemaError(str(error)) from None
@@ -251,7 +269,7 @@ class Builder:
 
     def _alias(self, annotation: Any) -> dict[str, Any]:
         return self._shared(
-            annotation, annotation.__name__, lambda: self.build(annotation.__value__)
+            annotation, annotation.__name__, lambda: self.build(alias_value(annotation))
         )
 
     def _shared(self, key: Any, name: str, build: Callable[[], dict[str, Any]]) -> dict[str, Any]:

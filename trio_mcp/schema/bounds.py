@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from trio_mcp.schema.errors import SchemaError
 from trio_mcp.schema.keywords import REFERENCES, parts_of
-from trio_mcp.schema.patterns import longest_text
 from trio_mcp.schema.sentences import cut
 
 if TYPE_CHECKING:
@@ -70,11 +69,16 @@ def check_size(
     if not isinstance(schema, Mapping):
         raise SchemaError(f"a schema is a JSON object, not a {type(schema).__name__}")
     _check_json(schema, max_depth * _LEVELS_PER_SUBSCHEMA, max_subschemas * _VALUES_PER_SUBSCHEMA)
-    for count, (path, _) in enumerate(_walk(schema)):
-        if count >= max_subschemas:
+    count = 0
+    waiting: list[tuple[Any, int]] = [(schema, 0)]
+    while waiting:
+        each, depth = waiting.pop()
+        count += 1
+        if count > max_subschemas:
             raise SchemaError(f"the schema holds more than {max_subschemas} subschemas")
-        if _depth(path) > max_depth:
+        if depth > max_depth:
             raise SchemaError(f"the schema is nested more than {max_depth} levels deep")
+        waiting.extend((part.schema, depth + 1) for part in parts_of(each))
 
 
 def dialect_of(schema: Mapping[str, Any]) -> type[Validator]:
@@ -129,11 +133,6 @@ def _walk(schema: Any) -> Iterator[tuple[Path, Any]]:
         path, each = waiting.pop()
         yield path, each
         waiting.extend((path + part.path, part.schema) for part in parts_of(each))
-
-
-def _depth(path: Path) -> int:
-    """How many schemas a path goes through: a keyword with what is below it is one step."""
-    return (len(path) + 1) // 2
 
 
 def _place(path: Path) -> str:
@@ -245,6 +244,8 @@ class _References:
 
 
 def _check_patterns(schema: Mapping[str, Any]) -> None:
+    from trio_mcp.schema.patterns import longest_text
+
     for path, each in _walk(schema):
         if not isinstance(each, Mapping):
             continue

@@ -53,8 +53,10 @@ def parse_docstring(text: str | None) -> Docs:
 def _parse_sections(text: str) -> Docs:
     import docstring_parser
 
+    # Sections are looked for below a summary, so one is put there if need be.
+    bare = _SECTIONS.match(text) is not None
     try:
-        parsed = docstring_parser.parse(text)
+        parsed = docstring_parser.parse(f"...\n\n{text}" if bare else text)
     except docstring_parser.ParseError:
         return Docs(text)
     parameters = {
@@ -62,7 +64,7 @@ def _parse_sections(text: str) -> Docs:
         for each in parsed.params
         if each.description
     }
-    parts = [parsed.short_description or "", parsed.long_description or ""]
+    parts = ["" if bare else parsed.short_description or "", parsed.long_description or ""]
     joint = "\n\n" if parsed.blank_after_short_description else "\n"
     description = joint.join(part.strip() for part in parts if part.strip())
     return Docs(description or None, parameters)

@@ -85,8 +85,10 @@ class Voice:
         special = _SPECIAL.get(str(error.validator))
         if special is not None:
             return [special(self, error)]
-        if error.validator is None:
-            return [f"{self._subject(error)} is not allowed."]
+        if error.validator in (None, "properties"):
+            path = error.absolute_path
+            are = "is" if path or self.noun != "argument" else "are"
+            return [f"{self._subject(error)} {are} not allowed."]
         return [self._must(error, _DEMANDS.get(str(error.validator), _unknown)(error))]
 
     def _must(self, error: Error, demand: str) -> str:
@@ -108,8 +110,7 @@ class Voice:
         names = [name for name in error.validator_value if name not in error.instance]
         path = list(error.absolute_path)
         told = [
-            f"{join_path([*path, name])!r} ({_bare(expectation(properties.get(name, True)))})"
-            for name in names
+            f"{join_path([*path, name])!r}{_in_brackets(properties.get(name))}" for name in names
         ]
         return f"Missing required {self._nouns(told)} {listed(told, 'and')}."
 
@@ -175,7 +176,7 @@ def _meant(context: Sequence[Error]) -> list[Error]:
     """
     branches: dict[Any, list[Error]] = {}
     for error in context:
-        branches.setdefault(error.relative_schema_path[0], []).append(error)
+        branches.setdefault(_branch(error), []).append(error)
     alike = {key: each for key, each in branches.items() if not any(map(_wrong_kind, each))}
     tagged = {key: each for key, each in alike.items() if not any(map(_wrong_tag, each))}
     for left in (alike, tagged):
@@ -187,9 +188,9 @@ def _meant(context: Sequence[Error]) -> list[Error]:
 def _tags(context: Sequence[Error]) -> tuple[Error, list[Any]] | None:
     """Where every alternative of the right type asks for another tag: one error, and all tags."""
     errors = [error for error in context if _wrong_tag(error)]
-    wrong = {error.relative_schema_path[0] for error in context if _wrong_kind(error)}
-    alternatives = {error.relative_schema_path[0] for error in context} - wrong
-    if {error.relative_schema_path[0] for error in errors} != alternatives or not errors:
+    wrong = {_branch(error) for error in context if _wrong_kind(error)}
+    alternatives = {_branch(error) for error in context} - wrong
+    if {_branch(error) for error in errors} != alternatives or not errors:
         return None
     if len({tuple(error.relative_path) for error in errors}) > 1:
         return None
@@ -203,6 +204,11 @@ def _tags(context: Sequence[Error]) -> tuple[Error, list[Any]] | None:
     return errors[0], values
 
 
+def _branch(error: Error) -> str | int | None:
+    """Which alternative an error is from; `None` for `false`, which leaves no trace."""
+    return error.relative_schema_path[0] if error.relative_schema_path else None
+
+
 def _wrong_kind(error: Error) -> bool:
     return not error.relative_path and error.validator in ("type", "enum", "const", None)
 
@@ -211,9 +217,10 @@ def _wrong_tag(error: Error) -> bool:
     return len(error.relative_path) == 1 and error.validator in ("enum", "const")
 
 
-def _bare(text: str) -> str:
-    """'a string' as 'string'."""
-    return re.sub(r"^an? ", "", text)
+def _in_brackets(schema: Any) -> str:
+    """' (string)' for what must be a string; nothing where there is nothing to say."""
+    wanted = expectation(schema) if schema else "a value"
+    return "" if wanted == "a value" else f" ({re.sub('^an? ', '', wanted)})"
 
 
 def _cut_name(name: Any) -> str:

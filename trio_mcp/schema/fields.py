@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import types
 import typing
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,34 @@ from attrs import NOTHING, field, frozen
 
 from trio_mcp.schema.errors import SchemaError
 
-__all__ = ["Field", "fields_of", "is_named_tuple", "is_record", "is_typed_dict"]
+__all__ = [
+    "Field",
+    "fields_of",
+    "is_named_tuple",
+    "is_record",
+    "is_typed_dict",
+    "own_docstring",
+    "resolve_names",
+]
+
+
+def resolve_names(
+    annotation: Any, known: dict[str, Any], local: dict[str, Any], *, describe: bool = True
+) -> Any:
+    """Replace the names within an annotation by what they stand for.
+
+    Args:
+        annotation: What may hold names.
+        known: The global names.
+        local: The local ones.
+        describe: Whether what stands beside a type in `Annotated` is kept.
+
+    Raises:
+        NameError, AttributeError, TypeError, SyntaxError: One of them stands for nothing.
+    """
+    holder = types.SimpleNamespace(__annotations__={"it": annotation})
+    return typing.get_type_hints(holder, known, local, include_extras=describe)["it"]
+
 
 _QUALIFIERS = {"Required": True, "NotRequired": False, "ReadOnly": None}
 
@@ -64,7 +92,7 @@ def is_record(kind: Any) -> bool:
 
 
 def fields_of(kind: type) -> list[Field]:
-    """List the fields of a record class, with their annotations resolved.
+    """List the fields of a class that `is_record`, with their annotations resolved.
 
     Raises:
         SchemaError: An annotation names something that cannot be found.
@@ -76,10 +104,8 @@ def fields_of(kind: type) -> list[Field]:
             f"the annotations of class {kind.__qualname__} cannot be resolved ({error}); define "
             "what they name at module level, outside `if TYPE_CHECKING`"
         ) from error
-    for recognise, read in _READERS:
-        if recognise(kind):
-            return read(kind, hints)
-    raise SchemaError(f"{kind.__qualname__} has no fields that JSON could carry")
+    read = next(read for recognise, read in _READERS if recognise(kind))
+    return read(kind, hints)
 
 
 def _attrs_fields(kind: type, hints: dict[str, Any]) -> list[Field]:

@@ -16,13 +16,13 @@ from typing import Any
 
 from attrs import NOTHING, frozen
 
-from trio_mcp.schema.annotations import Builder, describe
+from trio_mcp.schema.annotations import Builder, alias_value, describe, is_type_alias
 from trio_mcp.schema.bounds import check_schema, check_size
 from trio_mcp.schema.docstrings import Docs, parse_docstring
 from trio_mcp.schema.errors import SchemaError
-from trio_mcp.schema.fields import is_named_tuple, is_record
+from trio_mcp.schema.fields import is_named_tuple, is_record, resolve_names
 from trio_mcp.schema.parameters import Parameter
-from trio_mcp.schema.structuring import is_plain, structure_arguments
+from trio_mcp.schema.structuring import bare, is_plain, structure_arguments
 from trio_mcp.schema.unstructuring import unstructure
 
 __all__ = ["FunctionSchema", "describe_function"]
@@ -168,11 +168,9 @@ class _Hints:
     def resolve(self, annotation: Any) -> Any:
         if annotation is inspect.Parameter.empty:
             return Any
-        holder = types.SimpleNamespace(__annotations__={"it": annotation})
         # Names that are meant beat those that are merely known: globals shadow the context's.
         known = {key: value for key, value in self._locals.items() if key not in self._globals}
-        hints = typing.get_type_hints(holder, self._globals, known, include_extras=True)
-        return hints["it"]
+        return resolve_names(annotation, self._globals, known)
 
     def is_context(self, annotation: Any) -> bool:
         if self.context_type is None:
@@ -334,16 +332,18 @@ def _as_they_came(arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def _mentions(annotation: Any, types_: Collection[type]) -> bool:
-    return annotation in types_ or any(
-        _mentions(each, types_) for each in typing.get_args(annotation)
+def _mentions(annotation: Any, kinds: Collection[type]) -> bool:
+    """Whether one of the classes stands anywhere in the annotation."""
+    return any(annotation is kind for kind in kinds) or any(
+        _mentions(each, kinds) for each in typing.get_args(annotation)
     )
 
 
 def _is_object(annotation: Any) -> bool:
-    origin = typing.get_origin(annotation)
-    if origin is typing.Annotated:
-        return _is_object(typing.get_args(annotation)[0])
+    annotation = bare(annotation)
+    if is_type_alias(annotation):
+        return _is_object(alias_value(annotation))
     if is_record(annotation):
         return not is_named_tuple(annotation)
-    return (origin or annotation) in (dict, abc.Mapping, abc.MutableMapping)
+    origin = typing.get_origin(annotation) or annotation
+    return any(origin is kind for kind in (dict, abc.Mapping, abc.MutableMapping))

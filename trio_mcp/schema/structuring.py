@@ -5,14 +5,17 @@ A plain JSON type needs nothing and costs nothing. Numbers are settled by exact 
 cattrs converter whose hooks are strict: they rely on the schema having been checked and refuse
 what only looks right. cattrs is imported, and hooks are made, at the first call that needs them.
 
-A union is settled by the schemas of its members: the first that accepts the value is taken, and
-among classes the one that knows most of the value's keys.
+A union is settled by the schemas of its members, and their order does not matter, because
+Python takes `A | B` and `B | A` for one type: among classes the one is taken that knows most of
+the value's keys and misses least, and what is told by its form, such as a date, comes before a
+string that may be anything.
 """
 
 from __future__ import annotations
 
 import base64
 import collections.abc as abc
+import dataclasses
 import datetime
 import enum
 import functools
@@ -23,9 +26,15 @@ from typing import Any
 
 import attrs
 
-from trio_mcp.schema.annotations import is_type_alias, schema_format, schema_of
+from trio_mcp.schema.annotations import alias_value, is_type_alias, schema_format, schema_of
 from trio_mcp.schema.errors import ArgumentError
-from trio_mcp.schema.fields import fields_of, is_named_tuple, is_record
+from trio_mcp.schema.fields import (
+    fields_of,
+    is_named_tuple,
+    is_record,
+    is_typed_dict,
+    resolve_names,
+)
 from trio_mcp.schema.sentences import cut, expectation, json_kind
 
 if typing.TYPE_CHECKING:
@@ -66,15 +75,13 @@ def is_plain(annotation: Any, *, numbers: bool = True) -> bool:
 
 
 def bare(annotation: Any) -> Any:
-    """The annotation without what only describes it: `Annotated`, `NewType`, aliases."""
+    """The annotation without what only describes it: `Annotated`, `NewType`, qualifiers."""
     while True:
         origin = typing.get_origin(annotation)
         if origin is typing.Annotated or getattr(origin, "_name", None) in _WRAPPERS:
             annotation = typing.get_args(annotation)[0]
         elif hasattr(annotation, "__supertype__"):
             annotation = annotation.__supertype__
-        elif is_type_alias(annotation):
-            annotation = annotation.__value__
         else:
             return annotation
 
@@ -90,7 +97,7 @@ def structure_arguments(
 
     Returns:
         A function from JSON arguments to keyword arguments. It leaves its argument as it is,
-        returns the very same dictionary where every parameter is plain, and raises
+        returns the very same dictionary where there is nothing to change, and raises
         `ArgumentError` for what the schema could not know.
     """
     wanted = {
@@ -116,27 +123,40 @@ class _Structure:
         self._rest = rest
 
     @functools.cached_property
-    def _hooks(self) -> list[tuple[str, Hook]]:
-        return [(name, hook_for(annotation)) for name, annotation in self._wanted.items()]
+    def _hooks(self) -> list[tuple[str, Hook, Any]]:
+        return [(name, *_hook_and_type(annotation)) for name, annotation in self._wanted.items()]
 
     @functools.cached_property
-    def _rest_hook(self) -> Hook:
-        return hook_for(self._rest)
+    def _rest_hook(self) -> tuple[Hook, Any]:
+        return _hook_and_type(self._rest)
 
     def __call__(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        structured = dict(arguments)
+        structured = arguments
         hooks = self._hooks
         if self._rest is not None:
             rest = self._rest_hook
-            hooks = [*hooks, *((name, rest) for name in arguments if name not in self._known)]
+            hooks = [*hooks, *((name, *rest) for name in arguments if name not in self._known)]
         name = ""
         try:
-            for name, hook in hooks:
-                if name in structured:
-                    structured[name] = hook(structured[name])
+            for name, hook, settled in hooks:
+                value = arguments.get(name, _MISSING)
+                if value is _MISSING or type(value) is settled:
+                    continue
+                if structured is arguments:
+                    structured = arguments.copy()
+                structured[name] = hook(value)
         except Exception as error:
             raise ArgumentError(_explain(name, error)) from error
         return structured
+
+
+_MISSING = object()
+
+
+def _hook_and_type(annotation: Any) -> tuple[Hook, Any]:
+    """A hook, and the type whose values do not need it."""
+    kind = bare(annotation)
+    return hook_for(kind), kind if kind in (int, float) else _MISSING
 
 
 # Errors -------------------------------------------------------------------------------------
@@ -186,7 +206,8 @@ def _step(error: BaseException) -> str:
 
 def hook_for(annotation: Any) -> Hook:
     """The function that structures a value of this annotation."""
-    annotation = bare(annotation)
+    # What describes the type says nothing here, and its raw keywords could not be looked up.
+    annotation = resolve_names(bare(annotation), {}, {}, describe=False)
     by_type = _NUMBERS.get(annotation) if isinstance(annotation, type) else None
     if by_type is not None:
         return by_type
@@ -258,14 +279,11 @@ def _converter() -> Converter:
     from cattrs import Converter
 
     converter = Converter()
-    for kind in (str, bool, type(None)):
-        converter.register_structure_hook(kind, _as_is)
-    for kind, hook in _NUMBERS.items():
-        converter.register_structure_hook(kind, _ignoring_type(hook))
+    for kind, hook in _BY_CLASS.items():
+        converter.register_structure_hook(kind, hook)
     for moment in (datetime.datetime, datetime.date, datetime.time):
         expected = expectation(schema_of(moment))
         converter.register_structure_hook(moment, _parse(moment.fromisoformat, expected))
-    converter.register_structure_hook(bytes, _parse(_bytes, "base64 text"))
     converter.register_structure_hook_func(lambda kind: kind is object, _as_is)
     for recognise, make in _FACTORIES:
         converter.register_structure_hook_factory(recognise, make)
@@ -276,8 +294,31 @@ def _as_is(value: Any, _: Any) -> Any:
     return value
 
 
-def _ignoring_type(hook: Hook) -> Callable[[Any, Any], Any]:
-    return lambda value, _: hook(value)
+# What is registered for a class also gets its subclasses, and those are choices: an `IntEnum`.
+
+
+def _structure_str(value: Any, kind: Any) -> Any:
+    return value if kind is str else _make_choice(kind)(value, kind)
+
+
+def _structure_int(value: Any, kind: Any) -> Any:
+    return _int(value) if kind is int else _make_choice(kind)(value, kind)
+
+
+def _structure_float(value: Any, kind: Any) -> Any:
+    if kind is not float:
+        return _make_choice(kind)(value, kind)
+    return value if type(value) is float else _float(value)
+
+
+_BY_CLASS: dict[type, Callable[[Any, Any], Any]] = {
+    str: _structure_str,
+    int: _structure_int,
+    float: _structure_float,
+    bool: _as_is,
+    type(None): _as_is,
+    bytes: _parse(_bytes, "base64 text"),
+}
 
 
 def _make_formatted(kind: Any) -> Callable[[Any, Any], Any]:
@@ -285,6 +326,7 @@ def _make_formatted(kind: Any) -> Callable[[Any, Any], Any]:
     return _parse(make, expectation(schema_of(kind)))
 
 
+@functools.lru_cache(maxsize=512)
 def _make_choice(kind: Any) -> Callable[[Any, Any], Any]:
     """A hook for an `Enum` or a `Literal`: JSON's value to the member itself."""
     if isinstance(kind, type):
@@ -303,7 +345,52 @@ def _make_attrs(kind: Any) -> Callable[[Any, Any], Any]:
     from cattrs.gen import make_dict_structure_fn
 
     attrs.resolve_types(kind, localns={kind.__name__: kind})
-    return make_dict_structure_fn(kind, _converter())
+    return make_dict_structure_fn(kind, _converter(), **_overrides(kind))
+
+
+def _make_awkward_dataclass(kind: Any) -> Callable[[Any, Any], Any]:
+    from cattrs.gen import make_dict_structure_fn
+
+    return make_dict_structure_fn(kind, _converter(), **_overrides(kind))
+
+
+def _make_awkward_typed_dict(kind: Any) -> Callable[[Any, Any], Any]:
+    from cattrs.gen.typeddicts import make_dict_structure_fn
+
+    return make_dict_structure_fn(kind, _converter(), **_overrides(kind))
+
+
+def _overrides(kind: type) -> dict[str, Any]:
+    """Hooks for the fields that cattrs cannot look up, as raw keywords are not hashable."""
+    from cattrs import override
+
+    return {
+        each.name: override(struct_hook=_later(each.annotation))
+        for each in fields_of(kind)
+        if not _is_hashable(each.annotation)
+    }
+
+
+def _later(annotation: Any) -> Callable[[Any, Any], Any]:
+    """A hook that is made when it is first called, because a type may be part of itself."""
+
+    @functools.cache
+    def hook() -> Hook:
+        return hook_for(annotation)
+
+    return lambda value, _: hook()(value)
+
+
+def _is_awkward(kind: Any) -> bool:
+    return not all(_is_hashable(each.annotation) for each in fields_of(kind))
+
+
+def _is_hashable(annotation: Any) -> bool:
+    try:
+        hash(annotation)
+    except TypeError:
+        return False
+    return True
 
 
 def _make_named_tuple(kind: Any) -> Callable[[Any, Any], Any]:
@@ -314,6 +401,10 @@ def _make_named_tuple(kind: Any) -> Callable[[Any, Any], Any]:
         return kind(*(hook(each) for hook, each in zip(hooks, value, strict=False)))
 
     return structure_named_tuple
+
+
+def _make_alias(kind: Any) -> Callable[[Any, Any], Any]:
+    return _later(alias_value(kind))
 
 
 def _make_collection(kind: Any) -> Callable[[Any, Any], Any]:
@@ -350,15 +441,14 @@ def _make_union(kind: Any) -> Callable[[Any, Any], Any]:
         fitting = [each for each in members if each.accepts(value)]
         if not fitting:
             raise _Unfit(expectation(schema_of(kind)), value)
-        if isinstance(value, dict):
-            fitting.sort(key=lambda each: each.strangers(value))
+        fitting.sort(key=lambda each: each.distance(value))
         for each in fitting[:-1]:
-            # Text may be a date or not; whatever has structure is what its schema says.
+            # Text may be a date or not; but whatever has structure is what its schema says, and
+            # what is wrong within it is no reason to try (and try within) another.
             try:
                 return each.structure(value)
             except _Unfit:
-                if not isinstance(value, str):
-                    raise
+                continue
         return fitting[-1].structure(value)
 
     return structure_union
@@ -385,19 +475,27 @@ class _Member:
         kind = bare(self._annotation)
         return frozenset(each.name for each in fields_of(kind)) if is_record(kind) else None
 
-    def strangers(self, value: dict[str, Any]) -> int:
-        """How many keys of `value` mean nothing to this member."""
-        return 0 if self._names is None else len(value.keys() - self._names)
+    def distance(self, value: Any) -> tuple[int, int]:
+        """How far the value is from this member, though it fits: the least is best."""
+        if isinstance(value, dict) and self._names is not None:
+            return len(value.keys() - self._names), len(self._names - value.keys())
+        return int(self._annotation is str), 0
 
 
 _FACTORIES: list[tuple[Callable[[Any], bool], Callable[[Any], Callable[[Any, Any], Any]]]] = [
-    (lambda kind: schema_format(kind) is not None, _make_formatted),
     (lambda kind: isinstance(kind, type) and issubclass(kind, enum.Enum), _make_choice),
     (lambda kind: typing.get_origin(kind) is typing.Literal, _make_choice),
     (lambda kind: isinstance(kind, type) and attrs.has(kind), _make_attrs),
+    (
+        lambda kind: dataclasses.is_dataclass(kind) and _is_awkward(kind),
+        _make_awkward_dataclass,
+    ),
+    (lambda kind: is_typed_dict(kind) and _is_awkward(kind), _make_awkward_typed_dict),
     (is_named_tuple, _make_named_tuple),
+    (is_type_alias, _make_alias),
     (lambda kind: _is_in(typing.get_origin(kind) or kind, _CONCRETE), _make_collection),
     (lambda kind: typing.get_origin(kind) in _UNIONS, _make_union),
+    (lambda kind: schema_format(kind) is not None, _make_formatted),
 ]
 
 

@@ -18,18 +18,15 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from trio_mcp.schema.accept import compile_acceptor
 from trio_mcp.schema.bounds import check_schema, dialect_of
-from trio_mcp.schema.explain import Voice
 from trio_mcp.schema.keywords import parts_of
-from trio_mcp.schema.patterns import compile_bounded, longest_text
 
 __all__ = ["Validate", "compile_test", "compile_validator"]
 
 Validate = Callable[[Any], str | None]
 """What validates: `None` for a valid value, else a sentence that says what is wrong."""
 
-_BUDGET = 200_000
+_BUDGET = 50_000
 _BUDGET_PER_VALUE = 50
 _MOST_ERRORS = 20
 
@@ -60,7 +57,7 @@ def compile_validator(
     """
     if not inferred:
         check_schema(schema)
-    return _compile_lazily(schema, Voice(noun))
+    return _compile_lazily(schema, noun)
 
 
 def compile_test(schema: Mapping[str, Any]) -> Callable[[Any], bool]:
@@ -69,7 +66,7 @@ def compile_test(schema: Mapping[str, Any]) -> Callable[[Any], bool]:
     return lambda value: validate(value) is None
 
 
-def _compile_lazily(schema: Mapping[str, Any], voice: Voice) -> Validate:
+def _compile_lazily(schema: Mapping[str, Any], noun: str) -> Validate:
     """A validator that compiles its layers when the first value needs them."""
     accept: Callable[[Any], bool]
     explain: Validate
@@ -81,7 +78,7 @@ def _compile_lazily(schema: Mapping[str, Any], voice: Voice) -> Validate:
 
     def compile_and_explain(value: Any) -> str | None:
         nonlocal explain
-        explain = _Thorough(schema, voice).validate
+        explain = _Thorough(schema, noun).validate
         return explain(value)
 
     def validate(value: Any) -> str | None:
@@ -98,6 +95,8 @@ def _compile_lazily(schema: Mapping[str, Any], voice: Voice) -> Validate:
 
 def quick_test(schema: Mapping[str, Any]) -> Callable[[Any], bool]:
     """The quickest function that is true only of valid values."""
+    from trio_mcp.schema.accept import compile_acceptor
+
     return compile_acceptor(schema) or _accelerator(schema) or _never
 
 
@@ -187,21 +186,21 @@ _budget = threading.local()
 class _Thorough:
     """jsonschema with a budget, and with words for its errors."""
 
-    def __init__(self, schema: Mapping[str, Any], voice: Voice) -> None:
+    def __init__(self, schema: Mapping[str, Any], noun: str) -> None:
         from referencing import Registry
+
+        from trio_mcp.schema.explain import Voice
+        from trio_mcp.schema.patterns import longest_text
 
         dialect = dialect_of(schema)
         # Named, the dialect would be looked up again within, and found without a budget.
         schema = {key: value for key, value in schema.items() if key != "$schema"}
         self._validator = _budgeted(dialect)(schema, registry=Registry())
-        self._voice = voice
+        self._voice = Voice(noun)
         self._longest_name = min(map(longest_text, _name_patterns(schema)), default=None)
 
     def validate(self, value: Any) -> str | None:
-        try:
-            size, longest_name = _measure(value)
-        except RecursionError:
-            return self._voice.too_deep()
+        size, longest_name = _measure(value)
         if self._longest_name is not None and longest_name > self._longest_name:
             return self._voice.long_name(self._longest_name)
         before = getattr(_budget, "left", None)
@@ -252,6 +251,7 @@ def _budgeted(dialect: Any) -> Any:
     from jsonschema import validators
 
     keywords = {**dialect.VALIDATORS}
+    keywords["properties"] = functools.partial(_properties, keywords["properties"])
     keywords["pattern"] = _pattern
     keywords["uniqueItems"] = _unique_items
     counted = {name: _counted(evaluate) for name, evaluate in keywords.items()}
@@ -268,9 +268,25 @@ def _counted(evaluate: Callable[..., Any]) -> Callable[..., Any]:
     return spend_and_evaluate
 
 
+def _properties(
+    evaluate: Callable[..., Any], validator: Any, properties: Any, instance: Any, schema: Any
+) -> Iterator[Any]:
+    """As jsonschema's own, which does not say which property it was that is not allowed."""
+    from jsonschema import ValidationError
+
+    if validator.is_type(instance, "object"):
+        for name, each in properties.items():
+            if each is False and name in instance:
+                yield ValidationError("is not allowed", path=[name])
+            else:
+                yield from evaluate(validator, {name: each}, instance, schema)
+
+
 def _pattern(validator: Any, pattern: str, instance: Any, _: Any) -> Iterator[Any]:
     """As jsonschema's own, on texts that are short enough for it."""
     from jsonschema import ValidationError
+
+    from trio_mcp.schema.patterns import compile_bounded
 
     if validator.is_type(instance, "string") and not compile_bounded(pattern)(instance):
         yield ValidationError("does not match")

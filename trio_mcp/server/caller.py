@@ -53,9 +53,9 @@ def caller_of(meta: dict[str, Json]) -> Caller:
     revision = revisions.MODERN.get(version) if version.__class__ is str else None
     capabilities = meta.get(META_CLIENT_CAPABILITIES)
     client_info = meta.get(META_CLIENT_INFO)
-    if revision is not None and capabilities.__class__ is dict:
-        if client_info is None or client_info.__class__ is dict:
-            return Caller(revision, capabilities, client_info)
+    named = client_info is None or client_info.__class__ is dict
+    if revision is not None and capabilities.__class__ is dict and named:
+        return Caller(revision, capabilities, client_info)
     _require(meta, META_VERSION, str)
     if revision is None:
         data = {"supported": _MODERN_NAMES, "requested": version}
@@ -73,7 +73,7 @@ def is_modern(meta: Json) -> bool:
     return isinstance(meta, dict) and (META_VERSION in meta or META_CLIENT_CAPABILITIES in meta)
 
 
-_KINDS: Final = {str: "a string", dict: "an object"}
+_KINDS: Final[dict[type, str]] = {str: "a string", dict: "an object"}
 
 
 def _require(meta: dict[str, Json], key: str, kind: type) -> None:

@@ -53,14 +53,14 @@ class Dispatcher:
         self.lists = methods.ListCache(registry)
         self._meta: dict[Revision, Json] = {}
 
-    def begin(self, request: Request, session: Session, *, in_batch: bool = False) -> bytes | Call:
+    def begin(self, request: Request, session: Session, in_batch: bool = False) -> bytes | Call:
         """Answer a request with a line, or with the call that will make one."""
         try:
             meta = request.params.get("_meta")
-            if meta is None or not is_modern(meta):
-                caller = session.caller
-            else:
+            if meta is not None and is_modern(meta):
                 caller = caller_of(meta)
+            else:
+                caller = session.caller
             method = methods.TABLE[caller.revision].get(request.method)
             if method is None:
                 raise self._unknown_method(request, caller)
@@ -77,7 +77,7 @@ class Dispatcher:
             return error_line(request.id, McpError(INTERNAL_ERROR, "Internal error"))
 
     def complete(self, result: dict[str, Json], revision: Revision) -> dict[str, Json]:
-        """Add to a result what the revision wants in every result."""
+        """Add to a result what the modern revisions want in every result."""
         if not revision.modern:
             return result
         meta = self._meta.get(revision)
@@ -119,9 +119,9 @@ class Session:
     """Ends the connection; `None` where a client may not."""
     caller: Caller = field(default=UNKNOWN_CALLER)
 
-    def begin(self, request: Request, *, in_batch: bool) -> bytes | Call:
+    def begin(self, request: Request, in_batch: bool) -> bytes | Call:
         """Answer a request of this connection."""
-        return self.dispatcher.begin(request, self, in_batch=in_batch)
+        return self.dispatcher.begin(request, self, in_batch)
 
     def notified(self, notification: Notification) -> None:
         """Take note of a notification. None needs an answer, and unknown ones are allowed."""

@@ -76,7 +76,7 @@ def ping(
 def shutdown(
     dispatcher: Dispatcher, request: Request, caller: Caller, session: Session
 ) -> dict[str, Json]:
-    """End the connection gracefully. Not of MCP; served where one client has the server to itself."""
+    """End the connection gracefully (not of MCP; only where a client has it to itself)."""
     if session.stop is None:
         raise McpError(METHOD_NOT_FOUND, "Method not found: shutdown")
     session.stop()
@@ -99,8 +99,11 @@ def call_tool(
     """Check a call's arguments, so that it is ready to run."""
     params = request.params
     registry = dispatcher.registry
-    _require_tools(registry, request.method)
-    tool = registry.find_tool(params.get("name"))
+    try:
+        tool = registry.find_tool(params.get("name"))
+    except McpError:
+        _require_tools(registry, request.method)
+        raise
     arguments = params.get("arguments")
     try:
         keywords = tool.bind({} if arguments is None else arguments)
@@ -109,18 +112,19 @@ def call_tool(
         if caller.revision.argument_errors_are_results and isinstance(arguments, dict | None):
             return tool_failure(message)
         raise McpError(INVALID_PARAMS, message) from None
-    return ToolCall(dispatcher, request, tool, keywords, caller, session)
+    timeout = registry.timeout_of(tool, dispatcher.limits)
+    return ToolCall(dispatcher, request, tool, keywords, caller, session, timeout)
 
 
 def _require_tools(registry: Registry, method: str) -> None:
-    if not registry.tools:
+    if not registry.has_tools:
         data = {"server": registry.name}
         raise McpError(METHOD_NOT_FOUND, f"{method} handler not registered", data)
 
 
 def capabilities_of(registry: Registry) -> dict[str, Json]:
     """Say what a registry offers: what is there is supported, what is not is not."""
-    return {"tools": {}} if registry.tools else {}
+    return {"tools": {}} if registry.has_tools else {}
 
 
 def caching_hints(registry: Registry) -> dict[str, Json]:
@@ -183,7 +187,9 @@ def _cursor_after(name: str) -> str:
 
 def _start_of(cursor: str, names: list[str]) -> int:
     try:
-        kind, _, name = base64.b64decode(cursor, altchars=b"-_", validate=True).decode().partition(":")
+        kind, _, name = (
+            base64.b64decode(cursor, altchars=b"-_", validate=True).decode().partition(":")
+        )
         if kind == "after":
             return names.index(name) + 1
     except (binascii.Error, ValueError):

@@ -23,7 +23,7 @@ from trio_mcp.peer.exchange import Cause, Exchange
 from trio_mcp.registry import Context, Tool
 from trio_mcp.registry.results import invalid_result, result_to_wire
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ToolError
-from trio_mcp.wire.jsonrpc import Json, Request, error_line, result_line
+from trio_mcp.wire.jsonrpc import Json, Request, error_line, result_line, sendable_text
 
 if TYPE_CHECKING:
     from trio_mcp.server.caller import Caller
@@ -50,52 +50,51 @@ class ToolCall:
     caller: Caller
     session: Session
 
-    @property
-    def timeout(self) -> float:
-        """Seconds that it may take."""
-        return self.dispatcher.registry.timeout_of(self.tool, self.dispatcher.limits)
+    timeout: float
+    """Seconds that it may take."""
 
     @property
     def label(self) -> str:
         """What it is, for the log."""
-        return f"Tool {self.tool.name}"
+        return self.tool.label
 
-    async def run(self, exchange: Exchange) -> bytes | None:
-        """Run the tool inside the exchange's scope and return the line that answers the call."""
-        started = trio.current_time()
+    async def run(self, exchange: Exchange, scope: trio.CancelScope) -> bytes | None:
+        """Run the tool inside the scope and return the line that answers the call."""
         try:
-            with exchange.scope:
+            with scope:
                 value = await self.tool.run(self.keywords, self._context, self.dispatcher.threads)
-            if exchange.scope.cancel_called and (
-                exchange.scope.cancelled_caught or exchange.cause is not Cause.SHUTDOWN
+            if scope.cancel_called and (
+                scope.cancelled_caught or exchange.cause is not Cause.SHUTDOWN
             ):
-                return self.unfinished(exchange, started)
+                return self.unfinished(exchange)
             line, outcome = self._line(value)
-        except (trio.Cancelled, KeyboardInterrupt, GeneratorExit):
+        except (trio.Cancelled, KeyboardInterrupt):
             raise
         except BaseException as error:
-            if exchange.scope.cancel_called:
+            if scope.cancel_called:
                 self._report_leftover(error)
-                return self.unfinished(exchange, started)
+                return self.unfinished(exchange)
             line, outcome = self._failure(error)
         if logger.isEnabledFor(logging.INFO):
-            self._log(outcome, started)
+            self._log(outcome, exchange)
         return line
 
     def _line(self, value: Any) -> tuple[bytes, str]:
         dispatcher, id, revision = self.dispatcher, self.request.id, self.caller.revision
         result = result_to_wire(self.tool, value, revision)
         outcome = "error" if result.get("isError") else "ok"
+        if revision.modern:
+            result = dispatcher.complete(result, revision)
         try:
-            return result_line(id, dispatcher.complete(result, revision)), outcome
+            return result_line(id, result), outcome
         except (TypeError, ValueError):
             raise invalid_result(self.tool, value) from None
 
-    def unfinished(self, exchange: Exchange, started: float | None = None) -> bytes | None:
-        """Return the answer to a call that was cancelled: by its deadline, unless there is a cause."""
+    def unfinished(self, exchange: Exchange) -> bytes | None:
+        """Return the answer to a cancelled call; without a cause it was the deadline."""
         outcome = "timeout" if exchange.cause is None else "cancelled"
         if logger.isEnabledFor(logging.INFO):
-            self._log(outcome, trio.current_time() if started is None else started)
+            self._log(outcome, exchange)
         if exchange.cause is Cause.PEER:
             return None
         if exchange.cause is Cause.SHUTDOWN:
@@ -107,7 +106,7 @@ class ToolCall:
         if isinstance(error, McpError):
             return error_line(self.request.id, error), "error"
         if isinstance(error, ToolError):
-            return self._error_result(str(error) or f"Tool {self.tool.name} failed"), "error"
+            return self._error_result(_words(error) or f"Tool {self.tool.name} failed"), "error"
         logger.error("Tool %s failed", self.tool.name, exc_info=error, extra=self._fields())
         text = f"Tool {self.tool.name} failed: internal error (see the server's log)"
         return self._error_result(text), "exception"
@@ -119,11 +118,8 @@ class ToolCall:
             logger.error(message, self.tool.name, exc_info=error, extra=self._fields())
 
     def _error_result(self, text: str) -> bytes:
-        result = self.dispatcher.complete(tool_failure(text), self.caller.revision)
-        try:
-            return result_line(self.request.id, result)
-        except TypeError:  # a text that is not valid Unicode
-            return self._error_result(text.encode("utf-8", "replace").decode())
+        result = tool_failure(sendable_text(text))
+        return result_line(self.request.id, self.dispatcher.complete(result, self.caller.revision))
 
     def _context(self) -> Context:
         meta = self.request.params.get("_meta")
@@ -137,8 +133,9 @@ class ToolCall:
             meta=meta if isinstance(meta, dict) else None,
         )
 
-    def _log(self, outcome: str, started: float) -> None:
-        duration = trio.current_time() - started
+    def _log(self, outcome: str, exchange: Exchange) -> None:
+        waited = exchange.scope is None  # it never ran
+        duration = 0.0 if waited else trio.current_time() - exchange.started
         fields = {**self._fields(), "outcome": outcome, "duration": duration}
         message = "Tool %s: %s in %.1f ms"
         logger.info(message, self.tool.name, outcome, duration * 1000, extra=fields)
@@ -151,6 +148,13 @@ class ToolCall:
         }
 
 
+def _words(error: ToolError) -> str:
+    try:
+        return str(error)
+    except Exception:  # a class of the user's
+        return ""
+
+
 def _unwrap(error: BaseException) -> BaseException:
     """Find what is behind an exception group: one exception, or the one meant for the caller.
 
@@ -160,12 +164,14 @@ def _unwrap(error: BaseException) -> BaseException:
     """
     if not isinstance(error, BaseExceptionGroup):
         return error
-    passing, rest = error.split((trio.Cancelled, KeyboardInterrupt, GeneratorExit))
+    passing, _ = error.split((trio.Cancelled, KeyboardInterrupt))
     if passing is not None:
         raise passing
     leaves = _leaves(error)
-    spoken = [leaf for leaf in leaves if isinstance(leaf, ToolError | McpError)]
-    return (spoken or (leaves if len(leaves) == 1 else [error]))[0]
+    for leaf in leaves:
+        if isinstance(leaf, ToolError | McpError):
+            return leaf
+    return leaves[0] if len(leaves) == 1 else error
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import trio
 
 from trio_mcp.peer.connection import Connection
+from trio_mcp.peer.outbox import SendNowait
 from trio_mcp.registry import Registry
 from trio_mcp.server.dispatcher import Dispatcher, Session
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
@@ -52,6 +53,7 @@ async def serve_connection(
     lifecycle: Lifecycle,
     task_status: trio.TaskStatus[ServerHandle] = trio.TASK_STATUS_IGNORED,
     *,
+    send_nowait: SendNowait | None = None,
     on_stuck: Callable[[list[str]], None] = lambda labels: None,
 ) -> None:
     """Serve one connection from the opening of the lifespan to its end, moving `lifecycle` on."""
@@ -62,6 +64,7 @@ async def serve_connection(
                 stream,
                 session,
                 limits,
+                send_nowait=send_nowait,
                 on_drain=lambda: lifecycle.reach(ServerState.DRAINING),
                 on_stuck=on_stuck,
             )

@@ -36,16 +36,16 @@ Frame = bytes | Oversized | Skipped
 
 
 class LineDecoder:
-    """Turns chunks of bytes into lines.
+    r"""Turns chunks of bytes into lines.
 
     Args:
         max_line_bytes: The longest line that is returned, in bytes, without its newline.
 
     Example:
         >>> decoder = LineDecoder(100)
-        >>> decoder.feed(b"one\\ntw")
+        >>> decoder.feed(b"one\ntw")
         [b'one']
-        >>> decoder.feed(b"o\\n\\n")
+        >>> decoder.feed(b"o\n\n")
         [b'two']
     """
 
@@ -57,9 +57,9 @@ class LineDecoder:
         self._size = 0  # of the unfinished line, in bytes
         self._skipping = False  # the unfinished line is already over the limit
 
-    def feed(self, chunk: bytes) -> list[Frame]:
+    def feed(self, chunk: bytes | bytearray) -> list[Frame]:
         """Take a chunk in and return what it completed, in order. Empty lines are left out."""
-        first, *rest = chunk.split(b"\n")
+        first, *rest = bytes(chunk).split(b"\n")
         if not rest:
             return self._extend(first)
         last = rest.pop()
@@ -87,7 +87,7 @@ class LineDecoder:
         self._partial += piece
         if self._size <= self._limit:
             return []
-        head = bytes(self._partial[:HEAD_BYTES])
+        head = bytes(self._partial[: min(HEAD_BYTES, self._limit + 1)])
         self._partial = bytearray()
         self._skipping = True
         return [Oversized(head, self._limit)]

@@ -16,7 +16,13 @@ from typing import Any, Final
 import orjson
 from attrs import define, field, frozen
 
-from trio_mcp.wire.errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, McpError
+from trio_mcp.wire.errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    McpError,
+)
 
 Json = Any
 """A JSON value: what a peer may put where the protocol does not say."""
@@ -89,45 +95,44 @@ def decode(line: bytes) -> Message | None:
             value = _exact(line, value)
     except (ValueError, TypeError):  # TypeError: too deep to be encoded again
         return _decode_carefully(line)
-    return message_of(value)
-
-
-def message_of(value: Json) -> Message:
-    """Check a parsed JSON value and turn it into a message."""
-    if value.__class__ is dict:
-        return _single(value)
-    if value.__class__ is list:
-        if not value:
-            return Malformed(UNKNOWN_ID, McpError(INVALID_REQUEST, "Invalid request: empty batch"))
-        return Batch([_single(item) for item in value])
-    return _single(value)
-
-
-def _single(value: Json) -> Single:
-    try:
-        if value["jsonrpc"] == "2.0":
-            method = value["method"]
-            id = value["id"]
-            params = value.get("params")
-            if id.__class__ in _ID_TYPES and method.__class__ is str:
-                if params.__class__ is dict:
-                    return Request(id, method, params)
-                if params is None:
-                    return Request(id, method, {})
+    try:  # most messages are plain requests: this is the short way for them
+        id: Json = value["id"]
+        method = value["method"]
+        params = value["params"]
+        if (
+            value["jsonrpc"] == "2.0"
+            and is_id(id)
+            and method.__class__ is str
+            and params.__class__ is dict
+        ):
+            return Request(id, method, params)
     except (KeyError, TypeError):
         pass
-    return _unusual(value)
+    return message_of(value)
 
 
 _ID_TYPES: Final = frozenset({str, int})
 
 
-def _unusual(value: Json) -> Single:
-    """Everything but a plain request: notifications, responses and what is wrong."""
+def is_id(value: Json) -> bool:
+    """Whether a JSON value can be the id of a request."""
+    return value.__class__ in _ID_TYPES
+
+
+def message_of(value: Json) -> Message:
+    """Check a parsed JSON value and turn it into a message."""
+    if not isinstance(value, list):
+        return _single(value)
+    if not value:
+        return Malformed(UNKNOWN_ID, McpError(INVALID_REQUEST, "Invalid request: empty batch"))
+    return Batch([_single(item) for item in value])
+
+
+def _single(value: Json) -> Single:
     if not isinstance(value, dict):
         return _invalid(UNKNOWN_ID, "a message must be a JSON object", value)
-    id = value.get("id", UNKNOWN_ID)
-    if id.__class__ not in _ID_TYPES:
+    id: Json = value.get("id", UNKNOWN_ID)
+    if not is_id(id):
         return _invalid(UNKNOWN_ID, '"id" must be a string or an integer', id)
     if value.get("jsonrpc") != "2.0":
         return _invalid(id, '"jsonrpc" must be "2.0"', value.get("jsonrpc"))
@@ -179,7 +184,7 @@ _TYPE_NAMES: Final[dict[type, str]] = {
 
 
 def json_type(value: Json) -> str:
-    """Name the JSON type of a value, for an error message: `a string`, `an array` …"""
+    """Name the JSON type of a value, as error messages do: `a string`, `an array`, and so on."""
     return _TYPE_NAMES.get(value.__class__, "something else")
 
 
@@ -270,8 +275,11 @@ def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def _id_of(value: Json) -> Id:
-    id = value.get("id") if isinstance(value, dict) else None
-    return id if isinstance(id, str | int) and not isinstance(id, bool) else UNKNOWN_ID
+    id: Json = value.get("id") if isinstance(value, dict) else None
+    if is_id(id):
+        found: Id = id
+        return found
+    return UNKNOWN_ID
 
 
 def _explain(line: bytes, error: ValueError) -> str:
@@ -285,26 +293,30 @@ def _explain(line: bytes, error: ValueError) -> str:
 # -- encoding ---------------------------------------------------------------------------------
 
 
-def encode(message: dict[str, Json]) -> bytes:
+def encode(message: Json) -> bytes:
     """Turn a JSON-able message into a line, newline included.
 
     Raises:
         TypeError: The message holds something that JSON does not know (NaN and infinities too).
     """
-    line = _dumps(message, option=orjson.OPT_APPEND_NEWLINE)
+    try:
+        line = orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:
+        return _encode_carefully(message)
     if b"null" in line and not _finite(message):  # orjson writes NaN as null
         raise TypeError("NaN and infinite numbers are not JSON")
     return line
 
 
-def _dumps(value: Json, option: int) -> bytes:
+def _encode_carefully(message: Json) -> bytes:
+    """Encode a message that orjson refuses, if that is for nothing but long integers."""
+    if not any(leaf.__class__ is int and leaf.bit_length() > 63 for leaf in _leaves(message)):
+        raise TypeError("the message holds something that is not JSON")
     try:
-        return orjson.dumps(value, option=option)
-    except TypeError:
-        if not _has_long_integer(value):
-            raise
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.encode() + b"\n"
+        text = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode() + b"\n"
+    except ValueError as error:
+        raise TypeError(str(error)) from None
 
 
 def _leaves(value: Json) -> list[Json]:
@@ -323,10 +335,6 @@ def _leaves(value: Json) -> list[Json]:
     raise TypeError("the value is endless")
 
 
-def _has_long_integer(value: Json) -> bool:
-    return any(leaf.__class__ is int and leaf.bit_length() > 63 for leaf in _leaves(value))
-
-
 def _finite(value: Json) -> bool:
     return all(leaf - leaf == 0 for leaf in _leaves(value) if leaf.__class__ is float)
 
@@ -337,12 +345,18 @@ def result_line(id: Id, result: Json) -> bytes:
     Raises:
         TypeError: The result is not JSON-able.
     """
-    return encode({"jsonrpc": "2.0", "id": id, "result": result})
+    message = {"jsonrpc": "2.0", "id": id, "result": result}
+    try:
+        line = orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:
+        return _encode_carefully(message)
+    return line if b"null" not in line else encode(message)
 
 
 def error_line(id: Id, error: McpError) -> bytes:
     """Encode the response that carries an error; data that is not JSON-able is left out."""
-    body: dict[str, Json] = {"code": error.code, "message": error.message}
+    code = error.code if error.code.__class__ is int else INTERNAL_ERROR
+    body: dict[str, Json] = {"code": code, "message": sendable_text(error.message)}
     response: dict[str, Json] = {"jsonrpc": "2.0", "id": id, "error": body}
     if error.data is not None:
         try:
@@ -352,7 +366,11 @@ def error_line(id: Id, error: McpError) -> bytes:
     return encode(response)
 
 
+def sendable_text(text: object) -> str:
+    """Return a text as it can be sent: what is not Unicode in it becomes a question mark."""
+    return str(text).encode("utf-8", "replace").decode()
+
+
 def join_batch(lines: list[bytes]) -> bytes:
     """Make one batch line of the lines of its responses."""
     return b"[" + b",".join(line[:-1] for line in lines) + b"]\n"
-

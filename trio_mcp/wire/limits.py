@@ -4,10 +4,12 @@ There are no module-level knobs: whoever starts a server or a connection gives i
 and each layer reads the fields that concern it.
 """
 
+from typing import Any
+
 from attrs import field, frozen, validators
 
-_at_least_zero = validators.ge(0)
-_positive = validators.gt(0)
+_at_least_zero: Any = validators.ge(0)
+_positive: Any = validators.gt(0)
 
 
 @frozen(kw_only=True)
@@ -38,7 +40,7 @@ class Limits:
     """Bytes that wait to be written before those who write have to wait."""
 
     max_worker_threads: int = field(default=40, validator=_positive)
-    """Worker threads that run plain `def` tools at the same time, for the whole server."""
+    """Worker threads that run plain `def` tools at the same time, for one `serve…` call."""
 
     tool_timeout: float = field(default=60.0, validator=_positive)
     """Seconds that a tool may run, unless its registry or the tool itself says otherwise."""

@@ -8,19 +8,20 @@ know. Both are made by cattrs, once for each class and revision.
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from collections.abc import Callable
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_origin
 
 import attrs
-from attrs import field, frozen
+from attrs import field, frozen, validators
 
+from trio_mcp.wire.jsonrpc import Json, json_type
 from trio_mcp.wire.revisions import NEWEST, Revision
 
 if TYPE_CHECKING:
     from cattrs import Converter
 
 T = TypeVar("T")
-Json = Any
 Role = Literal["user", "assistant"]
 
 _2025_03, _2025_06, _2025_11 = 1, 2, 3  # places in `revisions.ALL`
@@ -71,6 +72,9 @@ class Implementation:
     icons: list[Icon] | None = _since(_2025_11)
 
 
+_zero_to_one: Any = validators.optional(validators.and_(validators.ge(0), validators.le(1)))
+
+
 @frozen(kw_only=True)
 class Annotations:
     """Hints on how content is meant to be used.
@@ -82,7 +86,7 @@ class Annotations:
     """
 
     audience: list[Role] | None = None
-    priority: float | None = None
+    priority: float | None = field(default=None, validator=_zero_to_one)
     last_modified: str | None = _since(_2025_06)
 
 
@@ -246,7 +250,7 @@ def from_wire(wire: Json, payload_type: type[T]) -> T:
     Raises:
         ValueError: The object does not fit the payload; the message says where.
     """
-    from cattrs import BaseValidationError, transform_error  # noqa: PLC0415
+    from cattrs import BaseValidationError, transform_error
 
     try:
         return _converter(NEWEST).structure(wire, payload_type)
@@ -263,10 +267,20 @@ def _wire_name(attribute: attrs.Attribute[Any]) -> str:
 
 @cache
 def _converter(revision: Revision) -> Converter:
-    from cattrs import Converter, override  # noqa: PLC0415
-    from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn  # noqa: PLC0415
+    from cattrs import Converter, override
+    from cattrs.cols import list_structure_factory
+    from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
-    converter = Converter(prefer_attrib_converters=False)
+    converter = Converter()
+    for scalar, accepted in _STRICT.items():
+        converter.register_structure_hook(scalar, partial(_only, accepted))
+
+    def structure_list_fn(list_type: Any) -> Any:
+        structure_items = list_structure_factory(list_type, converter)
+        return lambda wire, _: structure_items(_only((list,), wire), list_type)
+
+    converter.register_structure_hook_func(lambda kind: kind == _OBJECT, partial(_only, (dict,)))
+    converter.register_structure_hook_factory(_is_list)(structure_list_fn)
 
     def overrides(cls: type, *, omit_later: bool) -> dict[str, Any]:
         return {
@@ -309,12 +323,36 @@ def _converter(revision: Revision) -> Converter:
     converter.register_unstructure_hook(
         ResourceContents, lambda contents: converter.unstructure(contents, contents.__class__)
     )
+
+    def unstructure_degraded(degrade: Callable[[Any], ContentBlock], block: Any) -> Any:
+        return converter.unstructure(degrade(block))
+
     for later, degrade in _DEGRADED.items():
         if _BLOCK_SINCE[later] > revision.order:
-            converter.register_unstructure_hook(
-                later, lambda block, degrade=degrade: converter.unstructure(degrade(block))
-            )
+            converter.register_unstructure_hook(later, partial(unstructure_degraded, degrade))
     return converter
+
+
+_STRICT: Final[dict[type, tuple[type, ...]]] = {
+    str: (str,),
+    int: (int,),
+    float: (float, int),
+    bool: (bool,),
+}
+"""What is taken for a scalar: nothing is converted, so nothing is lost."""
+
+_OBJECT: Final = dict[str, Json]
+
+
+def _is_list(kind: Any) -> bool:
+    origin: Any = get_origin(kind)
+    return origin is list
+
+
+def _only(accepted: tuple[type, ...], wire: Json, _: Any = None) -> Json:
+    if wire.__class__ in accepted:
+        return wire
+    raise TypeError(f"expected {accepted[0].__name__}, got {json_type(wire)}")
 
 
 def _audio_as_resource(audio: AudioContent) -> EmbeddedResource:

@@ -72,9 +72,7 @@ ALL: Final = (
     Revision(name="2024-11-05", order=0, methods=_methods_of(0)),
     Revision(name="2025-03-26", order=1, methods=_methods_of(1)),
     Revision(name="2025-06-18", order=2, methods=_methods_of(2)),
-    Revision(
-        name="2025-11-25", order=3, methods=_methods_of(3), argument_errors_are_results=True
-    ),
+    Revision(name="2025-11-25", order=3, methods=_methods_of(3), argument_errors_are_results=True),
     Revision(
         name="2026-07-28",
         order=4,

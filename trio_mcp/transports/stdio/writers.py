@@ -18,9 +18,9 @@ from functools import partial
 
 import trio
 
-from trio_mcp.transports.descriptors import Kind, Lease, allows, duplicate, kind_of, reopen
-from trio_mcp.transports.guard import Guard
-from trio_mcp.transports.sockets import adopt
+from trio_mcp.transports.stdio.descriptors import Kind, Lease, allows, duplicate, kind_of, reopen
+from trio_mcp.transports.stdio.guard import Guard
+from trio_mcp.transports.stdio.sockets import adopt
 
 Buffer = bytes | bytearray | memoryview
 PIECE = 1 << 20  # bytes; what a worker thread writes between two looks at cancellation
@@ -48,6 +48,14 @@ class Writer(trio.abc.SendStream):
                 await self._write(data)
             except OSError as error:
                 raise trio.BrokenResourceError("the output cannot be written") from error
+
+    def send_nowait(self, data: Buffer) -> int:
+        """Send as much of *data* as the other side takes at once, and return how much that was.
+
+        It is nothing if the output is not of a kind that can tell, is in use by another task,
+        closed or broken: `send_all` then says so.
+        """
+        return 0
 
     async def wait_send_all_might_not_block(self) -> None:
         """Wait until the output may take something; raises as `send_all` does."""
@@ -112,6 +120,15 @@ class PolledWriter(Writer):
         self._write_now = write
         self._resources = resources
         self._wait_first = wait_first
+
+    def send_nowait(self, data: Buffer) -> int:
+        """Send as much of *data* as the other side takes at once."""
+        if self._wait_first or not self._guard.idle:
+            return 0
+        try:
+            return self._write_now(data)
+        except OSError:
+            return 0
 
     async def _write(self, data: Buffer) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()

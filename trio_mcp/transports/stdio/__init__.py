@@ -1,7 +1,7 @@
 """Stdin and stdout as one Trio stream.
 
-Strategy: `trio_mcp.transports.diversion` moves the two descriptors out of everybody's
-way, `trio_mcp.transports.readers` and `trio_mcp.transports.writers` turn them into
+Strategy: `trio_mcp.transports.stdio.diversion` moves the two descriptors out of everybody's
+way, `trio_mcp.transports.stdio.readers` and `trio_mcp.transports.stdio.writers` turn them into
 streams that suit what they are (pipes, sockets, terminals, files), and this module holds
 the two together for as long as a server runs.
 """
@@ -11,15 +11,15 @@ from contextlib import asynccontextmanager, closing
 
 import trio
 
-from trio_mcp.transports.diversion import divert
-from trio_mcp.transports.readers import open_reader
-from trio_mcp.transports.writers import open_writer
+from trio_mcp.transports.stdio.diversion import divert
+from trio_mcp.transports.stdio.readers import Reader, open_reader
+from trio_mcp.transports.stdio.writers import Writer, open_writer
 
 
 @asynccontextmanager
 async def open_stdio(
     *, stdin_fd: int = 0, stdout_fd: int = 1, stderr_fd: int = 2
-) -> AsyncIterator[trio.abc.Stream]:
+) -> AsyncIterator[trio.StapledStream[Writer, Reader]]:
     """Take over stdin and stdout as one byte stream; give them back on exit.
 
     Inside the block the process sees an empty stdin, and all that it or its children

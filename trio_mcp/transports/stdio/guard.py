@@ -24,6 +24,11 @@ class Guard:
     def __exit__(self, *_: object) -> None:
         self._busy = False
 
+    @property
+    def idle(self) -> bool:
+        """Whether the stream could be used now: it is open, and no task uses it."""
+        return not (self.closed or self._busy)
+
     def check_open(self) -> None:
         """Raise `trio.ClosedResourceError` if the stream has been closed."""
         if self.closed:

@@ -1,12 +1,14 @@
 """Receive streams over a file descriptor of any kind.
 
-Strategy: wait until there is something to read, then read it without blocking.  A pipe
-or terminal is waited for on the inherited description, which knows whether a writer was
-ever there, and read through one of our own, so that another process that was quicker
-costs a retry and not a blocked event loop.  A socket takes the wish not to block per
-call.  What cannot be waited for is read in a worker thread that cancellation abandons; a
-regular file is read there by position, and the position moves only once the bytes have
-arrived, so that an abandoned read loses nothing.
+Strategy: read what is there, and wait only if there is nothing; under load that saves
+the wait, and a quick client's next message is often there already.  A pipe or terminal
+is read through a non-blocking description of our own, so that another process that was
+quicker costs a retry and not a blocked event loop; it is waited for on the inherited one,
+which knows whether a writer was ever there.  Where it cannot be opened anew, it is read
+only once it is readable.  A socket takes the wish not to block per call.  What cannot be
+waited for is read in a worker thread that cancellation abandons; a regular file is read
+there by position, and the position moves only once the bytes have arrived, so that an
+abandoned read loses nothing.
 """
 
 import errno
@@ -19,9 +21,9 @@ from functools import partial
 
 import trio
 
-from trio_mcp.transports.descriptors import Kind, Lease, allows, duplicate, kind_of, reopen
-from trio_mcp.transports.guard import Guard
-from trio_mcp.transports.sockets import adopt
+from trio_mcp.transports.stdio.descriptors import Kind, Lease, allows, duplicate, kind_of, reopen
+from trio_mcp.transports.stdio.guard import Guard
+from trio_mcp.transports.stdio.sockets import adopt
 
 CHUNK = 65536  # bytes; what a pipe holds on Linux
 
@@ -98,26 +100,45 @@ class PolledReader(Reader):
         fd: The descriptor to wait for.
         read: Reads up to so many bytes; raises `BlockingIOError` if there are none.
         resources: What to close in the end.
+        wait_first: Whether *read* may only be called once *fd* is readable.
     """
 
-    def __init__(self, fd: int, read: Callable[[int], bytes], resources: ExitStack) -> None:
+    def __init__(
+        self,
+        fd: int,
+        read: Callable[[int], bytes],
+        resources: ExitStack,
+        *,
+        wait_first: bool = False,
+    ) -> None:
         super().__init__()
+        self._wait_first = wait_first
         self._fd = fd
         self._read_now = read
         self._resources = resources
 
     async def _read(self, size: int) -> bytes:
-        while True:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        data = None if self._wait_first else self._read_some(size)
+        if data is not None:
+            # It is taken from the pipe: no cancellation may lose it.
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            return data
+        while data is None:
             await trio.lowlevel.wait_readable(self._fd)
             self._guard.check_open()  # it may have been closed since the wake-up
-            try:
-                return self._read_now(size)
-            except BlockingIOError:
-                continue  # another process read it first
-            except OSError as error:
-                if error.errno in _CLIENT_IS_GONE:
-                    return b""
-                raise
+            data = self._read_some(size)
+        return data
+
+    def _read_some(self, size: int) -> bytes | None:
+        try:
+            return self._read_now(size)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno in _CLIENT_IS_GONE:
+                return b""
+            raise
 
     def _release(self) -> None:
         trio.lowlevel.notify_closing(self._fd)
@@ -178,7 +199,8 @@ def _open_pipe_or_terminal(fd: int) -> Reader:
         private = reopen(shared, os.O_RDONLY)
         if private is None:
             # Blocking, but there is something to read unless another process is quicker.
-            return PolledReader(shared, partial(os.read, shared), resources.pop_all())
+            read = partial(os.read, shared)
+            return PolledReader(shared, read, resources.pop_all(), wait_first=True)
         resources.callback(os.close, private)
         return PolledReader(shared, partial(os.read, private), resources.pop_all())
 

@@ -58,7 +58,13 @@ async def serve(
     with _shut_down_on_signals(lifecycle.stop):
         async with open_stdio() as stream:
             await serve_connection(
-                registry, stream, limits or Limits(), lifecycle, task_status, on_stuck=_exit
+                registry,
+                stream,
+                limits or Limits(),
+                lifecycle,
+                task_status,
+                send_nowait=stream.send_stream.send_nowait,
+                on_stuck=_exit,
             )
 
 

@@ -1,0 +1,42 @@
+# `make demo` and `make test` need nothing but Python 3.11 or newer: each sets up what it needs.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench clean
+
+help:  ## Say what can be made
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+# A stamp for each extra that has been installed, made anew when pyproject.toml changes.
+$(VENV)/.%: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+demo: $(VENV)/.cli  ## Show two servers answering a scripted session on stdio
+	@$(BIN)/python -m docs.examples.demo
+
+test: $(VENV)/.test  ## Run the tests
+	@$(BIN)/python -m pytest
+
+check: $(VENV)/.lint  ## Format, lint, types, tests with coverage
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report
+
+format: $(VENV)/.lint  ## Put the code in order
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.bench  ## Measure framing and the stdio server beside the peers
+	@$(BIN)/python -m benchmarks
+
+clean:  ## Remove what was built
+	rm -rf $(VENV) build dist .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,17 @@
+"""Every benchmark, one after another, with one chart: `python -m benchmarks`."""
+
+from argparse import ArgumentParser
+
+from benchmarks import framing, stdio
+from benchmarks.report import add_output_options, publish
+
+
+def main() -> None:
+    parser = ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    stdio.add_options(parser)
+    add_output_options(parser)
+    options = parser.parse_args()
+    publish([framing.run(options), stdio.run(options)], options)
+
+
+main()

@@ -1,0 +1,123 @@
+"""Servers as processes: started, watched, measured, and always reaped.
+
+A server that hangs is killed by a watchdog, which ends whatever read waits for it. With two
+processors the server has one to itself and the load generator the other.
+"""
+
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import perf_counter
+from typing import IO
+
+from attrs import frozen
+
+from benchmarks.load import Lines
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@frozen
+class Command:
+    """How a server is started."""
+
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+
+
+@frozen
+class Server:
+    """A running server."""
+
+    process: subprocess.Popen[bytes]
+    started: float
+    """When it was started, on the clock of `perf_counter`."""
+    writer: int
+    lines: Lines
+    _errors: IO[bytes]
+
+    def peak_memory(self) -> int | None:
+        """Return the most memory it ever had resident, in bytes; None where nobody tells."""
+        with suppress(OSError):
+            for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) * 1024
+        return None
+
+    def cpu_seconds(self) -> float | None:
+        """Return the processor time it has used, all threads together; None where nobody tells."""
+        try:
+            stat = Path(f"/proc/{self.process.pid}/stat").read_text()
+        except OSError:
+            return None
+        user, system = stat.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / _TICKS
+
+    def last_words(self) -> str:
+        """Return the line on its stderr that tells best why it failed, or nothing."""
+        self._errors.seek(0)
+        said = self._errors.read().decode(errors="replace").splitlines()
+        lines = [line.strip() for line in said if line.strip()]
+        errors = [line for line in lines if "Error" in line]
+        return (errors or lines or [""])[-1]
+
+
+@contextmanager
+def running(command: Command, *, lifetime: float, pinned: bool = True) -> Iterator[Server]:
+    """Run a server.
+
+    Args:
+        command: How it is started.
+        lifetime: Seconds after which it is killed if it is still there.
+        pinned: Whether it gets a processor to itself, if there are two.
+    """
+    with tempfile.TemporaryFile() as errors:
+        started = perf_counter()
+        with _processor(1 if pinned else None):
+            process = subprocess.Popen(
+                command.arguments,
+                env={**os.environ, **command.environment},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                bufsize=0,
+            )
+        watchdog = threading.Timer(lifetime, process.kill)
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            lines = Lines(process.stdout.fileno())
+            with _processor(0 if pinned else None):
+                yield Server(process, started, process.stdin.fileno(), lines, errors)
+        finally:
+            watchdog.cancel()
+            process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    stream.close()
+
+
+@contextmanager
+def _processor(index: int | None) -> Iterator[None]:
+    """Keep to one processor, where there are two and the system lets us; children inherit it."""
+    try:
+        before = os.sched_getaffinity(0)
+    except (AttributeError, OSError):
+        before = set()
+    if index is None or len(before) < 2:
+        yield
+        return
+    try:
+        with suppress(OSError):
+            os.sched_setaffinity(0, {sorted(before)[index]})
+        yield
+    finally:
+        with suppress(OSError):
+            os.sched_setaffinity(0, before)

@@ -1,0 +1,48 @@
+"""What a benchmark hands over, and how it is shown: text on stdout, a chart, a JSON file."""
+
+import json
+import platform
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from benchmarks.chart import Panel, write
+
+_RESULTS = Path(__file__).parent / "results"
+
+
+@frozen
+class Report:
+    """The outcome of one benchmark."""
+
+    name: str
+    text: str
+    """Tables and remarks."""
+    panels: Sequence[Panel]
+    figures: dict[str, Any]
+    """Everything measured, as JSON values."""
+
+
+def add_output_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure there")
+    parser.add_argument(
+        "--chart", type=Path, metavar="FILE", help="the chart (default: benchmarks/results/)"
+    )
+
+
+def publish(reports: Sequence[Report], options: Namespace) -> None:
+    """Print the tables and write the files."""
+    for report in reports:
+        print(report.text, end="\n\n")
+    chart = options.chart or _RESULTS / f"{'-'.join(report.name for report in reports)}.svg"
+    write([panel for report in reports for panel in report.panels], chart)
+    print(f"chart: {chart}")
+    if options.json:
+        figures = {report.name: report.figures for report in reports}
+        machine = {"python": platform.python_version(), "system": platform.platform()}
+        text = json.dumps({"machine": machine, **figures}, indent=2)
+        options.json.write_text(text + "\n", encoding="utf-8")
+        print(f"figures: {options.json}")

@@ -1,0 +1,213 @@
+"""The stdio server beside its peers: start, latency, throughput, memory, processor time."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
+
+from attrs import frozen
+
+from benchmarks.chart import Bar, Panel
+from benchmarks.contest import WINDOW, Outcome, Sample, contest
+from benchmarks.endless import LIMIT, MIB, Endless, feed_endless_line
+from benchmarks.figures import Target, paired_ratio, targets_table
+from benchmarks.peers import OURS, OURS_1000, PYTHON, TYPESCRIPT, YARDSTICK, peers
+from benchmarks.report import Report, add_output_options, publish
+from benchmarks.tables import table
+
+_SLACK = 1.1
+"""An endless line may cost the limit, and a tenth of it for what is being read."""
+
+
+@frozen
+class Column:
+    """One figure of a sample: its name, how it is picked, and how it is written."""
+
+    key: str
+    title: str
+    pick: Callable[[Sample], float | None]
+    scale: float
+    form: str
+
+    def text(self, value: float) -> str:
+        return format(value * self.scale, self.form)
+
+
+COLUMNS = {
+    column.key: column
+    for column in (
+        Column("start", "start ms", lambda s: s.start, 1e3, ".0f"),
+        Column("p50", "p50 µs", lambda s: s.sequential.p50, 1e6, ".0f"),
+        Column("p99", "p99 µs", lambda s: s.sequential.p99, 1e6, ".0f"),
+        Column("rate", "req/s", lambda s: s.sequential.rate, 1, ",.0f"),
+        Column("p50_many", f"p50 µs @{WINDOW}", lambda s: s.windowed.p50, 1e6, ",.0f"),
+        Column("p99_many", f"p99 µs @{WINDOW}", lambda s: s.windowed.p99, 1e6, ",.0f"),
+        Column("rate_many", f"req/s @{WINDOW}", lambda s: s.windowed.rate, 1, ",.0f"),
+        Column("cpu", f"CPU µs @{WINDOW}", lambda s: s.cpu, 1e6, ".1f"),
+        Column("memory", "peak MiB", lambda s: s.memory, 1 / MIB, ".1f"),
+    )
+}
+
+
+def servers_table(outcomes: Sequence[Outcome]) -> str:
+    """Lay out the medians, and the throughput beside ours; who is missing is named."""
+    headers = ["stdio, echo tool", *(column.title for column in COLUMNS.values()), "× ours"]
+    return table(headers, [_row(outcome, outcomes) for outcome in outcomes])
+
+
+def _row(outcome: Outcome, outcomes: Sequence[Outcome]) -> list[str]:
+    name = _title(outcome)
+    if outcome.peer.missing:
+        return [f"{name}  missing: {outcome.peer.missing}"]
+    cells = []
+    for column in COLUMNS.values():
+        values = outcome.values(column.pick)
+        cells.append(column.text(median(values)) if values else "n/a")
+    ratio, _ = ratio_of(outcomes, "rate_many", outcome.peer.name, OURS)
+    return [name, *cells, "-" if ratio is None else f"{ratio:.2f}"]
+
+
+def _title(outcome: Outcome) -> str:
+    return " ".join(filter(None, [outcome.peer.name, outcome.peer.version]))
+
+
+def ratio_of(
+    outcomes: Sequence[Outcome], key: str, name: str, other: str
+) -> tuple[float | None, str]:
+    """Return the ratio of one figure of two servers, or why there is none."""
+    by_name = {outcome.peer.name: outcome for outcome in outcomes}
+    series = []
+    for outcome in (by_name[name], by_name[other]):
+        values = outcome.values(COLUMNS[key].pick)
+        if not values:
+            return None, f"{outcome.peer.name} is missing"
+        series.append(values)
+    rounds = min(map(len, series))
+    if any(len(values) != rounds for values in series):
+        return None, "the rounds do not match"
+    return paired_ratio(*series), ""
+
+
+_TARGETS: Sequence[tuple[str, str, str, str, float, bool]] = (
+    (f"requests/s @{WINDOW} to the TypeScript SDK", "rate_many", OURS, TYPESCRIPT, 1.25, True),
+    (f"requests/s @{WINDOW} to the Python SDK", "rate_many", OURS, PYTHON, 25, True),
+    ("p50, one at a time, to the TypeScript SDK", "p50", OURS, TYPESCRIPT, 1.1, False),
+    ("start to initialized to the Python SDK", "start", OURS, PYTHON, 0.35, False),
+    ("peak memory to the Python SDK", "memory", OURS, PYTHON, 0.6, False),
+    (f"requests/s @{WINDOW}, 1,000 tools to one", "rate_many", OURS_1000, OURS, 0.9, True),
+)
+
+
+def targets(outcomes: Sequence[Outcome], endless: Endless) -> list[Target]:
+    """Hold the figures against what was promised."""
+    found = []
+    for text, key, name, other, bound, at_least in _TARGETS:
+        figure, reason = ratio_of(outcomes, key, name, other)
+        found.append(Target(text, bound, figure, at_least, reason))
+    growth = None if endless.growth is None else endless.growth / LIMIT
+    reason = f"{OURS} is missing" if endless.missing else "the system does not tell"
+    found.append(
+        Target("memory growth by an endless line to its limit", _SLACK, growth, False, reason)
+    )
+    return found
+
+
+def remarks(outcomes: Sequence[Outcome], endless: Endless) -> list[str]:
+    """Say in words how far the figures can be trusted."""
+    said = []
+    rates = {o.peer.name: o.values(COLUMNS["rate_many"].pick) for o in outcomes}
+    ceiling = rates.pop(YARDSTICK, [])
+    fastest = max((median(values) for values in rates.values() if values), default=0.0)
+    if ceiling and fastest:
+        said.append(
+            f"The load generator reaches {median(ceiling) / fastest:.1f} times the requests/s "
+            f"@{WINDOW} of the fastest server."
+        )
+    spreads = [max(values) / min(values) for values in rates.values() if values]
+    if spreads:
+        said.append(
+            f"Between rounds, requests/s @{WINDOW} of one and the same server differed by up to "
+            f"{max(spreads):.1f} times: the nearer to 1, the quieter was the machine."
+        )
+    if endless.growth is not None:
+        said.append(
+            f"An endless line, {endless.sent / 1e6:.0f} MB sent: peak memory grew by "
+            f"{endless.growth / MIB:.1f} MiB, the limit is {LIMIT / MIB:.0f} MiB."
+        )
+    return said
+
+
+def panels(outcomes: Sequence[Outcome]) -> list[Panel]:
+    """Draw one panel per figure that a reader compares."""
+    titles = {
+        "rate_many": f"requests per second, {WINDOW} in flight",
+        "rate": "requests per second, one at a time",
+        "p50": "p50 in µs, one at a time",
+        "start": "start to initialized in ms",
+        "memory": "peak memory in MiB",
+        "cpu": f"processor time per request in µs, {WINDOW} in flight",
+    }
+    return [Panel(title, _bars(outcomes, COLUMNS[key])) for key, title in titles.items()]
+
+
+def _bars(outcomes: Sequence[Outcome], column: Column) -> list[Bar]:
+    bars = []
+    for outcome in outcomes:
+        values = outcome.values(column.pick)
+        if values and outcome.peer.name != YARDSTICK:
+            middle = median(values)
+            ours = outcome.peer.name.startswith(OURS)
+            bars.append(Bar(_title(outcome), middle, column.text(middle), ours))
+    return bars
+
+
+def figures(outcomes: Sequence[Outcome], endless: Endless) -> dict[str, Any]:
+    """Return everything measured, as JSON values, in seconds and bytes."""
+    servers = {
+        outcome.peer.name: {
+            "version": outcome.peer.version,
+            "missing": outcome.peer.missing,
+            **{key: outcome.values(column.pick) for key, column in COLUMNS.items()},
+        }
+        for outcome in outcomes
+    }
+    line = {"sent": endless.sent, "growth": endless.growth, "missing": endless.missing}
+    return {"servers": servers, "endless_line": line}
+
+
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--rounds", type=int, default=5, help="how often each is measured")
+    parser.add_argument("--seconds", type=float, default=1.2, help="length of one measurement")
+    parser.add_argument(
+        "--budget", type=float, default=170.0, help="seconds; no round starts later"
+    )
+    parser.add_argument("--no-install", action="store_true", help="use npm packages as they are")
+    parser.add_argument("--unpinned", action="store_true", help="let servers use any processor")
+
+
+def run(options: Namespace) -> Report:
+    """Measure, and return the report."""
+    outcomes = contest(
+        peers(install=not options.no_install),
+        rounds=options.rounds,
+        seconds=options.seconds,
+        budget=options.budget,
+        pinned=not options.unpinned,
+    )
+    endless = feed_endless_line(next(o.peer for o in outcomes if o.peer.name == OURS))
+    verdicts = targets_table(targets(outcomes, endless))
+    text = [servers_table(outcomes), *remarks(outcomes, endless), "", verdicts]
+    return Report("stdio", "\n".join(text), panels(outcomes), figures(outcomes, endless))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = ArgumentParser(prog="python -m benchmarks.stdio", description=__doc__)
+    add_options(parser)
+    add_output_options(parser)
+    options = parser.parse_args(arguments)
+    publish([run(options)], options)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,37 @@
+"""A calculator: four tools, and an error that the caller is meant to read."""
+
+import trio
+
+from trio_mcp import Registry, ToolError, serve
+
+registry = Registry("calculator", version="1.0")
+
+
+@registry.tool
+async def add(a: float, b: float) -> float:
+    """Add two numbers."""
+    return a + b
+
+
+@registry.tool
+async def subtract(a: float, b: float) -> float:
+    """Subtract b from a."""
+    return a - b
+
+
+@registry.tool
+async def multiply(a: float, b: float) -> float:
+    """Multiply two numbers."""
+    return a * b
+
+
+@registry.tool
+async def divide(a: float, b: float) -> float:
+    """Divide a by b."""
+    if b == 0:
+        raise ToolError("Error: Division by zero")
+    return a / b
+
+
+if __name__ == "__main__":
+    trio.run(serve, registry)

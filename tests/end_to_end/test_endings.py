@@ -1,0 +1,260 @@
+"""How a server process ends: by itself, always, soon, and with everybody answered."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from tests.support.processes import (
+    PROGRAMS,
+    call,
+    ping,
+    python,
+    running,
+    text_of,
+    workshop,
+)
+
+EXIT_STUCK = 70
+SIGNALS = [signal.SIGTERM, signal.SIGINT]
+PROMISE = 5  # seconds within which a server is gone after the end of its input
+
+CANCELLED = {"code": -32603, "message": "Request cancelled"}
+
+
+def errors_by_id(messages: list[Any]) -> dict[Any, Any]:
+    return {each["id"]: each["error"] for each in messages}
+
+
+async def open_for_writing(fifo: Path) -> int:
+    """Open a FIFO, which succeeds when somebody reads it."""
+    return await trio.to_thread.run_sync(os.open, fifo, os.O_WRONLY, abandon_on_cancel=True)
+
+
+@pytest.fixture
+def fifo(tmp_path: Path) -> Path:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    return path
+
+
+# -- end of input ------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("B8")
+async def test_with_stdout_open_all_calls_are_answered_within_the_promise() -> None:
+    async with running(workshop()) as server:
+        await server.client.send(*(call(n, "forever") for n in range(20)), ping(99))
+        await server.said(b"forever runs", times=20)
+        started = trio.current_time()
+        await server.client.send_eof()
+        messages = await server.client.receive_all()
+        assert await server.exit() == 0
+        assert trio.current_time() - started < PROMISE
+    assert messages.pop(0) == {"jsonrpc": "2.0", "id": 99, "result": {}}
+    assert errors_by_id(messages) == dict.fromkeys(range(20), CANCELLED)
+    assert b"Client disconnected (EOF), flushed 20 responses, dropped 0 responses" in server.stderr
+
+
+@pytest.mark.requirement("B8")
+async def test_with_stdout_closed_the_process_is_gone_within_the_promise() -> None:
+    async with running(workshop()) as server:
+        await server.client.send(*(call(n, "forever") for n in range(20)))
+        await server.said(b"forever runs", times=20)
+        started = trio.current_time()
+        await server.hang_up()
+        assert await server.exit() == 0
+        assert trio.current_time() - started < PROMISE
+    assert b"Client disconnected (" in server.stderr
+    assert b"flushed 0 responses" in server.stderr
+
+
+@pytest.mark.requirement("B8")
+async def test_a_call_that_finishes_within_the_grace_is_answered(fifo: Path) -> None:
+    async with running(workshop(eof_grace=20)) as server:
+        await server.client.send(call(1, "read", path=str(fifo)))
+        fd = await open_for_writing(fifo)
+        await server.client.send_eof()
+        await server.said(b"draining")
+        os.write(fd, b"just in time")
+        os.close(fd)
+        (answer,) = await server.client.receive_all()
+        assert text_of(answer) == "just in time"
+        assert await server.exit() == 0
+
+
+@pytest.mark.requirement("B3", "B8")
+@pytest.mark.parametrize("tool", ["stuck_in_python", "stuck_in_c"])
+async def test_a_stuck_worker_thread_holds_up_nobody(tool: str) -> None:
+    async with running(workshop(eof_grace=0)) as server:
+        await server.client.send(call(1, tool))
+        await server.said(b"stuck")
+        await server.client.send(call(2, "echo", text="still here"))
+        assert text_of(await server.client.receive()) == "still here"
+        started = trio.current_time()
+        await server.client.send_eof()
+        (answer,) = await server.client.receive_all()
+        assert answer["error"] == CANCELLED
+        assert await server.exit() == 0
+        assert trio.current_time() - started < PROMISE
+
+
+@pytest.mark.requirement("B3", "B1")
+async def test_a_stuck_worker_thread_is_answered_at_its_time_limit() -> None:
+    async with running(workshop(tool_timeout=0.1)) as server:
+        answer = await server.client.call("stuck_in_python")
+        assert answer["result"]["isError"] is True
+        assert text_of(answer) == "Tool stuck_in_python timed out after 0.1 s"
+        assert await server.finish() == 0
+
+
+@pytest.mark.requirement("B3", "B8")
+async def test_a_tool_that_ignores_cancellation_does_not_keep_the_process() -> None:
+    async with running(workshop(eof_grace=0, cancel_patience=0.1)) as server:
+        await server.client.send(call(1, "stubborn"), call(2, "forever"))
+        await server.said(b"stubborn runs")
+        await server.said(b"forever runs")
+        await server.client.send_eof()
+        messages = await server.client.receive_all()
+        assert await server.exit() == EXIT_STUCK
+    assert errors_by_id(messages) == {1: CANCELLED, 2: CANCELLED}
+    assert b"Tool stubborn ignores its cancellation" in server.stderr
+
+
+@pytest.mark.requirement("B3", "B8")
+async def test_with_stdout_open_but_unread_the_process_is_gone_within_the_promise() -> None:
+    """What cannot be flushed is dropped, also when a tool ignores its cancellation."""
+
+    async def one(tool: str, status: int) -> None:
+        async with running(workshop()) as server:
+            await server.client.send(call(1, tool), call(2, "big", letter="x", size=1_000_000))
+            await server.said(f"{tool} runs".encode())
+            await server.said(b"Tool big: ok")
+            started = trio.current_time()
+            await server.client.send_eof()
+            assert await server.exit() == status
+            assert trio.current_time() - started < PROMISE
+        if status == 0:
+            assert b"flushed 0 responses, dropped 2 responses" in server.stderr
+
+    async with trio.open_nursery() as nursery:  # at the same time, since they mostly wait
+        nursery.start_soon(one, "forever", 0)
+        nursery.start_soon(one, "stubborn", EXIT_STUCK)
+
+
+@pytest.mark.requirement("B8")
+async def test_a_server_whose_parent_is_killed_goes_away_by_itself() -> None:
+    command = python(PROGRAMS / "parent.py", *workshop())
+    async with running(command, stdin=subprocess.DEVNULL) as parent:
+        assert parent.process.stdout is not None
+        pid = int(await parent.process.stdout.receive_some())
+        await parent.said(b"running")
+        parent.process.kill()
+        assert await parent.exit() == -signal.SIGKILL  # stderr ends when the server has gone, too
+        await parent.said(b"stopped")
+        assert not Path(f"/proc/{pid}/exe").exists()  # a zombie at most, until init reaps it
+
+
+# -- signals -----------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("B9")
+@pytest.mark.parametrize("number", SIGNALS)
+async def test_a_signal_lets_running_calls_finish(number: int, fifo: Path) -> None:
+    async with running(workshop()) as server:
+        await server.client.send(call(1, "read", path=str(fifo)))
+        fd = await open_for_writing(fifo)
+        server.signal(number)
+        await server.said(b"draining")
+        os.write(fd, b"finished")
+        os.close(fd)
+        (answer,) = await server.client.receive_all()
+        assert text_of(answer) == "finished"
+        assert await server.exit() == 0
+    assert b"Client disconnected (stopped), flushed 1 responses" in server.stderr
+
+
+@pytest.mark.requirement("B9")
+@pytest.mark.parametrize("number", SIGNALS)
+async def test_a_signal_ends_an_idle_server(number: int) -> None:
+    async with running(workshop()) as server:
+        await server.said(b"running")
+        server.signal(number)
+        assert await server.exit() == 0
+        assert await server.client.receive() is None
+    assert b"stopped" in server.stderr
+
+
+@pytest.mark.requirement("B9")
+async def test_after_the_grace_calls_are_cancelled_and_answered() -> None:
+    async with running(workshop(shutdown_grace=0.05)) as server:
+        await server.client.send(call(1, "forever"))
+        await server.said(b"forever runs")
+        server.signal(signal.SIGTERM)
+        (answer,) = await server.client.receive_all()
+        assert answer["error"] == CANCELLED
+        assert await server.exit() == 0
+
+
+@pytest.mark.requirement("B9")
+@pytest.mark.parametrize("number", SIGNALS)
+async def test_a_second_signal_ends_the_process_at_once(number: int) -> None:
+    async with running(workshop(shutdown_grace=1000)) as server:
+        await server.client.send(call(1, "forever"))
+        await server.said(b"forever runs")
+        server.signal(number)
+        await server.said(b"draining")
+        server.signal(number)
+        assert await server.exit() == -number
+    assert b"Traceback" not in server.stderr
+
+
+@pytest.mark.requirement("B9")
+async def test_a_second_signal_ends_a_process_with_a_tool_that_ignores_cancellation() -> None:
+    async with running(workshop(shutdown_grace=1000)) as server:
+        await server.client.send(call(1, "stubborn"))
+        await server.said(b"stubborn runs")
+        server.signal(signal.SIGTERM)
+        await server.said(b"draining")
+        server.signal(signal.SIGTERM)
+        assert await server.exit() == -signal.SIGTERM
+
+
+@pytest.mark.requirement("B9")
+async def test_signals_end_a_process_whose_event_loop_is_blocked() -> None:
+    async with running(workshop()) as server:
+        await server.client.send(call(1, "block"))
+        await server.said(b"blocked")
+        while server.process.poll() is None:  # signals that come too close together merge
+            server.signal(signal.SIGTERM)
+            await trio.lowlevel.checkpoint()
+        assert await server.exit() == -signal.SIGTERM
+
+
+@pytest.mark.requirement("B9")
+async def test_an_ignored_signal_stays_ignored() -> None:
+    command = ["/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh", *workshop()]
+    async with running(command) as server:
+        await server.said(b"running")
+        server.signal(signal.SIGINT)
+        assert (await server.client.request("ping"))["result"] == {}
+        assert await server.finish() == 0
+
+
+@pytest.mark.requirement("B9")
+async def test_signal_handlers_are_given_back() -> None:
+    script = (
+        "import signal, trio\n"
+        "from trio_mcp import Registry, serve\n"
+        "before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]\n"
+        "trio.run(serve, Registry('empty'))\n"
+        "assert before == [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]\n"
+    )
+    async with running([sys.executable, "-c", script]) as server:
+        assert await server.finish() == 0
+    assert server.stderr == b""

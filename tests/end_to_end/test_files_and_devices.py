@@ -1,0 +1,104 @@
+"""Stdin and stdout that are no pipes: files, devices, terminals, sockets."""
+
+import os
+import pty
+import socket
+import subprocess
+import tty
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.support.client import RawClient
+from tests.support.processes import (
+    EXAMPLES,
+    call,
+    lines,
+    parse,
+    ping,
+    python,
+    run,
+    running,
+    text_of,
+    workshop,
+)
+
+CALCULATOR = python(EXAMPLES / "calculator.py")
+
+
+@pytest.mark.requirement("A14")
+async def test_requests_from_a_file_and_responses_to_a_file(tmp_path: Path) -> None:
+    requests, responses = tmp_path / "requests.jsonl", tmp_path / "responses.jsonl"
+    requests.write_bytes(lines(*(call(n, "add", a=n, b=1) for n in range(2000))))
+    script = '"$@" < requests.jsonl > responses.jsonl'
+    done = await run(["/bin/sh", "-c", script, "sh", *CALCULATOR], cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, b"")
+    answers = {each["id"]: text_of(each) for each in parse(responses.read_bytes())}
+    assert answers == {n: str(float(n + 1)) for n in range(2000)}
+
+
+@pytest.mark.requirement("A14")
+async def test_responses_are_appended_to_a_file(tmp_path: Path) -> None:
+    responses = tmp_path / "responses.jsonl"
+    responses.write_bytes(b'{"kept":true}\n')
+    with responses.open("ab") as stdout:
+        done = await run(CALCULATOR, lines(ping(1)), capture_stdout=False, stdout=stdout)
+    assert done.returncode == 0
+    kept, answer = parse(responses.read_bytes())
+    assert kept == {"kept": True}
+    assert answer["id"] == 1
+
+
+@pytest.mark.requirement("A14", "A1")
+async def test_the_null_device_is_an_input_that_has_ended() -> None:
+    null = subprocess.DEVNULL
+    async with running(CALCULATOR, stdin=null, stdout=null) as server:
+        assert await server.exit() == 0
+    assert server.stderr == b""
+
+
+@pytest.mark.requirement("A14", "B8")
+async def test_a_full_device_is_a_client_that_went_away() -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = await run(workshop(), lines(ping(1)), capture_stdout=False, stdout=full)
+    assert done.returncode == 0
+    assert b"flushed 0 responses, dropped 1 responses" in done.stderr
+
+
+@pytest.mark.requirement("A14", "A13")
+async def test_a_person_at_a_terminal() -> None:
+    ours, child = pty.openpty()
+    tty.setraw(child)
+    with os.fdopen(ours, "r+b", buffering=0) as window, os.fdopen(child) as terminal:
+        async with running(CALCULATOR, stdin=terminal, stdout=terminal) as server:
+            terminal.close()
+            window.write(lines(call(1, "add", a=1, b=2)))
+            line = await trio.to_thread.run_sync(window.readline, abandon_on_cancel=True)
+            assert text_of(*parse(line)) == "3.0"
+            window.close()
+            assert await server.exit() == 0
+
+
+@pytest.mark.requirement("A14", "A5")
+async def test_one_socket_for_both_directions() -> None:
+    ours, child = socket.socketpair()
+    with child:
+        async with running(workshop(), stdin=child, stdout=child) as server:
+            child.close()
+            stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+            client = RawClient(stream)
+            await client.initialize()
+            assert len(text_of(await client.call("big", letter="x", size=1_000_000))) == 1_000_000
+            await stream.send_eof()
+            assert await client.receive() is None
+            assert await server.exit() == 0
+            await stream.aclose()
+
+
+@pytest.mark.requirement("A14")
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
+async def test_descriptors_that_are_closed_from_the_start(closed: str) -> None:
+    command = ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *CALCULATOR]
+    done = await run(command, lines(ping(1)))
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

@@ -1,0 +1,176 @@
+"""`tools/list`: order, pages, and what each revision shows."""
+
+import base64
+
+import pytest
+
+from tests.support.client import serving
+from tests.support.tools import each_revision, echo, error_of
+from trio_mcp import Registry
+from trio_mcp.wire.payloads import Icon, ToolAnnotations
+
+NAMES = ["zebra", "ant", "mole", "bee", "yak", "cat", "owl"]
+
+
+def registry_with(names: list[str], **options) -> Registry:
+    registry = Registry("zoo", **options)
+    for name in names:
+        registry.add_tool(echo, name=name)
+    return registry
+
+
+async def pages(client) -> list[list[str]]:
+    """Follow the cursors to the end."""
+    found, params = [], {}
+    while True:
+        result = (await client.request("tools/list", params))["result"]
+        found.append([each["name"] for each in result["tools"]])
+        if "nextCursor" not in result:
+            return found
+        params = {"cursor": result["nextCursor"]}
+
+
+@pytest.mark.requirement("C4")
+@each_revision
+async def test_tools_come_in_the_order_of_registration(revision):
+    async with serving(registry_with(NAMES), revision=revision) as (client, _):
+        assert await pages(client) == [NAMES]
+
+
+@pytest.mark.requirement("C4")
+@pytest.mark.parametrize("size", [1, 2, 3, 6, 7, 8, 1000])
+async def test_pages(size):
+    async with serving(registry_with(NAMES, page_size=size)) as (client, _):
+        expected = [NAMES[start : start + size] for start in range(0, len(NAMES), size)]
+        assert await pages(client) == expected
+        assert await pages(client) == expected
+
+
+@pytest.mark.requirement("C4")
+async def test_changes_between_pages():
+    """What is added later comes last, and what is taken out elsewhere moves nothing."""
+    registry = registry_with(NAMES, page_size=3)
+    async with serving(registry) as (client, _):
+        first = (await client.request("tools/list"))["result"]
+        registry.remove_tool(NAMES[0])
+        registry.remove_tool(NAMES[4])
+        registry.add_tool(echo, name="eel")
+        second = (await client.request("tools/list", {"cursor": first["nextCursor"]}))["result"]
+        assert [each["name"] for each in second["tools"]] == ["bee", "cat", "owl"]
+        third = (await client.request("tools/list", {"cursor": second["nextCursor"]}))["result"]
+        assert [each["name"] for each in third["tools"]] == ["eel"]
+        assert "nextCursor" not in third
+
+
+@pytest.mark.requirement("C4")
+async def test_a_cursor_whose_tool_is_gone_is_refused():
+    registry = registry_with(NAMES, page_size=3)
+    async with serving(registry) as (client, _):
+        first = (await client.request("tools/list"))["result"]
+        registry.remove_tool(NAMES[2])
+        answer = await client.request("tools/list", {"cursor": first["nextCursor"]})
+        assert error_of(answer)[0] == -32602
+        assert await pages(client) == [["zebra", "ant", "bee"], ["yak", "cat", "owl"]]
+
+
+@pytest.mark.requirement("C4", "A12")
+@pytest.mark.parametrize(
+    "cursor",
+    ["", "0", "3", "zebra", "after:zebra", "é", "=", 5, True, [], {}, "YWZ0ZXI6", "x" * 10_000]
+    + [base64.b64encode(each).decode() for each in (b"after:lion", b"zebra", b"\xff", b"")],
+)
+async def test_a_cursor_that_is_not_ours(cursor):
+    async with serving(registry_with(NAMES, page_size=3)) as (client, _):
+        answer = await client.request("tools/list", {"cursor": cursor})
+        assert error_of(answer)[0] == -32602
+        assert "cursor" in answer["error"]["message"].lower()
+
+
+async def test_a_cursor_of_null_is_none():
+    async with serving(registry_with(NAMES, page_size=3)) as (client, _):
+        result = (await client.request("tools/list", {"cursor": None}))["result"]
+        assert [each["name"] for each in result["tools"]] == NAMES[:3]
+
+
+@pytest.mark.requirement("C1", "C4")
+@each_revision
+async def test_each_revision_shows_the_fields_that_it_has(revision):
+    registry = Registry("test", cache_ttl=60)
+
+    @registry.tool(
+        title="Sum up",
+        annotations=ToolAnnotations(
+            read_only_hint=True,
+            destructive_hint=False,
+            idempotent_hint=True,
+            open_world_hint=False,
+        ),
+        icons=[Icon("https://x.test/i.png", mime_type="image/png", sizes=["48x48"])],
+        meta={"x.test/level": 3},
+    )
+    async def total(numbers: list[int], *, start: int = 0) -> dict[str, int]:
+        """Add numbers.
+
+        Args:
+            numbers: What to add.
+            start: Where to begin.
+        """
+        return {"sum": sum(numbers, start)}
+
+    async with serving(registry, revision=revision) as (client, _):
+        result = (await client.request("tools/list"))["result"]
+        [tool] = result["tools"]
+        schema = tool.pop("inputSchema")
+        expected = {"name": "total", "description": "Add numbers."}
+        if revision >= "2025-03-26":
+            expected["annotations"] = {
+                "readOnlyHint": True,
+                "destructiveHint": False,
+                "idempotentHint": True,
+                "openWorldHint": False,
+            }
+        if revision >= "2025-06-18":
+            output = tool.pop("outputSchema")
+            assert output["type"] == "object"
+            assert output["additionalProperties"] == {"type": "integer"}
+            expected |= {"title": "Sum up", "_meta": {"x.test/level": 3}}
+        if revision >= "2025-11-25":
+            icon = {"src": "https://x.test/i.png", "mimeType": "image/png", "sizes": ["48x48"]}
+            expected["icons"] = [icon]
+        assert tool == expected
+        assert schema["required"] == ["numbers"]
+        assert schema["properties"]["numbers"] == {
+            "type": "array",
+            "items": {"type": "integer"},
+            "description": "What to add.",
+        }
+        assert schema["properties"]["start"]["default"] == 0
+        assert ("ttlMs" in result) is (revision == "2026-07-28")
+
+
+@pytest.mark.requirement("C4")
+@each_revision
+async def test_an_output_schema_that_is_no_object_is_modern(revision):
+    registry = Registry("test")
+
+    @registry.tool(output_schema={"type": "array", "items": {"type": "integer"}})
+    async def primes() -> list[int]:
+        return [2, 3, 5]
+
+    async with serving(registry, revision=revision) as (client, _):
+        [tool] = (await client.request("tools/list"))["result"]["tools"]
+        assert ("outputSchema" in tool) is (revision == "2026-07-28")
+        result = (await client.call("primes"))["result"]
+        assert result["content"] == [{"type": "text", "text": "[2,3,5]"}]
+        assert ("structuredContent" in result) is (revision == "2026-07-28")
+
+
+async def test_lists_are_not_mixed_up_between_revisions():
+    registry = Registry("test")
+    registry.add_tool(echo, title="Echo")
+    async with serving(registry) as (client, _):
+        for revision in ("2026-07-28", "2024-11-05", "2025-11-25", "2026-07-28"):
+            client.revision = revision
+            await client.initialize()
+            [tool] = (await client.request("tools/list"))["result"]["tools"]
+            assert ("title" in tool) is (revision >= "2025-06-18")
