@@ -100,6 +100,7 @@ class Connection:
         self._watcher_wakes = float("inf")
         self._reading = trio.CancelScope()
         self._writing = trio.CancelScope(shield=True)
+        self._now = 0.0  # when the chunk came that is being dealt with
         self._draining = False
         self._ended_by = "EOF"
 
@@ -156,11 +157,14 @@ class Connection:
             self._cancel(exchange, Cause.SHUTDOWN)
         if await self._idle_within(self._limits.cancel_patience):
             return
-        stuck = list(self._open.values())
+        stuck = [each for each in self._open.values() if not each.answered]
         for exchange in stuck:
             self._answer_for(exchange)
         await self._flush()
-        self._on_stuck([exchange.call.label for exchange in stuck])
+        self._outbox.close()  # those who still wait for room in it give up
+        labels = [each.call.label for each in stuck if each.id in self._open]
+        if labels:
+            self._on_stuck(labels)
 
     async def _idle_within(self, seconds: float) -> bool:
         with trio.move_on_after(seconds):
@@ -190,6 +194,7 @@ class Connection:
                 chunk = await self._stream.receive_some(_CHUNK_BYTES)
             except _IO_ERRORS:
                 chunk = b""
+            self._now = trio.current_time()
             for frame in decoder.feed(chunk) if chunk else decoder.close():
                 self._accept(frame)
                 if self._outbox.full or self._waiting_bytes > self._limits.max_waiting_bytes:
@@ -205,7 +210,9 @@ class Connection:
     def _accept(self, frame: Frame) -> None:
         if isinstance(frame, bytes):
             message = decode(frame)
-            if message is not None:
+            if isinstance(message, Request):  # most of them, by the shortest way
+                self._on_request(message, len(frame), None)
+            elif message is not None:
                 self._dispatch(message, len(frame))
         elif isinstance(frame, Oversized):
             self._dispatch(answer_oversized(frame), 0)
@@ -243,8 +250,13 @@ class Connection:
             answer = self._handler.begin(request, batch is not None)
             if isinstance(answer, bytes):
                 self._deliver(answer, batch)
+                return
+            exchange = self._open[request.id] = Exchange(request.id, answer, batch, size)
+            if self._free_slots:
+                self._start(exchange)
             else:
-                self._open_call(Exchange(request.id, answer, batch, size))
+                self._waiting[request.id] = exchange
+                self._waiting_bytes += max(size, _LEAST_CALL_BYTES)
 
     def _on_notification(self, notification: Notification) -> None:
         if notification.method != "notifications/cancelled":
@@ -261,25 +273,18 @@ class Connection:
 
     # -- calls ----------------------------------------------------------------------------
 
-    def _open_call(self, exchange: Exchange) -> None:
-        self._open[exchange.id] = exchange
-        if self._free_slots:
-            self._start(exchange)
-        else:
-            self._waiting[exchange.id] = exchange
-            self._waiting_bytes += max(exchange.size, _LEAST_CALL_BYTES)
-
     def _start(self, exchange: Exchange) -> None:
         self._free_slots -= 1
         call = exchange.call
-        exchange.started = trio.current_time()
-        deadline = exchange.started + call.timeout
+        exchange.started = self._now
+        deadline = self._now + call.timeout
         exchange.scope = scope = trio.CancelScope(deadline=deadline)
         if deadline + self._limits.cancel_patience < self._watcher_wakes:
             self._watcher.unpark_all()
         self._calls.start_soon(self._run_call, exchange, scope, name=call.label)
 
     def _start_waiting(self) -> None:
+        self._now = trio.current_time()
         while self._waiting and self._free_slots:
             id = next(iter(self._waiting))
             self._start(self._no_longer_waiting(id))
@@ -308,7 +313,7 @@ class Connection:
         finally:
             self._free_slots += 1
             self._close_call(exchange)
-        self._answers_are_ready()
+            self._answers_are_ready()
 
     def _close_call(self, exchange: Exchange) -> None:
         del self._open[exchange.id]
@@ -337,8 +342,9 @@ class Connection:
     def _answer_for(self, exchange: Exchange) -> None:
         """Answer a call that does not do so itself."""
         if not exchange.answered:
+            line = exchange.call.unfinished(exchange)
             exchange.answered = True
-            self._deliver(exchange.call.unfinished(exchange), exchange.batch)
+            self._deliver(line, exchange.batch)
             self._outbox.wake()
 
     def _deliver(self, line: bytes | None, batch: BatchAnswer | None) -> None:

@@ -122,9 +122,10 @@ class Outbox:
                 except BaseException:
                     self.dropped += lines
                     raise
-                self._written(lines, len(data))
+                if not self._closed:
+                    self._written(lines, len(data))
         finally:
-            self._close()
+            self.close()
 
     def _take(self) -> tuple[int, bytes]:
         lines, self._lines = self._lines, []
@@ -136,7 +137,8 @@ class Outbox:
         if self._room:
             self._room.unpark_all()
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Drop what was not written yet, and whatever else is put."""
         self.dropped += len(self._lines)
         self._lines = []
         self._pending = 0

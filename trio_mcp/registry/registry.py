@@ -9,10 +9,10 @@ from typing import Any, Final, Literal, TypeVar, overload
 import trio
 
 from trio_mcp.registry.context import Context
-from trio_mcp.registry.results import make_result
+from trio_mcp.registry.results import check_result, make_result
 from trio_mcp.registry.tools import Tool, make_tool, unknown_tool
 from trio_mcp.schema import ArgumentError, Parameter, SchemaError
-from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_PARAMS, McpError
+from trio_mcp.wire.errors import INVALID_PARAMS, McpError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import Icon, Implementation, ToolAnnotations
@@ -92,8 +92,11 @@ class Registry:
         self.cache_ttl: Final = cache_ttl
         self.cache_scope: Final = cache_scope
         self._lifespan = lifespan
+        self._is_running = False
         self._shared_state: Any = _CLOSED
         self._tools: dict[str, Tool] = {}
+        self.tools: Final[Mapping[str, Tool]] = MappingProxyType(self._tools)
+        """The tools by name, in the order of their registration."""
         self.changes = 0
         """How often something was added or removed."""
 
@@ -101,16 +104,6 @@ class Registry:
     def name(self) -> str:
         """The server's name."""
         return self.info.name
-
-    @property
-    def tools(self) -> Mapping[str, Tool]:
-        """The tools by name, in the order of their registration."""
-        return MappingProxyType(self._tools)
-
-    @property
-    def has_tools(self) -> bool:
-        """Whether there are any tools."""
-        return bool(self._tools)
 
     # -- tools ----------------------------------------------------------------------------
 
@@ -203,10 +196,10 @@ class Registry:
         Raises:
             McpError: There is none (`-32602`).
         """
-        try:
-            return self._tools[name]
-        except (KeyError, TypeError):
-            raise unknown_tool(name, list(self._tools)) from None
+        tool = self._tools.get(name) if isinstance(name, str) else None
+        if tool is None:
+            raise unknown_tool(name, list(self._tools))
+        return tool
 
     def timeout_of(self, tool: Tool, limits: Limits) -> float:
         """Return the seconds that a call of the tool may take."""
@@ -246,9 +239,7 @@ class Registry:
             with trio.fail_after(self.timeout_of(tool, limits or Limits())):
                 value = await tool.run(keywords, lambda: Context(tool=name, state=state))
         if tool.check_output is not None:
-            problem = tool.check_output(make_result(tool, value).structured_content)
-            if problem is not None:
-                raise McpError(INTERNAL_ERROR, f"Invalid handler result of tool {name}: {problem}")
+            check_result(tool, make_result(tool, value))
         return value
 
     # -- lifespan -------------------------------------------------------------------------
@@ -266,14 +257,18 @@ class Registry:
         Raises:
             RuntimeError: The registry is running already.
         """
-        if self._shared_state is not _CLOSED:
+        if self._is_running:
             raise RuntimeError(f"registry {self.name!r} is running already")
-        async with self.state() as state:
-            self._shared_state = state
-            try:
-                yield state
-            finally:
-                self._shared_state = _CLOSED
+        self._is_running = True
+        try:
+            async with self.state() as state:
+                self._shared_state = state
+                try:
+                    yield state
+                finally:
+                    self._shared_state = _CLOSED
+        finally:
+            self._is_running = False
 
     @asynccontextmanager
     async def state(self) -> AsyncIterator[Any]:

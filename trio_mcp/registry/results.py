@@ -32,11 +32,8 @@ def result_to_wire(tool: Tool, value: Any, revision: Revision) -> dict[str, Json
     if value.__class__ is str and tool.check_output is None:
         return {"content": [{"type": "text", "text": value}]}
     result = make_result(tool, value)
+    check_result(tool, result)
     structured = result.structured_content
-    if tool.check_output is not None and not result.is_error:
-        problem = tool.check_output(structured)
-        if problem is not None:
-            raise McpError(INTERNAL_ERROR, f"Invalid handler result of tool {tool.name}: {problem}")
     if revision.structured_objects_only and not isinstance(structured, dict):
         result = attrs.evolve(result, structured_content=None)
     return to_wire(result, revision)
@@ -55,6 +52,18 @@ def make_result(tool: Tool, value: Any) -> CallToolResult:
         return CallToolResult([])
     structured = plain if isinstance(plain, dict) or tool.check_output is not None else None
     return CallToolResult([_text(tool, plain)], structured_content=structured)
+
+
+def check_result(tool: Tool, result: CallToolResult) -> None:
+    """Hold a result against the tool's output schema, if it has one and did not fail.
+
+    Raises:
+        McpError: The result does not fit (`-32603`).
+    """
+    if tool.check_output is not None and not result.is_error:
+        problem = tool.check_output(result.structured_content)
+        if problem is not None:
+            raise McpError(INTERNAL_ERROR, f"Invalid handler result of tool {tool.name}: {problem}")
 
 
 def invalid_result(tool: Tool, value: Any) -> McpError:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from trio_mcp.registry import Registry
+from trio_mcp.registry.tools import unknown_tool
 from trio_mcp.schema import ArgumentError
 from trio_mcp.server.caller import Caller
 from trio_mcp.server.toolcall import ToolCall, tool_failure
@@ -99,11 +100,11 @@ def call_tool(
     """Check a call's arguments, so that it is ready to run."""
     params = request.params
     registry = dispatcher.registry
-    try:
-        tool = registry.find_tool(params.get("name"))
-    except McpError:
+    name = params.get("name")
+    tool = registry.tools.get(name) if name.__class__ is str else None
+    if tool is None:
         _require_tools(registry, request.method)
-        raise
+        raise unknown_tool(name, list(registry.tools))
     arguments = params.get("arguments")
     try:
         keywords = tool.bind({} if arguments is None else arguments)
@@ -117,14 +118,14 @@ def call_tool(
 
 
 def _require_tools(registry: Registry, method: str) -> None:
-    if not registry.has_tools:
+    if not registry.tools:
         data = {"server": registry.name}
         raise McpError(METHOD_NOT_FOUND, f"{method} handler not registered", data)
 
 
 def capabilities_of(registry: Registry) -> dict[str, Json]:
     """Say what a registry offers: what is there is supported, what is not is not."""
-    return {"tools": {}} if registry.has_tools else {}
+    return {"tools": {}} if registry.tools else {}
 
 
 def caching_hints(registry: Registry) -> dict[str, Json]:

@@ -92,6 +92,8 @@ class ToolCall:
 
     def unfinished(self, exchange: Exchange) -> bytes | None:
         """Return the answer to a cancelled call; without a cause it was the deadline."""
+        if exchange.answered:  # while it went on
+            return None
         outcome = "timeout" if exchange.cause is None else "cancelled"
         if logger.isEnabledFor(logging.INFO):
             self._log(outcome, exchange)

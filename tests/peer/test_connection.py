@@ -1,0 +1,218 @@
+"""A connection with a handler that is no server: it knows nothing of MCP."""
+
+import json
+
+import pytest
+import trio
+from attrs import define, field
+from trio.testing import memory_stream_pair, wait_all_tasks_blocked
+
+from trio_mcp import Limits
+from trio_mcp.peer.connection import Connection
+from trio_mcp.peer.exchange import Cause
+from trio_mcp.wire.jsonrpc import result_line
+
+
+@define(eq=False)
+class Work:
+    """A call that lasts some seconds, and more once it is cancelled."""
+
+    id: int
+    seconds: float
+    stubborn: float = 0
+    timeout: float = 10
+
+    @property
+    def label(self) -> str:
+        return f"work {self.id}"
+
+    async def run(self, exchange, scope) -> bytes | None:
+        with scope:
+            try:
+                await trio.sleep(self.seconds)
+            finally:
+                with trio.CancelScope(shield=True):
+                    await trio.sleep(self.stubborn)
+        return self.unfinished(exchange) if scope.cancelled_caught else self.line("done")
+
+    def unfinished(self, exchange) -> bytes | None:
+        cause = exchange.cause
+        return None if cause is Cause.PEER else self.line(cause.value if cause else "late")
+
+    def line(self, result) -> bytes:
+        return result_line(self.id, result)
+
+
+@define(slots=False)
+class Toy:
+    """Answers `now` at once; anything else becomes work."""
+
+    seen: list = field(factory=list)
+
+    def begin(self, request, in_batch):
+        self.seen.append((request.method, in_batch))
+        if request.method == "now":
+            return result_line(request.id, "now")
+        return Work(request.id, **request.params)
+
+    def notified(self, notification) -> None:
+        self.seen.append(notification.method)
+
+
+class Wire:
+    """The other side of a connection."""
+
+    def __init__(self, **limits) -> None:
+        self.stream, theirs = memory_stream_pair()
+        self.toy = Toy()
+        self.stuck: list[list[str]] = []
+        self.drained = 0
+        self.connection = Connection(
+            theirs,
+            self.toy,
+            Limits(**limits),
+            on_drain=self.on_drain,
+            on_stuck=self.stuck.append,
+        )
+
+    def on_drain(self) -> None:
+        self.drained += 1
+
+    async def send(self, method: str, id: int | None = None, **params) -> None:
+        message = {"jsonrpc": "2.0", "method": method, "params": params}
+        if id is not None:
+            message["id"] = id
+        await self.stream.send_all(json.dumps(message).encode() + b"\n")
+
+    async def eof(self) -> None:
+        await self.stream.send_stream.aclose()
+
+
+@pytest.fixture
+def wire():
+    return Wire()
+
+
+async def received(wire: Wire, seconds: float) -> dict:
+    """What arrives within some seconds."""
+    data = b""
+    with trio.move_on_after(seconds):
+        while chunk := await wire.stream.receive_some():
+            data += chunk
+    messages = list(map(json.loads, data.splitlines()))
+    found = {each["id"]: each.get("result", each.get("error")) for each in messages}
+    assert len(found) == len(messages)
+    return found
+
+
+@pytest.mark.requirement("B2")
+async def test_what_can_be_answered_at_once_is_answered_in_order(wire, nursery, autojump_clock):
+    nursery.start_soon(wire.connection.run)
+    await wire.send("work", 1, seconds=1)
+    await wire.send("now", 2)
+    await wire.send("note")
+    await wire.send("now", 3)
+    found = await received(wire, 5)
+    assert list(found.items()) == [(2, "now"), (3, "now"), (1, "done")]
+    assert wire.toy.seen == [("work", False), ("now", False), "note", ("now", False)]
+    await wire.eof()
+
+
+@pytest.mark.requirement("B7")
+async def test_the_first_cause_counts(wire, nursery, autojump_clock):
+    """Cancelled by the peer, a call is not answered at the end either."""
+    nursery.start_soon(wire.connection.run)
+    await wire.send("work", 1, seconds=9, stubborn=0.2)
+    await wire.send("work", 2, seconds=9)
+    await wire.send("notifications/cancelled", requestId=1)
+    await wire.eof()
+    assert await received(wire, 5) == {2: "shutdown"}
+
+
+@pytest.mark.requirement("B8")
+async def test_calls_that_ignore_their_cancellation_are_reported_last(nursery, autojump_clock):
+    wire = Wire(cancel_patience=1, eof_grace=0.5)
+    nursery.start_soon(wire.connection.run)
+    await wire.send("work", 1, seconds=9, stubborn=100)
+    await wire.send("work", 2, seconds=0.1)
+    await wire.send("work", 3, seconds=9)
+    await wire.eof()
+    assert await received(wire, 1.4) == {2: "done", 3: "shutdown"}
+    assert wire.stuck == []
+    assert await received(wire, 0.2) == {1: "shutdown"}
+    await trio.sleep(2)
+    assert wire.stuck == [["work 1"]]
+    await trio.sleep(200)
+    assert wire.connection._open == {}
+    assert wire.stuck == [["work 1"]]
+
+
+@pytest.mark.requirement("B8")
+async def test_nobody_is_stuck_where_all_end(wire, nursery, autojump_clock):
+    nursery.start_soon(wire.connection.run)
+    await wire.send("work", 1, seconds=9, stubborn=0.9)
+    await wire.eof()
+    assert await received(wire, 5) == {1: "shutdown"}
+    assert wire.stuck == []
+    assert wire.drained == 1
+
+
+@pytest.mark.requirement("B9")
+async def test_stop_counts_once(wire, nursery, autojump_clock):
+    nursery.start_soon(wire.connection.run)
+    await wire.send("work", 1, seconds=2)
+    await wait_all_tasks_blocked()
+    for _ in range(3):
+        wire.connection.stop()
+    await wait_all_tasks_blocked()
+    wire.connection.stop()
+    assert await received(wire, 5) == {1: "done"}
+    assert wire.drained == 1
+
+
+@pytest.mark.requirement("B1")
+async def test_overdue_work_is_answered_once(nursery, autojump_clock):
+    wire = Wire(cancel_patience=1)
+    nursery.start_soon(wire.connection.run)
+    await wire.send("work", 1, seconds=50, stubborn=30, timeout=2)
+    await wire.send("work", 2, seconds=50, stubborn=30, timeout=4)
+    assert await received(wire, 2.9) == {}
+    assert await received(wire, 0.2) == {1: "late"}
+    assert await received(wire, 1.8) == {}
+    assert await received(wire, 0.2) == {2: "late"}
+    assert await received(wire, 100) == {}
+    await wire.eof()
+
+
+@pytest.mark.requirement("B2")
+async def test_overdue_work_keeps_its_slot(nursery, autojump_clock):
+    """It still runs; the bound is a bound of what runs."""
+    wire = Wire(cancel_patience=1, max_concurrent_calls=1)
+    nursery.start_soon(wire.connection.run)
+    await wire.send("work", 1, seconds=50, stubborn=30, timeout=2)
+    await wire.send("work", 2, seconds=1)
+    assert await received(wire, 31) == {1: "late"}
+    assert await received(wire, 5) == {2: "done"}
+    await wire.eof()
+
+
+async def test_a_connection_leaves_nothing_behind(wire, autojump_clock):
+    before = trio.lowlevel.current_statistics().tasks_living
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wire.connection.run)
+        for id in range(10):
+            await wire.send("work", id, seconds=id)
+        await trio.sleep(3.5)
+        assert trio.lowlevel.current_statistics().tasks_living > before + 6
+        await wire.eof()
+    assert trio.lowlevel.current_statistics().tasks_living == before
+    assert len(await received(wire, 1)) == 10
+
+
+async def test_an_error_of_the_handler_is_not_hidden(wire, autojump_clock):
+    """The handler answers for what it raises; the connection does not guess."""
+    wire.toy.begin = None
+    await wire.send("now", 1)
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await wire.connection.run()
+    assert caught.group_contains(TypeError)
