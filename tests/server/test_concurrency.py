@@ -228,6 +228,25 @@ async def test_a_client_that_does_not_read_is_not_read_either(kind, autojump_clo
 
 
 @pytest.mark.requirement("B2")
+async def test_a_call_keeps_its_slot_until_its_answer_has_room(autojump_clock):
+    """Calls that were taken in already do not pile up answers that nobody reads."""
+    started = 0
+
+    async def big() -> str:
+        nonlocal started
+        started += 1
+        return "x" * 1000
+
+    limits = Limits(max_outgoing_bytes=10_000, max_concurrent_calls=4)
+    async with serving(registry_of(big), limits, pair=lockstep_stream_pair) as (client, _):
+        await client.send_bytes(b"".join(call_line(number, "big") for number in range(300)))
+        await wait_all_tasks_blocked()
+        assert 4 <= started <= 10 + 2 * limits.max_concurrent_calls
+        assert len(await client.receive_many(300)) == 300
+    assert started == 300
+
+
+@pytest.mark.requirement("B2")
 async def test_calls_that_wait_are_bounded_in_bytes(autojump_clock):
     gauge = Gauge()
     limits = Limits(max_concurrent_calls=2, max_waiting_bytes=50 * 1024)

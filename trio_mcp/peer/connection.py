@@ -14,6 +14,7 @@ calls get some grace, are cancelled and answered, and what is answered is writte
 time. Nothing outlives `run`.
 """
 
+import itertools
 import logging
 import secrets
 from collections import OrderedDict
@@ -21,6 +22,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 import trio
+from attrs import define
 
 from trio_mcp.peer.exchange import BatchAnswer, Call, Cause, Exchange
 from trio_mcp.peer.outbox import Outbox, SendNowait
@@ -29,12 +31,14 @@ from trio_mcp.wire.framing import Frame, LineDecoder, Oversized
 from trio_mcp.wire.jsonrpc import (
     UNKNOWN_ID,
     Batch,
+    Json,
     Malformed,
     Message,
     Notification,
     Request,
     Response,
     decode,
+    encode,
     error_line,
 )
 from trio_mcp.wire.limits import Limits
@@ -51,14 +55,29 @@ _STOPPING: Final = McpError(INTERNAL_ERROR, "Server is shutting down")
 _IO_ERRORS: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 
+class ConnectionEnded(Exception):
+    """The connection ended before a request of ours was answered. The text says how it ended."""
+
+
 class Handler(Protocol):
-    """Who answers what comes in on one connection."""
+    """Who deals with what comes in on one connection."""
 
     def begin(self, request: Request, in_batch: bool) -> bytes | Call:
         """Answer a request at once, or return the call that will."""
 
     def notified(self, notification: Notification) -> None:
         """Take note of a notification."""
+
+    def malformed(self, message: Malformed, line: bytes) -> bytes | None:
+        """Return the answer to what is no message, if it deserves one."""
+
+
+@define(eq=False)
+class _Waiter:
+    """A task that waits for the answer to a request."""
+
+    task: trio.lowlevel.Task
+    response: Response | None = None
 
 
 class Connection:
@@ -69,6 +88,7 @@ class Connection:
         handler: Who answers.
         limits: The bounds to keep.
         send_nowait: The stream's way to send without waiting, if it has one.
+        on_line: Shown each line as it comes.
         on_drain: Called when the connection stops taking requests.
         on_stuck: Called with the labels of calls that ignore their cancellation, after everything
             else has been done. Trio cannot abandon a task: without it, `run` waits for them.
@@ -81,6 +101,7 @@ class Connection:
         limits: Limits,
         *,
         send_nowait: SendNowait | None = None,
+        on_line: Callable[[bytes], None] | None = None,
         on_drain: Callable[[], None] = lambda: None,
         on_stuck: Callable[[list[str]], None] = lambda labels: None,
     ) -> None:
@@ -88,6 +109,7 @@ class Connection:
         self._stream = stream
         self._handler = handler
         self._limits = limits
+        self._on_line = on_line
         self._on_drain = on_drain
         self._on_stuck = on_stuck
         self._outbox = Outbox(limits.max_outgoing_bytes, send_nowait)
@@ -100,9 +122,13 @@ class Connection:
         self._watcher_wakes = float("inf")
         self._reading = trio.CancelScope()
         self._writing = trio.CancelScope(shield=True)
+        self._asked: dict[str | int, _Waiter] = {}  # our requests, until they are answered
+        self._ids = itertools.count(1)
+        self._ended: str | None = None
         self._now = 0.0  # when the chunk came that is being dealt with
         self._draining = False
-        self._ended_by = "EOF"
+        self.ended_by = "EOF"
+        """What ends it: `EOF`, `output closed` or `stopped`."""
 
     # -- life -----------------------------------------------------------------------------
 
@@ -119,16 +145,18 @@ class Connection:
                 async with trio.open_nursery() as self._calls:
                     with self._reading:
                         await self._read()
+                    self._wake_askers()
                     before = self._outbox.sent
                     await self._drain()
             finally:
                 self._draining = True
+                self._wake_askers()
                 await self._flush()
                 self._writing.cancel()
                 io.cancel_scope.cancel()
         logger.info(
             "Client disconnected (%s), flushed %d responses, dropped %d responses",
-            self._ended_by,
+            self.ended_by,
             self._outbox.sent - before,
             self._outbox.dropped,
             extra={"connection_id": self.id},
@@ -141,7 +169,7 @@ class Connection:
     def _end(self, why: str) -> None:
         if not self._draining:
             self._draining = True
-            self._ended_by = why
+            self.ended_by = why
             self._reading.cancel()
 
     async def _drain(self) -> None:
@@ -150,7 +178,7 @@ class Connection:
         grace = {
             "EOF": self._limits.eof_grace,
             "stopped": self._limits.shutdown_grace,
-        }.get(self._ended_by, 0.0)
+        }.get(self.ended_by, 0.0)
         if await self._idle_within(grace):
             return
         for exchange in list(self._open.values()):
@@ -209,29 +237,33 @@ class Connection:
 
     def _accept(self, frame: Frame) -> None:
         if isinstance(frame, bytes):
+            if self._on_line is not None:
+                self._on_line(frame)
             message = decode(frame)
             if isinstance(message, Request):  # most of them, by the shortest way
                 self._on_request(message, len(frame), None)
+            elif isinstance(message, Response):
+                self._on_response(message)
             elif message is not None:
-                self._dispatch(message, len(frame))
+                self._dispatch(message, frame)
         elif isinstance(frame, Oversized):
-            self._dispatch(answer_oversized(frame), 0)
+            self._dispatch(answer_oversized(frame), frame.head)
         else:
             logger.warning("Request exceeded size limit: %s", megabytes(frame.size))
 
-    def _dispatch(self, message: Message, size: int, batch: BatchAnswer | None = None) -> None:
+    def _dispatch(self, message: Message, line: bytes, batch: BatchAnswer | None = None) -> None:
         if isinstance(message, Request):
-            self._on_request(message, size, batch)
+            self._on_request(message, len(line), batch)
         elif isinstance(message, Notification):
             self._on_notification(message)
         elif isinstance(message, Malformed):
-            self._deliver(error_line(message.id, message.error), batch)
+            self._deliver(self._handler.malformed(message, line), batch)
         elif isinstance(message, Batch):
-            self._on_batch(message, size)
+            self._on_batch(message, line)
         else:
             self._on_response(message)
 
-    def _on_batch(self, batch: Batch, size: int) -> None:
+    def _on_batch(self, batch: Batch, line: bytes) -> None:
         if len(batch.messages) > self._limits.max_batch:
             why = f"Invalid request: a batch holds at most {self._limits.max_batch} messages"
             self._deliver(error_line(UNKNOWN_ID, McpError(INVALID_REQUEST, why)), None)
@@ -239,7 +271,7 @@ class Connection:
         wanted = sum(1 for each in batch.messages if isinstance(each, Request | Malformed))
         answer = BatchAnswer(wanted)
         for message in batch.messages:
-            self._dispatch(message, size // len(batch.messages), answer)
+            self._dispatch(message, line, answer)
 
     def _on_request(self, request: Request, size: int, batch: BatchAnswer | None) -> None:
         if request.id in self._open:
@@ -269,7 +301,80 @@ class Connection:
             self._cancel(exchange, Cause.PEER)
 
     def _on_response(self, response: Response) -> None:
-        logger.debug("An answer came to no request of ours")
+        waiter = self._asked.pop(response.id, None)
+        if waiter is None:  # it was given up, or never asked
+            logger.debug("An answer came to no request of ours")
+        else:
+            waiter.response = response
+            trio.lowlevel.reschedule(waiter.task)
+
+    # -- asking ---------------------------------------------------------------------------
+
+    async def request(self, method: str, params: dict[str, Json] | None = None) -> Json:
+        """Send a request to the other side and wait for its result.
+
+        Any number of tasks may ask at the same time.
+
+        Args:
+            method: The method.
+            params: Its parameters.
+
+        Returns:
+            The result.
+
+        Raises:
+            McpError: The other side answered with an error.
+            ConnectionEnded: The connection ended, or had ended already.
+            TypeError: The parameters are not JSON.
+
+        Cancelled, it tells the other side so, and a late answer is ignored.
+        """
+        id = next(self._ids)
+        message: dict[str, Json] = {"jsonrpc": "2.0", "id": id, "method": method}
+        if params is not None:
+            message["params"] = params
+        line = encode(message)
+        if self._outbox.full:
+            await self._outbox.wait_for_room()
+        if self._ended is not None:
+            raise ConnectionEnded(self._ended)
+        self._outbox.put_nowait(line)
+        waiter = self._asked[id] = _Waiter(trio.lowlevel.current_task())
+        if len(self._asked) == 1:
+            self._outbox.flush()
+        else:
+            self._outbox.wake()
+
+        def give_up(_: object) -> trio.lowlevel.Abort:
+            if self._asked.pop(id, None) is not None and method != "initialize":
+                self.notify("notifications/cancelled", {"requestId": id})
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(give_up)
+        response = waiter.response
+        if response is None:
+            raise ConnectionEnded(self._ended)
+        if response.error is not None:
+            raise response.error
+        return response.result
+
+    def notify(self, method: str, params: dict[str, Json] | None = None) -> None:
+        """Send a notification, soon. After the end of the connection nothing happens.
+
+        Raises:
+            TypeError: The parameters are not JSON.
+        """
+        message: dict[str, Json] = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            message["params"] = params
+        self._outbox.put_nowait(encode(message))
+        self._outbox.wake()
+
+    def _wake_askers(self) -> None:
+        self._ended = self.ended_by
+        while self._asked:
+            _, waiter = self._asked.popitem()
+            trio.lowlevel.reschedule(waiter.task)
 
     # -- calls ----------------------------------------------------------------------------
 

@@ -26,7 +26,14 @@ from trio_mcp.wire.errors import (
     METHOD_NOT_FOUND,
     McpError,
 )
-from trio_mcp.wire.jsonrpc import Json, Notification, Request, error_line, result_line
+from trio_mcp.wire.jsonrpc import (
+    Json,
+    Malformed,
+    Notification,
+    Request,
+    error_line,
+    result_line,
+)
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import to_wire
 from trio_mcp.wire.revisions import META_CLIENT_CAPABILITIES, META_SERVER_INFO, Revision
@@ -126,3 +133,7 @@ class Session:
     def notified(self, notification: Notification) -> None:
         """Take note of a notification. None needs an answer, and unknown ones are allowed."""
         logger.debug("Notification %s", notification.method[:200])
+
+    def malformed(self, message: Malformed, line: bytes) -> bytes:
+        """Answer what is no message: a client wants to know."""
+        return error_line(message.id, message.error)

@@ -1,0 +1,183 @@
+"""Connecting: `async with connect(target) as client`, and nothing else begins or ends it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from trio_mcp.client.client import Client
+from trio_mcp.client.era import Era, Introduction
+from trio_mcp.client.errors import (
+    CallTimeout,
+    CannotStart,
+    ClientError,
+    OutputClosed,
+    ServerExited,
+    WriteFailed,
+)
+from trio_mcp.client.handlers import Handlers
+from trio_mcp.client.links import ClientSide, MemoryLink
+from trio_mcp.peer.connection import Connection
+from trio_mcp.registry import Registry
+from trio_mcp.transports import process
+from trio_mcp.transports.memory import embed
+from trio_mcp.transports.process import ProcessOptions, StdioTransport, open_process
+from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.payloads import Implementation
+
+Target = Sequence[str | Path] | Registry | trio.abc.Stream
+
+_CLIENT: Final = Implementation("trio-mcp", "0.1.0")
+_AFTERMATH: Final = 0.5
+"""Seconds in which a process that closed its pipes may still exit, to tell the two apart."""
+
+
+@asynccontextmanager
+async def connect(
+    target: Target,
+    *,
+    era: Era | None = None,
+    handlers: Handlers | None = None,
+    client_info: Implementation = _CLIENT,
+    process_options: ProcessOptions | None = None,
+    connect_timeout: float = 30.0,
+    tool_timeout: float = 5.0,
+    request_timeout: float = 30.0,
+    limits: Limits | None = None,
+    on_line: Callable[[bytes], None] | None = None,
+) -> AsyncIterator[Client]:
+    """Connect to a server for as long as the block lasts.
+
+    Args:
+        target: A command to run, as a list (the server is its process); a `Registry` in this
+            process; or a Trio stream to a server that runs already.
+        era: Speak a `modern` or a `legacy` revision, instead of finding out what the server does.
+        handlers: Answers to what the server asks.
+        client_info: Who to say that we are.
+        process_options: How a command is run and ended.
+        connect_timeout: Seconds for start, handshake and the list of tools.
+        tool_timeout: Seconds that a tool call waits, unless the tool or the call says otherwise.
+        request_timeout: Seconds that other requests wait.
+        limits: The bounds of the connection.
+        on_line: Called with each raw line from the server, from the first one on.
+
+    Yields:
+        The client: handshake done, tools known.
+
+    Raises:
+        CannotStart: The command does not exist, or cannot be executed.
+        ServerExited: It exited before the handshake was done.
+        OutputClosed: It closed its output before the handshake was done.
+        CallTimeout: It did not do its part in time.
+        ProtocolError: It does not speak MCP, or no revision that this client speaks.
+        TypeError: The target is none of those.
+
+    Cancelled at any point, it leaves nothing behind: the process and its children are ended
+    within the time that `Patience` allows.
+
+    Example:
+        >>> async def total() -> float:
+        ...     async with connect(["python", "calculator.py"]) as client:
+        ...         return await client.call_tool("add", {"a": 1, "b": 2}, returns=float)
+    """
+    handlers = handlers or Handlers()
+    introduction = Introduction(info=client_info, capabilities=handlers.capabilities)
+
+    def make(link: MemoryLink | Connection) -> Client:
+        return Client(
+            link,
+            introduction,
+            handlers,
+            tool_timeout=tool_timeout,
+            request_timeout=request_timeout,
+        )
+
+    if isinstance(target, Registry):
+        async with embed(target, limits) as embedded:
+            client = make(MemoryLink(embedded))
+            try:
+                await _introduce(client, era or "modern", connect_timeout)
+                yield client
+            finally:
+                client.disconnected(None)
+        return
+
+    async with _open(target, process_options) as stream:
+        side = ClientSide(handlers, request_timeout, on_line)
+        connection = Connection(stream, side, limits or Limits(), on_line=side.on_line)
+        client = side.client = make(connection)
+        if isinstance(stream, StdioTransport):
+            client.stderr = lambda: stream.stderr_tail
+        async with _running(connection, client, stream):
+            await _introduce(client, era, connect_timeout)
+            yield client
+
+
+@asynccontextmanager
+async def _open(target: Target, options: ProcessOptions | None) -> AsyncIterator[trio.abc.Stream]:
+    """Start a command, or take a stream as it is; end or close it with the block."""
+    if isinstance(target, trio.abc.Stream):
+        async with target:
+            yield target
+        return
+    if isinstance(target, str | bytes) or not isinstance(target, Sequence):
+        raise TypeError(
+            f"connect needs a command as a list, a Registry or a stream, not {target!r:.80}"
+        )
+    try:
+        async with open_process(target, options) as transport:
+            yield transport
+    except process.CannotStart as error:
+        raise CannotStart(str(error)) from error.__cause__
+
+
+@asynccontextmanager
+async def _running(
+    connection: Connection, client: Client, stream: trio.abc.Stream
+) -> AsyncIterator[None]:
+    """Run the connection beside the block, and end it with the block."""
+    failure: BaseException | None = None
+
+    async def run() -> None:
+        await connection.run()
+        client.disconnected(await _aftermath(stream, connection.ended_by))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        try:
+            yield
+        except BaseException as error:  # raised again below, outside of any exception group
+            failure = error
+        client.disconnected(None)
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+async def _introduce(client: Client, era: Era | None, timeout: float) -> None:
+    with trio.move_on_after(timeout) as scope:
+        await client.introduce(era)
+    if scope.cancelled_caught:
+        what = "connecting"
+        if client.noise:
+            what += (
+                f" (the server wrote lines that are no messages, such as {client.noise[0]!r:.80})"
+            )
+        raise CallTimeout(what, timeout, client.stderr())
+
+
+async def _aftermath(stream: trio.abc.Stream, ended_by: str) -> Callable[[], ClientError]:
+    """Find out how a connection ended that nobody here ended."""
+    stderr = ""
+    if isinstance(stream, StdioTransport):
+        with trio.move_on_after(_AFTERMATH):
+            await stream.exited.wait()
+        stderr = stream.stderr_tail
+        if stream.returncode is not None:
+            return partial(ServerExited, stream.returncode, stderr)
+    return partial(WriteFailed if ended_by == "output closed" else OutputClosed, stderr)

@@ -1,0 +1,201 @@
+"""Finding out which era a server is of (2026-07-28, "stdio: Backward Compatibility").
+
+A modern server answers `server/discover`, or refuses the version with `-32022` and names others.
+Any other error means a legacy server, and so does silence; but a server that is only slow to
+start must not be taken for an old one. So `initialize` is sent when the probe has failed or has
+gone unanswered for a while, and then the first good answer counts, whichever it is.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import trio
+from attrs import frozen
+
+from trio_mcp.client.errors import ProtocolError
+from trio_mcp.client.links import Link
+from trio_mcp.wire import revisions
+from trio_mcp.wire.errors import UNSUPPORTED_PROTOCOL_VERSION, McpError
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.payloads import Implementation, from_wire, to_wire
+from trio_mcp.wire.revisions import (
+    LEGACY,
+    META_CLIENT_CAPABILITIES,
+    META_CLIENT_INFO,
+    META_SERVER_INFO,
+    META_VERSION,
+    MODERN,
+    NEWEST,
+    NEWEST_LEGACY,
+    Revision,
+)
+
+Era = Literal["modern", "legacy"]
+
+PROBE_PATIENCE: Final = 1.0
+"""Seconds that a server may be silent about `server/discover` before `initialize` is tried."""
+
+
+@frozen(kw_only=True)
+class Agreement:
+    """What client and server agreed on when they met."""
+
+    revision: Revision
+    capabilities: dict[str, Json]
+    server_info: Implementation | None
+    instructions: str | None
+
+    @property
+    def era(self) -> Era:
+        """Whether the revision is a modern or a legacy one."""
+        return "modern" if self.revision.modern else "legacy"
+
+
+@frozen(kw_only=True)
+class Introduction:
+    """What the client says of itself."""
+
+    info: Implementation
+    capabilities: dict[str, Json]
+
+    def meta(self, revision: Revision) -> dict[str, Json]:
+        """The `_meta` of a modern request."""
+        return {
+            META_VERSION: revision.name,
+            META_CLIENT_INFO: to_wire(self.info, revision),
+            META_CLIENT_CAPABILITIES: self.capabilities,
+        }
+
+
+async def meet(link: Link, introduction: Introduction, era: Era | None = None) -> Agreement:
+    """Agree with a server on a revision.
+
+    Args:
+        link: The way to the server.
+        introduction: What the client says of itself.
+        era: Do not find out, but take this one.
+
+    Raises:
+        ProtocolError: There is no revision that both speak, or the server speaks none.
+        ConnectionEnded: The server went away.
+    """
+    if era == "modern":
+        return await _discover(link, introduction)
+    if era == "legacy":
+        return await _initialize(link, introduction)
+    return await _Race(link, introduction).run()
+
+
+class _Race:
+    """The probe, and after it the handshake; the first good answer wins."""
+
+    def __init__(self, link: Link, introduction: Introduction) -> None:
+        self._link = link
+        self._introduction = introduction
+        self._probe_failed = trio.Event()
+        self._agreement: Agreement | None = None
+        self._errors: list[Exception] = []
+
+    async def run(self) -> Agreement:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._probe, nursery.cancel_scope)
+            nursery.start_soon(self._shake_hands, nursery.cancel_scope)
+        if self._agreement is None:
+            raise self._errors[-1]
+        return self._agreement
+
+    async def _probe(self, done: trio.CancelScope) -> None:
+        try:
+            self._agreement = await _discover(self._link, self._introduction)
+            done.cancel()
+        except _NotModern:
+            self._probe_failed.set()
+        except Exception as error:
+            self._errors.append(error)
+            done.cancel()
+
+    async def _shake_hands(self, done: trio.CancelScope) -> None:
+        with trio.move_on_after(PROBE_PATIENCE):
+            await self._probe_failed.wait()
+        try:
+            self._agreement = await _initialize(self._link, self._introduction)
+        except Exception as error:
+            self._errors.append(error)
+            if not self._probe_failed.is_set():  # a modern server may still speak up
+                return
+        done.cancel()
+
+
+class _NotModern(ProtocolError):
+    """The server does not know `server/discover`."""
+
+
+async def _discover(
+    link: Link, introduction: Introduction, revision: Revision = NEWEST
+) -> Agreement:
+    try:
+        result = await link.request("server/discover", {"_meta": introduction.meta(revision)})
+    except McpError as error:
+        if error.code != UNSUPPORTED_PROTOCOL_VERSION:
+            raise _NotModern(f"the server does not answer server/discover: {error}") from None
+        offered = error.data.get("supported") if isinstance(error.data, dict) else None
+        return await _discover(link, introduction, _common(offered, revision))
+    match result:
+        case {"supportedVersions": list(offered), "capabilities": dict(capabilities)}:
+            meta = result.get("_meta")
+            return Agreement(
+                revision=_common(offered, None),
+                capabilities=capabilities,
+                server_info=_identity(meta.get(META_SERVER_INFO) if isinstance(meta, dict) else 0),
+                instructions=_text(result.get("instructions")),
+            )
+    raise _NotModern("the server's answer to server/discover is not MCP")
+
+
+def _common(offered: Json, refused: Revision | None) -> Revision:
+    """The newest modern revision that both sides speak."""
+    names = offered if isinstance(offered, list) else []
+    for revision in reversed(list(MODERN.values())):
+        if revision.name in names and revision is not refused:
+            return revision
+    spoken = ", ".join(map(str, names)) or "none that it names"
+    raise ProtocolError(
+        f"no common protocol version: the server speaks {spoken}, "
+        f"this client {', '.join(revisions.BY_NAME)}"
+    )
+
+
+async def _initialize(link: Link, introduction: Introduction) -> Agreement:
+    params = {
+        "protocolVersion": NEWEST_LEGACY.name,
+        "capabilities": introduction.capabilities,
+        "clientInfo": to_wire(introduction.info, NEWEST_LEGACY),
+    }
+    try:
+        result = await link.request("initialize", params)
+    except McpError as error:
+        raise ProtocolError(f"the server refuses the handshake: {error}") from None
+    match result:
+        case {"protocolVersion": str(version), "capabilities": dict(capabilities)}:
+            if version not in LEGACY:
+                raise ProtocolError(f"the server chose protocol version {version!r}")
+            link.notify("notifications/initialized")
+            return Agreement(
+                revision=LEGACY[version],
+                capabilities=capabilities,
+                server_info=_identity(result.get("serverInfo")),
+                instructions=_text(result.get("instructions")),
+            )
+    raise ProtocolError("the server's answer to initialize is not MCP")
+
+
+def _identity(wire: Json) -> Implementation | None:
+    try:
+        return from_wire(wire, Implementation)
+    except ValueError:
+        return None
+
+
+def _text(wire: Json) -> str | None:
+    return wire if isinstance(wire, str) else None

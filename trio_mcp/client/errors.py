@@ -1,0 +1,113 @@
+"""What can go wrong for a client, each with a type of its own."""
+
+import signal
+
+from trio_mcp.transports.process import CannotStart as _CannotStart
+
+
+class ClientError(Exception):
+    """Anything that goes wrong between a client and its server."""
+
+
+class CannotStart(ClientError, _CannotStart):
+    """The server's command does not exist, or cannot be executed."""
+
+
+class NotConnected(ClientError):
+    """The client was used outside of its `async with` block, or after the connection ended."""
+
+
+class ServerExited(NotConnected):
+    """The server process ended.
+
+    Attributes:
+        returncode: Its exit status; negative for a signal.
+        stderr: The end of what it wrote to stderr.
+    """
+
+    def __init__(self, returncode: int, stderr: str = "") -> None:
+        super().__init__(returncode, stderr)
+        self.returncode = returncode
+        self.stderr = stderr
+
+    @property
+    def signal(self) -> signal.Signals | None:
+        """The signal that ended it, if one did."""
+        return signal.Signals(-self.returncode) if self.returncode < 0 else None
+
+    def __str__(self) -> str:
+        how = f"signal {self.signal.name}" if self.signal else f"status {self.returncode}"
+        return f"the server exited with {how}{_tail(self.stderr)}"
+
+
+class OutputClosed(NotConnected):
+    """The server closed its output, but did not exit.
+
+    Attributes:
+        stderr: The end of what it wrote to stderr.
+    """
+
+    def __init__(self, stderr: str = "") -> None:
+        super().__init__(stderr)
+        self.stderr = stderr
+
+    def __str__(self) -> str:
+        return f"the server closed its output{_tail(self.stderr)}"
+
+
+class WriteFailed(NotConnected):
+    """The server takes no more input, but did not exit.
+
+    Attributes:
+        stderr: The end of what it wrote to stderr.
+    """
+
+    def __init__(self, stderr: str = "") -> None:
+        super().__init__(stderr)
+        self.stderr = stderr
+
+    def __str__(self) -> str:
+        return f"the server takes no more input{_tail(self.stderr)}"
+
+
+class CallTimeout(ClientError, TimeoutError):
+    """The server did not answer in time.
+
+    Attributes:
+        what: What was asked.
+        seconds: How long the client waited.
+        stderr: The end of what the server wrote to stderr.
+    """
+
+    def __init__(self, what: str, seconds: float, stderr: str = "") -> None:
+        super().__init__(what, seconds, stderr)
+        self.what = what
+        self.seconds = seconds
+        self.stderr = stderr
+
+    def __str__(self) -> str:
+        return f"{self.what}: no answer within {self.seconds:g} s{_tail(self.stderr)}"
+
+
+class ProtocolError(ClientError):
+    """The server answered with something that is not MCP."""
+
+
+class UnknownTool(ClientError):
+    """The server has no such tool."""
+
+
+class ToolDisabled(ClientError):
+    """The tool was disabled on this side (`RemoteTool.enabled`)."""
+
+
+class InvalidArguments(ClientError):
+    """The arguments do not fit the tool's schema."""
+
+
+class ToolFailed(ClientError):
+    """The tool ran and failed; the text says how."""
+
+
+def _tail(stderr: str) -> str:
+    return f"; its last words:\n{stderr.rstrip()}" if stderr.strip() else ""

@@ -1,0 +1,139 @@
+"""How a client's requests reach a server: over a stream, or by a call within the process."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+import orjson
+import trio
+from attrs import define, field
+
+from trio_mcp.client.handlers import Handlers
+from trio_mcp.peer.exchange import Call, Cause, Exchange
+from trio_mcp.transports.memory import Embedded
+from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
+from trio_mcp.wire.jsonrpc import (
+    Json,
+    Malformed,
+    Notification,
+    Request,
+    Response,
+    decode,
+    error_line,
+    result_line,
+)
+
+if TYPE_CHECKING:
+    from trio_mcp.client.client import Client
+
+logger = logging.getLogger("trio_mcp.client")
+
+Params = dict[str, Json]
+
+
+class Link(Protocol):
+    """What a `Client` sends through."""
+
+    async def request(self, method: str, params: Params | None = None) -> Json:
+        """Send a request and return its result; raises `McpError` or `ConnectionEnded`."""
+
+    def notify(self, method: str, params: Params | None = None) -> None:
+        """Send a notification."""
+
+
+class MemoryLink:
+    """Requests to a registry in the same process.
+
+    A request runs in the task that asks. Its parameters are copied, and its result is parsed from
+    the line that any client would get, so neither side can change what the other one holds.
+    """
+
+    def __init__(self, embedded: Embedded) -> None:
+        self._embedded = embedded
+        self._ids = itertools.count(1)
+
+    async def request(self, method: str, params: Params | None = None) -> Json:
+        """Answer a request here and now."""
+        copied = {} if params is None else orjson.loads(orjson.dumps(params))
+        line = await self._embedded.answer(Request(next(self._ids), method, copied))
+        if line is None:
+            raise McpError(INTERNAL_ERROR, "Request cancelled")
+        message = orjson.loads(line)
+        if "error" in message:
+            response = decode(line)
+            if isinstance(response, Response) and response.error is not None:
+                raise response.error
+        return message["result"]
+
+    def notify(self, method: str, params: Params | None = None) -> None:
+        """Do nothing: a registry in the same process needs no telling."""
+
+
+@define(eq=False)
+class ClientSide:
+    """Deals with what a server sends over a stream (a `Handler` of its connection)."""
+
+    handlers: Handlers
+    timeout: float
+    tap: Callable[[bytes], None] | None
+    """Shown each raw line, from the first one on."""
+    client: Client = field(init=False)
+
+    def on_line(self, line: bytes) -> None:
+        """Show a raw line to those who want to see it."""
+        if self.tap is not None:
+            self.tap(line)
+        self.client.on_line(line)
+
+    def begin(self, request: Request, in_batch: bool) -> bytes | Call:
+        """Answer a ping at once; let a handler answer the rest."""
+        if request.method == "ping":
+            return result_line(request.id, {})
+        return Question(request, self.handlers, self.timeout)
+
+    def notified(self, notification: Notification) -> None:
+        """Pass a notification on."""
+        self.client.on_notification(notification)
+
+    def malformed(self, message: Malformed, line: bytes) -> None:
+        """Report what is no message; a server gets no answer to its noise."""
+        logger.warning("The server wrote a line that is no message (%d bytes)", len(line))
+        self.client.on_noise(line)
+
+
+@define(eq=False)
+class Question:
+    """A server's request that a handler answers."""
+
+    request: Request
+    handlers: Handlers
+    timeout: float
+
+    @property
+    def label(self) -> str:
+        """What it is, for the log."""
+        return f"Handler of {self.request.method}"
+
+    async def run(self, exchange: Exchange, scope: trio.CancelScope) -> bytes | None:
+        """Let the handler answer."""
+        request = self.request
+        try:
+            with scope:
+                result = await self.handlers.answer(request.method, request.params)
+                return result_line(request.id, result)
+        except McpError as error:
+            return error_line(request.id, error)
+        except Exception:
+            logger.exception("%s failed", self.label)
+            return error_line(request.id, McpError(INTERNAL_ERROR, f"{request.method} failed"))
+        return self.unfinished(exchange)
+
+    def unfinished(self, exchange: Exchange) -> bytes | None:
+        """Return the answer to a question whose handler was cancelled."""
+        if exchange.answered or exchange.cause is Cause.PEER:
+            return None
+        message = f"{self.request.method} was cancelled"
+        return error_line(self.request.id, McpError(INTERNAL_ERROR, message))

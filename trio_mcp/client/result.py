@@ -1,0 +1,104 @@
+"""What a tool call gave, and its conversion into a type of the caller's choice."""
+
+from functools import cache
+from typing import Any, TypeVar
+
+import orjson
+from attrs import field, frozen
+
+from trio_mcp.client.errors import ProtocolError, ToolFailed
+from trio_mcp.schema import ArgumentError, compile_validator, schema_of
+from trio_mcp.schema.structuring import structure_arguments
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.payloads import CallToolResult, ContentBlock, TextContent
+
+T = TypeVar("T")
+
+
+@frozen(kw_only=True)
+class CallResult:
+    """The result of `Client.call_tool`."""
+
+    content: list[ContentBlock]
+    """Blocks for a model to read."""
+    structured_content: Json = None
+    """The same as a JSON value; `None` if the tool gives none."""
+    error: str | None = None
+    """The tool's own words if it failed."""
+    duration: float = 0.0
+    """Seconds from sending the call to having its result."""
+    meta: dict[str, Json] | None = field(default=None)
+    """The result's `_meta`."""
+
+    @property
+    def success(self) -> bool:
+        """Whether the tool did what it should."""
+        return self.error is None
+
+    @property
+    def text(self) -> str:
+        """The text of all text blocks, line by line."""
+        return "\n".join(each.text for each in self.content if isinstance(each, TextContent))
+
+    def value(self, kind: type[T]) -> T:
+        """Convert the result into a type: the structured content, or else the text as JSON.
+
+        Args:
+            kind: A type such as `float`, `list[str]`, or an attrs class or dataclass.
+
+        Raises:
+            ToolFailed: The tool failed.
+            ProtocolError: The result does not fit the type.
+        """
+        if self.error is not None:
+            raise ToolFailed(self.error)
+        wire = self._wire(kind)
+        hashable: Any = kind
+        validate, structure = _converter(hashable)
+        problem = validate(wire)
+        if problem is not None:
+            raise ProtocolError(f"the result is no {kind!r}: {problem}")
+        try:
+            value: T = structure({"result": wire})["result"]
+        except ArgumentError as error:
+            raise ProtocolError(f"the result is no {kind!r}: {error}") from None
+        return value
+
+    def _wire(self, kind: Any) -> Json:
+        if self.structured_content is not None:
+            return self.structured_content
+        if kind is str:
+            return self.text
+        if not self.content:
+            return None
+        try:
+            return orjson.loads(self.text)
+        except ValueError:
+            return self.text
+
+
+@cache
+def _converter(kind: Any) -> tuple[Any, Any]:
+    return (
+        compile_validator(schema_of(kind), inferred=True, noun="result"),
+        structure_arguments({"result": kind}, None),
+    )
+
+
+def call_result(payload: CallToolResult, duration: float) -> CallResult:
+    """Make a `CallResult` of what the server sent."""
+    result = CallResult(
+        content=payload.content,
+        structured_content=payload.structured_content,
+        duration=duration,
+        meta=payload.meta,
+    )
+    if not payload.is_error:
+        return result
+    return CallResult(
+        content=payload.content,
+        structured_content=payload.structured_content,
+        error=result.text or "the tool failed without saying why",
+        duration=duration,
+        meta=payload.meta,
+    )

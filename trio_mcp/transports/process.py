@@ -1,0 +1,220 @@
+"""A server process as a byte stream: started, watched, and never left behind.
+
+The process leads a session of its own, so that it and all its children can be ended together.
+Leaving the block ends it: its input is closed and it has some time to go; then SIGTERM and some
+more time; then SIGKILL. It is always reaped. All of that is shielded from cancellation and
+bounded in time.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final, Literal
+
+import trio
+from attrs import field, frozen
+
+StderrMode = Literal["capture", "forward", "ignore"]
+
+_TAIL_BYTES: Final = 16 * 1024
+_CHUNK_BYTES: Final = 65536
+_AFTER_EXIT: Final = 0.2
+"""Seconds that output which a dead process left behind is still read."""
+
+SAFE_ENVIRONMENT: Final = (
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+)
+"""Variables that a server inherits; everything else may hold a secret."""
+
+
+class CannotStart(Exception):
+    """The command could not be started: it does not exist, or must not be executed."""
+
+
+@frozen(kw_only=True)
+class Patience:
+    """How long a server process has to go, in seconds, before it is told more firmly."""
+
+    close: float = 2.0
+    """After its input was closed."""
+    terminate: float = 2.0
+    """After SIGTERM."""
+    kill: float = 5.0
+    """After SIGKILL. A process in the kernel's hands cannot be waited for any longer."""
+
+
+@frozen(kw_only=True)
+class ProcessOptions:
+    """How a server process is started and ended."""
+
+    env: Mapping[str, str] = field(factory=dict)
+    """Variables in addition to `SAFE_ENVIRONMENT`."""
+    cwd: str | Path | None = None
+    stderr: StderrMode = "capture"
+    """What becomes of its stderr: kept (its end), passed on to ours as well, or dropped."""
+    patience: Patience = field(factory=Patience)
+
+
+class StdioTransport(trio.abc.Stream):
+    """The stdin and stdout of a server process. Made by `open_process`.
+
+    It carries bytes and knows nothing of the protocol. Receiving ends (`b""`) when the process
+    closes its stdout, or shortly after it has exited.
+    """
+
+    def __init__(self, process: trio.Process, options: ProcessOptions) -> None:
+        if process.stdin is None or process.stdout is None:
+            raise ValueError("the process needs pipes for stdin and stdout")
+        self._process = process
+        self._stdin: trio.abc.SendStream = process.stdin
+        self._stdout: trio.abc.ReceiveStream = process.stdout
+        self._options = options
+        self._tail = bytearray()
+        self._receiving = trio.CancelScope()
+        self.exited: Final = trio.Event()
+        """Set once the process has exited."""
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit status; negative for a signal; `None` while it runs."""
+        return self._process.returncode
+
+    @property
+    def stderr_tail(self) -> str:
+        """The end of what it wrote to stderr (unless that is ignored)."""
+        return self._tail.decode("utf-8", "replace")
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """Send bytes to its stdin; raises as `trio.abc.SendStream.send_all`."""
+        await self._stdin.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """Wait until its stdin may take more."""
+        await self._stdin.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """Receive bytes from its stdout; `b""` when there will be no more."""
+        with trio.CancelScope() as self._receiving:
+            if self.exited.is_set():
+                self._receiving.deadline = trio.current_time() + _AFTER_EXIT
+            return bytes(await self._stdout.receive_some(max_bytes or _CHUNK_BYTES))
+        return b""  # what is left behind by a dead process is not waited for any longer
+
+    async def aclose(self) -> None:
+        """Close its stdin. What ends the process is leaving the block of `open_process`."""
+        await self._stdin.aclose()
+
+    async def _watch(self) -> None:
+        """Notice that it exits, although a child of its may hold its stdout open."""
+        await self._process.wait()
+        self.exited.set()
+        self._receiving.deadline = trio.current_time() + _AFTER_EXIT
+
+    async def _drain_stderr(self, stderr: trio.abc.ReceiveStream) -> None:
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            async for chunk in stderr:
+                self._tail += chunk
+                del self._tail[:-_TAIL_BYTES]
+                if self._options.stderr == "forward":
+                    sys.stderr.write(chunk.decode("utf-8", "replace"))
+                    sys.stderr.flush()
+
+    async def _end(self) -> None:
+        patience = self._options.patience
+        with trio.CancelScope(shield=True):
+            with trio.move_on_after(patience.close):
+                await self._stdin.aclose()
+                await self._process.wait()
+            if self._process.returncode is None:
+                self._signal_group(signal.SIGTERM)
+                with trio.move_on_after(patience.terminate):
+                    await self._process.wait()
+            self._signal_group(signal.SIGKILL)  # its children too, if any are left
+            with trio.move_on_after(patience.kill):
+                await self._process.wait()
+            await self._stdout.aclose()
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+
+@asynccontextmanager
+async def open_process(
+    command: Sequence[str | Path], options: ProcessOptions | None = None
+) -> AsyncIterator[StdioTransport]:
+    """Run a server process for as long as the block lasts.
+
+    Args:
+        command: The program and its arguments.
+        options: How it is started and ended.
+
+    Yields:
+        Its stdin and stdout as one stream.
+
+    Raises:
+        CannotStart: The program does not exist, or cannot be executed.
+
+    Cancelled at any point, it ends the process and all its children within the time that
+    `Patience` allows, and raises `trio.Cancelled`.
+    """
+    options = options or ProcessOptions()
+    process = await _spawn(command, options)
+    transport = StdioTransport(process, options)
+    failure: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(transport._watch)
+            if process.stderr is not None:
+                nursery.start_soon(transport._drain_stderr, process.stderr)
+            try:
+                yield transport
+            except BaseException as error:  # raised again below, outside of any exception group
+                failure = error
+            await transport._end()
+            nursery.cancel_scope.cancel()
+    finally:
+        if process.returncode is None:  # cancelled before the nursery was open
+            await transport._end()
+        if process.stderr is not None:
+            with trio.CancelScope(shield=True):
+                await process.stderr.aclose()
+    if failure is not None:
+        raise failure
+
+
+async def _spawn(command: Sequence[str | Path], options: ProcessOptions) -> trio.Process:
+    if not command:
+        raise CannotStart("there is no command to start")
+    environment = {key: os.environ[key] for key in SAFE_ENVIRONMENT if key in os.environ}
+    try:
+        return await trio.lowlevel.open_process(
+            [str(each) for each in command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL if options.stderr == "ignore" else subprocess.PIPE,
+            env={**environment, **options.env},
+            cwd=options.cwd,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise CannotStart(f"{command[0]} cannot be started: {error}") from error
