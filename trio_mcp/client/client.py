@@ -29,7 +29,7 @@ from trio_mcp.schema import SchemaError, Validate, compile_validator
 from trio_mcp.transports.observe import Broadcast
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Json, Notification
-from trio_mcp.wire.payloads import CallToolResult, Implementation, from_wire
+from trio_mcp.wire.payloads import Implementation
 
 logger = logging.getLogger("trio_mcp.client")
 
@@ -188,43 +188,53 @@ class Client:
         """
         seconds = self._request_timeout if timeout is None else timeout
         params = params or {}
-        with trio.move_on_after(seconds):
-            return await self._ask_until_complete(method, params, on_progress)
+        deadline = trio.current_time() + seconds
+        try:
+            return await self._ask_until_complete(method, params, on_progress, deadline)
+        except trio.TooSlowError:
+            pass
         what = f"tool {params['name']!r}" if method == "tools/call" else method
         raise CallTimeout(what, seconds, self.stderr())
 
     async def _ask_until_complete(
-        self, method: str, params: Params, on_progress: Progress | None
+        self, method: str, params: Params, on_progress: Progress | None, deadline: float
     ) -> dict[str, Json]:
-        extra: Params = {}
         for _ in range(_MOST_ROUNDS):
-            result = await self._ask(method, {**params, **extra}, on_progress)
+            result = await self._ask(method, params, on_progress, deadline)
             kind = result.get("resultType", "complete")
             if kind == "complete":
                 return result
             if kind != "input_required":
                 raise ProtocolError(f"{method}: the server answered with a {kind!r} result")
-            extra = await self._fulfil(result)
+            with trio.CancelScope(deadline=deadline) as scope:
+                params = {**params, **await self._fulfil(result)}
+            if scope.cancelled_caught:
+                raise trio.TooSlowError
         raise ProtocolError(f"{method}: the server asked for input {_MOST_ROUNDS} times in a row")
 
     async def _ask(
-        self, method: str, params: Params, on_progress: Progress | None
+        self, method: str, params: Params, on_progress: Progress | None, deadline: float
     ) -> dict[str, Json]:
         if self._over.is_set():
             raise self._failure()
-        meta = {**(self._meta or {}), **params.get("_meta", {})}
+        meta = self._meta
+        if on_progress is not None or "_meta" in params:
+            meta = {**(meta or {}), **params.get("_meta", {})}
         token = None
-        if on_progress is not None:
+        if on_progress is not None and meta is not None:
             token = meta["progressToken"] = self._next_token
             self._next_token += 1
             self._progress[token] = on_progress
+        if meta is not None:
+            params = {**params, "_meta": meta}
         try:
-            result = await self._link.request(method, {**params, "_meta": meta} if meta else params)
+            result = await self._link.request(method, params, deadline)
         except ConnectionEnded:
             await self._over.wait()
             raise self._failure() from None
         finally:
-            self._progress.pop(token, None)
+            if token is not None:
+                del self._progress[token]
         if not isinstance(result, dict):
             raise ProtocolError(f"{method}: the server's result is no object")
         return result
@@ -376,10 +386,9 @@ class Client:
             on_progress=on_progress,
         )
         try:
-            payload = from_wire(wire, CallToolResult)
+            result = call_result(wire, trio.current_time() - started)
         except ValueError as error:
             raise ProtocolError(f"the result of tool {name!r} is not MCP: {error}") from None
-        result = call_result(payload, trio.current_time() - started)
         return result if returns is None else result.value(returns)
 
     async def ping(self, *, timeout: float | None = None) -> None:

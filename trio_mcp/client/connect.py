@@ -21,7 +21,7 @@ from trio_mcp.client.errors import (
     WriteFailed,
 )
 from trio_mcp.client.handlers import Handlers
-from trio_mcp.client.links import ClientSide, MemoryLink
+from trio_mcp.client.links import ClientSide, Link, MemoryLink, StreamLink
 from trio_mcp.peer.connection import Connection
 from trio_mcp.registry import Registry
 from trio_mcp.transports import process
@@ -88,7 +88,7 @@ async def connect(
     handlers = handlers or Handlers()
     introduction = Introduction(info=client_info, capabilities=handlers.capabilities)
 
-    def make(link: MemoryLink | Connection) -> Client:
+    def make(link: Link) -> Client:
         return Client(
             link,
             introduction,
@@ -110,7 +110,7 @@ async def connect(
     async with _open(target, process_options) as stream:
         side = ClientSide(handlers, request_timeout, on_line)
         connection = Connection(stream, side, limits or Limits(), on_line=side.on_line)
-        client = side.client = make(connection)
+        client = side.client = make(StreamLink(connection))
         if isinstance(stream, StdioTransport):
             client.stderr = lambda: stream.stderr_tail
         async with _running(connection, client, stream):

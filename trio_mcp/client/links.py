@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 import orjson
@@ -12,6 +13,7 @@ import trio
 from attrs import define, field
 
 from trio_mcp.client.handlers import Handlers
+from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.exchange import Call, Cause, Exchange
 from trio_mcp.transports.memory import Embedded
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
@@ -37,11 +39,35 @@ Params = dict[str, Json]
 class Link(Protocol):
     """What a `Client` sends through."""
 
-    async def request(self, method: str, params: Params | None = None) -> Json:
-        """Send a request and return its result; raises `McpError` or `ConnectionEnded`."""
+    async def request(
+        self, method: str, params: Params | None = None, deadline: float = inf
+    ) -> Json:
+        """Send a request and return its result.
+
+        Raises:
+            McpError: The server answered with an error.
+            ConnectionEnded: The connection ended.
+            trio.TooSlowError: The deadline passed. The server has been told to stop.
+        """
 
     def notify(self, method: str, params: Params | None = None) -> None:
         """Send a notification."""
+
+
+class StreamLink:
+    """Requests over a connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.notify = connection.notify
+
+    async def request(
+        self, method: str, params: Params | None = None, deadline: float = inf
+    ) -> Json:
+        """Send a request and wait for its answer."""
+        with trio.CancelScope(deadline=deadline):
+            return await self._connection.request(method, params)
+        raise trio.TooSlowError
 
 
 class MemoryLink:
@@ -55,12 +81,15 @@ class MemoryLink:
         self._embedded = embedded
         self._ids = itertools.count(1)
 
-    async def request(self, method: str, params: Params | None = None) -> Json:
+    async def request(
+        self, method: str, params: Params | None = None, deadline: float = inf
+    ) -> Json:
         """Answer a request here and now."""
         copied = {} if params is None else orjson.loads(orjson.dumps(params))
-        line = await self._embedded.answer(Request(next(self._ids), method, copied))
+        request = Request(next(self._ids), method, copied)
+        line = await self._embedded.answer_request(request, deadline=deadline)
         if line is None:
-            raise McpError(INTERNAL_ERROR, "Request cancelled")
+            raise trio.TooSlowError
         message = orjson.loads(line)
         if "error" in message:
             response = decode(line)

@@ -1,7 +1,7 @@
 """What a tool call gave, and its conversion into a type of the caller's choice."""
 
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import orjson
 from attrs import field, frozen
@@ -10,7 +10,7 @@ from trio_mcp.client.errors import ProtocolError, ToolFailed
 from trio_mcp.schema import ArgumentError, compile_validator, schema_of
 from trio_mcp.schema.structuring import structure_arguments
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.payloads import CallToolResult, ContentBlock, TextContent
+from trio_mcp.wire.payloads import CallToolResult, ContentBlock, TextContent, from_wire
 
 T = TypeVar("T")
 
@@ -85,20 +85,42 @@ def _converter(kind: Any) -> tuple[Any, Any]:
     )
 
 
-def call_result(payload: CallToolResult, duration: float) -> CallResult:
-    """Make a `CallResult` of what the server sent."""
-    result = CallResult(
-        content=payload.content,
-        structured_content=payload.structured_content,
-        duration=duration,
-        meta=payload.meta,
-    )
-    if not payload.is_error:
-        return result
+def call_result(wire: dict[str, Json], duration: float) -> CallResult:
+    """Make a `CallResult` of what the server sent.
+
+    Raises:
+        ValueError: It is no result of a tool call.
+    """
+    if wire.keys() <= _PLAIN_KEYS and (texts := _plain_texts(wire)) is not None:
+        return CallResult(content=texts, duration=duration, meta=wire.get("_meta"))
+    payload = from_wire(wire, CallToolResult)
+    error = None
+    if payload.is_error:
+        texts = [each for each in payload.content if isinstance(each, TextContent)]
+        said = "\n".join(each.text for each in texts)
+        error = said or "the tool failed without saying why"
     return CallResult(
         content=payload.content,
         structured_content=payload.structured_content,
-        error=result.text or "the tool failed without saying why",
+        error=error,
         duration=duration,
         meta=payload.meta,
     )
+
+
+_PLAIN_KEYS: Final = {"content", "resultType", "_meta"}
+
+
+def _plain_texts(wire: dict[str, Json]) -> list[Any] | None:
+    """The short way for the most common result: text blocks and nothing else."""
+    blocks = wire.get("content")
+    if not isinstance(blocks, list) or not isinstance(wire.get("_meta", {}), dict):
+        return None
+    texts = []
+    for each in blocks:
+        match each:
+            case {"type": "text", "text": str(text)} if len(each) == 2:
+                texts.append(TextContent(text))
+            case _:
+                return None
+    return texts

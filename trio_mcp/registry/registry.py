@@ -270,6 +270,11 @@ class Registry:
         finally:
             self._is_running = False
 
+    @property
+    def needs_running(self) -> bool:
+        """Whether there is a lifespan, and it is not open."""
+        return self._lifespan is not None and self._shared_state is _CLOSED
+
     @asynccontextmanager
     async def state(self) -> AsyncIterator[Any]:
         """Yield the state that `running` shares; outside of it, open the lifespan for the block."""

@@ -6,6 +6,7 @@ nothing that could outlive it. How many run at a time is bounded for each `Embed
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from math import inf
 from typing import Final
 
 import trio
@@ -49,10 +50,18 @@ class Embedded:
         if not isinstance(registry, Registry):
             raise TypeError(f"a Registry is needed, not {type(registry).__name__}")
         self._limits = limits or Limits()
-        self._session = Session(Dispatcher(registry, self._limits, state), "in-process")
+        self._dispatcher = Dispatcher(registry, self._limits, state)
+        self._session = Session(self._dispatcher, "in-process")
+        self.is_open = False
+        """Whether a state was given with `open`."""
         self._open: dict[str | int, Exchange] = {}
         self._free_slots = self._limits.max_concurrent_calls
         self._slot_freed = trio.lowlevel.ParkingLot()
+
+    def open(self, state: object) -> None:
+        """Give handlers what the registry's lifespan yielded."""
+        self._dispatcher.state = state
+        self.is_open = True
 
     async def handle(self, message: bytes) -> bytes | None:
         """Answer one message: a request, a notification, or a batch.
@@ -72,7 +81,7 @@ class Embedded:
     async def answer(self, message: Message) -> bytes | None:
         """Answer one decoded message with a line; `None` if there is none to give."""
         if isinstance(message, Request):
-            return await self._answer_request(message, in_batch=False)
+            return await self.answer_request(message)
         if isinstance(message, Batch):
             return await self._answer_batch(message)
         return self._take_note(message)
@@ -84,7 +93,7 @@ class Embedded:
         lines: list[bytes] = []
 
         async def answer_into(request: Request) -> None:
-            line = await self._answer_request(request, in_batch=True)
+            line = await self.answer_request(request, in_batch=True)
             if line is not None:
                 lines.append(line)
 
@@ -111,7 +120,19 @@ class Embedded:
     def _find(self, id: object) -> Exchange | None:
         return self._open.get(id) if isinstance(id, str | int) else None
 
-    async def _answer_request(self, request: Request, *, in_batch: bool) -> bytes | None:
+    async def answer_request(
+        self, request: Request, *, in_batch: bool = False, deadline: float = inf
+    ) -> bytes | None:
+        """Answer one request with a line.
+
+        Args:
+            request: The request.
+            in_batch: Whether it is part of a batch.
+            deadline: When the caller loses interest, by Trio's clock.
+
+        Returns:
+            The line; `None` if the request was cancelled, or the deadline has passed.
+        """
         if request.id in self._open:
             return error_line(request.id, _DUPLICATE)
         call = self._session.begin(request, in_batch)
@@ -126,8 +147,10 @@ class Embedded:
             self._free_slots -= 1
             try:
                 exchange.started = trio.current_time()
-                exchange.scope = trio.CancelScope(deadline=exchange.started + call.timeout)
-                return await call.run(exchange, exchange.scope)
+                limit = exchange.started + call.timeout
+                exchange.scope = scope = trio.CancelScope(deadline=min(limit, deadline))
+                line = await call.run(exchange, scope)
+                return None if scope.cancelled_caught and deadline < limit else line
             finally:
                 self._free_slots += 1
                 self._slot_freed.unpark()

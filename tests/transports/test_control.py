@@ -1,0 +1,219 @@
+"""`ControlRouter`: every scenario of the control protocol, and every way to get it wrong."""
+
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from trio_mcp import Context, ControlRouter, Limits, Registry
+
+
+def registry_named(name: str, **options) -> Registry:
+    registry = Registry(name, version="1.0", **options)
+
+    @registry.tool
+    async def whoami(context: Context) -> str:
+        return f"{name} {context.revision} {context.state}"
+
+    @registry.tool
+    async def sleep(seconds: float) -> str:
+        await trio.sleep(seconds)
+        return "slept"
+
+    return registry
+
+
+@pytest.fixture
+def router() -> ControlRouter:
+    return ControlRouter({"one": registry_named("one"), "two": registry_named("two")})
+
+
+def control(message, server="one", request_id="r1") -> dict:
+    body = {"subtype": "mcp_message", "server_name": server, "message": message}
+    return {"type": "control_request", "request_id": request_id, "request": body}
+
+
+def mcp(method, id=1, **params) -> dict:
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+
+
+def success(answer, request_id="r1"):
+    assert answer["type"] == "control_response"
+    assert answer["response"]["subtype"] == "success"
+    assert answer["response"]["request_id"] == request_id
+    return answer["response"]["response"]["mcp_response"]
+
+
+def failure(answer) -> str:
+    assert answer["type"] == "control_response"
+    assert answer["response"]["subtype"] == "error"
+    return answer["response"]["error"]
+
+
+def call(name, id=1, **arguments) -> dict:
+    return mcp("tools/call", id, name=name, arguments=arguments)
+
+
+@pytest.mark.requirement("D3")
+async def test_a_message_reaches_the_server_that_it_names(router):
+    for name in ("one", "two"):
+        answer = success(await router.handle(control(call("whoami"), name)))
+        assert answer["id"] == 1
+        assert answer["result"]["content"][0]["text"].startswith(name)
+
+
+@pytest.mark.requirement("D3")
+async def test_bytes_in_bytes_out(router):
+    answer = await router.handle_bytes(json.dumps(control(mcp("ping"), request_id=7)).encode())
+    assert success(json.loads(answer), 7) == {"jsonrpc": "2.0", "id": 1, "result": {}}
+
+
+@pytest.mark.requirement("D3")
+async def test_a_notification_has_no_answer(router):
+    message = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    assert success(await router.handle(control(message))) is None
+
+
+@pytest.mark.requirement("D3")
+async def test_a_conversation_is_remembered_for_each_server(router):
+    old = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {}}
+    answer = success(await router.handle(control(mcp("initialize", **old))))
+    assert answer["result"]["protocolVersion"] == "2024-11-05"
+    for name, revision in (("one", "2024-11-05"), ("two", "2025-11-25")):
+        answer = success(await router.handle(control(call("whoami"), name)))
+        assert revision in answer["result"]["content"][0]["text"]
+
+
+@pytest.mark.requirement("D3")
+async def test_an_unknown_server_is_named(router):
+    answer = success(await router.handle(control(mcp("ping", id="x"), "three")))
+    assert answer["id"] == "x"
+    assert answer["error"]["code"] == -32601
+    assert answer["error"]["message"] == "Server not found: three"
+    assert success(await router.handle(control("nonsense", "three")))["id"] == ""
+
+
+@pytest.mark.requirement("D3")
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        (None, -32600),
+        (5, -32600),
+        ([], -32600),
+        ({}, -32600),
+        ({"jsonrpc": "1.0", "id": 1, "method": "ping"}, -32600),
+        ({"jsonrpc": "2.0", "id": None, "method": "ping"}, -32600),
+        ({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": []}, -32602),
+        (mcp("no/such"), -32601),
+        (call("no such tool"), -32602),
+    ],
+)
+async def test_a_malformed_message_is_an_error_of_the_server(router, message, code):
+    assert success(await router.handle(control(message)))["error"]["code"] == code
+
+
+@pytest.mark.requirement("D3")
+@pytest.mark.parametrize(
+    ("request_", "why"),
+    [
+        (None, "must be an object, not null"),
+        ([], "must be an object, not an array"),
+        ({}, '"type" must be'),
+        ({"type": "control_response"}, '"type" must be'),
+        ({"type": "control_request"}, '"request_id" must be'),
+        ({"type": "control_request", "request_id": {}}, '"request_id" must be'),
+        ({"type": "control_request", "request_id": "r"}, '"request" must be an object'),
+        ({"type": "control_request", "request_id": "r", "request": []}, '"request" must be'),
+        ({"type": "control_request", "request_id": "r", "request": {}}, '"request.subtype"'),
+        (
+            {"type": "control_request", "request_id": "r", "request": {"subtype": "other"}},
+            '"request.subtype"',
+        ),
+        (
+            {"type": "control_request", "request_id": "r", "request": {"subtype": "mcp_message"}},
+            '"request.server_name" must be a string',
+        ),
+        (
+            {
+                "type": "control_request",
+                "request_id": "r",
+                "request": {"subtype": "mcp_message", "server_name": "one"},
+            },
+            '"request.message" is missing',
+        ),
+    ],
+)
+async def test_a_malformed_envelope_is_told_in_the_envelope(router, request_, why):
+    assert why in failure(await router.handle(request_))
+
+
+@pytest.mark.requirement("D3")
+async def test_what_is_not_json_is_told(router):
+    assert "not JSON" in failure(json.loads(await router.handle_bytes(b"{")))
+
+
+@pytest.mark.requirement("D3")
+async def test_time_and_concurrency_are_bounded_for_each_server(autojump_clock):
+    limits = Limits(tool_timeout=5, max_concurrent_calls=1)
+    servers = {name: registry_named(name) for name in ("one", "two")}
+    router = ControlRouter(servers, limits=limits)
+    finished = []
+
+    async def sleep(server: str, id: int, seconds: float) -> None:
+        answer = success(await router.handle(control(call("sleep", id, seconds=seconds), server)))
+        finished.append((server, id, trio.current_time(), answer["result"].get("isError", False)))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(sleep, "two", 1, 2)
+        nursery.start_soon(sleep, "one", 1, 99)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(sleep, "one", 2, 3)
+    assert finished == [("two", 1, 2, False), ("one", 1, 5, True), ("one", 2, 8, False)]
+
+
+@pytest.mark.requirement("D3")
+async def test_cancelling_the_host_cancels_the_call(router, autojump_clock):
+    with trio.move_on_after(1):
+        await router.handle(control(call("sleep", seconds=99)))
+    assert success(await router.handle(control(mcp("ping"))))["result"] == {}
+
+
+@pytest.mark.requirement("D4")
+def test_with_nothing_to_serve_there_is_no_router():
+    with pytest.raises(ValueError, match="no server"):
+        ControlRouter({})
+    with pytest.raises(TypeError, match="a Registry is needed"):
+        ControlRouter({"one": None})
+
+
+@pytest.mark.requirement("D4")
+async def test_closing_twice_is_fine_and_leaves_the_registry_alone():
+    registry = registry_named("one")
+    router = ControlRouter({"one": registry})
+    router.close()
+    router.close()
+    assert failure(await router.handle(control(mcp("ping")))) == "The router is closed"
+    assert (await registry.call("sleep", {"seconds": 0})) == "slept"
+
+
+@pytest.mark.requirement("D4", "B13")
+async def test_lifespans_are_open_within_the_block():
+    events = []
+
+    @asynccontextmanager
+    async def lifespan(registry):
+        events.append("open")
+        yield "state"
+        events.append("closed")
+
+    registry = registry_named("one", lifespan=lifespan)
+    router = ControlRouter({"one": registry})
+    assert "lifespan" in failure(await router.handle(control(mcp("ping"))))
+    async with router:
+        for _ in range(2):
+            answer = success(await router.handle(control(call("whoami"))))
+            assert answer["result"]["content"][0]["text"].endswith("state")
+        assert events == ["open"]
+    assert events == ["open", "closed"]
+    assert failure(await router.handle(control(mcp("ping")))) == "The router is closed"

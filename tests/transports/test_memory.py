@@ -1,0 +1,233 @@
+"""Registries in the same process: `handle_message`, `Embedded`, and a client beside it."""
+
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+
+from tests.support import official
+from tests.support.client import CLIENT_INFO, REVISIONS, modern_meta
+from trio_mcp import Context, Limits, Registry, connect, handle_message
+from trio_mcp.transports.memory import Embedded
+
+
+def request(method: str, params=None, id="q") -> bytes:
+    message = {"jsonrpc": "2.0", "id": id, "method": method}
+    return json.dumps(message if params is None else {**message, "params": params}).encode()
+
+
+def call(name: str, id="q", **arguments) -> bytes:
+    return request("tools/call", {"name": name, "arguments": arguments}, id)
+
+
+@pytest.fixture
+def registry() -> Registry:
+    registry = Registry("embedded", version="1.0")
+
+    @registry.tool
+    async def add(a: float, b: float) -> float:
+        return a + b
+
+    @registry.tool
+    async def sleep(seconds: float) -> str:
+        await trio.sleep(seconds)
+        return "slept"
+
+    @registry.tool
+    async def change(things: list[str]) -> list[str]:
+        things.append("changed")
+        return things
+
+    return registry
+
+
+@pytest.mark.requirement("D2")
+@pytest.mark.parametrize("newline", [b"", b"\n"])
+async def test_a_request_is_answered_with_one_message(registry, newline):
+    answer = json.loads(await handle_message(registry, call("add", a=1, b=2) + newline))
+    official.judge(answer, "2025-11-25", "tools/call")
+    assert answer["id"] == "q"
+    assert answer["result"]["content"] == [{"type": "text", "text": "3.0"}]
+
+
+@pytest.mark.requirement("D2")
+async def test_modern_requests_are_answered_too(registry):
+    meta = {"_meta": modern_meta()}
+    answer = json.loads(await handle_message(registry, request("server/discover", meta)))
+    official.judge(answer, "2026-07-28", "server/discover")
+
+
+@pytest.mark.requirement("D2")
+@pytest.mark.parametrize(
+    "message",
+    [
+        b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
+        b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}',
+        b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":[]}}',
+        b'{"jsonrpc":"2.0","id":1,"result":{}}',
+        b"",
+        b" \n",
+    ],
+)
+async def test_what_wants_no_answer_gets_none(registry, message):
+    assert await handle_message(registry, message) is None
+
+
+@pytest.mark.requirement("D2")
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        (b"{", -32700),
+        (b"\xff", -32700),
+        (b"5", -32600),
+        (b"[]", -32600),
+        (b'{"jsonrpc":"2.0","id":1}', -32600),
+        (request("no/such"), -32601),
+        (request("shutdown"), -32601),
+        (request("tools/call", {"name": "no"}), -32602),
+    ],
+)
+async def test_bad_input_is_an_error(registry, message, code):
+    answer = json.loads(await handle_message(registry, message))
+    official.judge(answer, "2025-11-25")
+    assert answer["error"]["code"] == code
+
+
+@pytest.mark.requirement("D2")
+async def test_a_batch_is_answered_with_a_batch(registry):
+    batch = b"[" + call("add", 1, a=1, b=2) + b"," + request("ping", id=2) + b",7]"
+    answers = json.loads(await handle_message(registry, batch))
+    assert {each["id"] for each in answers} == {1, 2, ""}
+    notification = b'[{"jsonrpc":"2.0","method":"notifications/initialized"}]'
+    assert await handle_message(registry, notification) is None
+    long = b"[" + b",".join([request("ping")] * 3) + b"]"
+    answer = json.loads(await handle_message(registry, long, limits=Limits(max_batch=2)))
+    assert answer["error"]["code"] == -32600
+
+
+@pytest.mark.requirement("D2")
+async def test_a_time_limit_holds(registry, autojump_clock):
+    limits = Limits(tool_timeout=3)
+    answer = json.loads(await handle_message(registry, call("sleep", seconds=9), limits=limits))
+    assert trio.current_time() == pytest.approx(3)
+    assert answer["result"]["isError"] is True
+
+
+@pytest.mark.requirement("D2")
+async def test_cancelling_the_host_cancels_the_call(registry, autojump_clock):
+    with trio.move_on_after(1) as scope:
+        await handle_message(registry, call("sleep", seconds=9))
+    assert scope.cancelled_caught
+    assert trio.current_time() == pytest.approx(1)
+
+
+async def test_a_call_can_be_cancelled_by_a_message(registry, autojump_clock):
+    embedded = Embedded(registry, Limits(max_concurrent_calls=1))
+    answers = {}
+
+    async def ask(id: str) -> None:
+        answers[id] = await embedded.handle(call("sleep", id, seconds=9))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask, "runs")
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(ask, "waits")
+        await trio.testing.wait_all_tasks_blocked()
+        duplicate = json.loads(await embedded.handle(call("sleep", "runs", seconds=9)))
+        assert duplicate["error"]["code"] == -32600
+        for id in ("waits", "runs"):
+            message = {
+                "jsonrpc": "2.0",
+                "method": "notifications/cancelled",
+                "params": {"requestId": id},
+            }
+            assert await embedded.handle(json.dumps(message).encode()) is None
+    assert answers == {"runs": None, "waits": None}
+    assert trio.current_time() == 0
+
+
+async def test_concurrency_is_bounded(registry, autojump_clock):
+    embedded = Embedded(registry, Limits(max_concurrent_calls=2))
+    async with trio.open_nursery() as nursery:
+        for id in range(6):
+            nursery.start_soon(embedded.handle, call("sleep", id, seconds=1))
+    assert trio.current_time() == pytest.approx(3)
+
+
+@pytest.mark.requirement("D4")
+@pytest.mark.parametrize("nothing", [None, {}, "registry", object()])
+async def test_with_nothing_to_serve_there_is_no_server(nothing):
+    with pytest.raises(TypeError, match="a Registry is needed"):
+        Embedded(nothing)
+    with pytest.raises(TypeError, match="a Registry is needed"):
+        await handle_message(nothing, request("ping"))
+
+
+@pytest.mark.requirement("D4")
+async def test_the_registry_is_never_closed():
+    events = []
+
+    @asynccontextmanager
+    async def lifespan(registry):
+        events.append("open")
+        yield "state"
+        events.append("closed")
+
+    registry = Registry("embedded", lifespan=lifespan)
+
+    @registry.tool
+    async def state(context: Context) -> str:
+        return context.state
+
+    async with registry.running():
+        for _ in range(2):
+            answer = json.loads(await handle_message(registry, call("state")))
+            assert answer["result"]["content"][0]["text"] == "state"
+            async with connect(registry) as client:
+                assert await client.call_tool("state", returns=str) == "state"
+        assert events == ["open"]
+    assert events == ["open", "closed"]
+
+
+@pytest.mark.requirement("D1")
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_a_client_and_a_server_in_one_process(registry, era):
+    async with connect(registry, era=era) as client:
+        assert client.era == era
+        assert client.revision in REVISIONS
+        assert list(client.tools) == ["add", "sleep", "change"]
+        assert await client.call_tool("add", {"a": 1, "b": 2}, returns=float) == 3
+        assert client.server_info.name == "embedded"
+
+
+@pytest.mark.requirement("D1")
+async def test_neither_side_can_change_what_the_other_holds(registry):
+    things = ["mine"]
+    async with connect(registry) as client:
+        result = await client.call_tool("change", {"things": things}, returns=list[str])
+        assert (things, result) == (["mine"], ["mine", "changed"])
+        client.tools["add"].input_schema.clear()
+        await client.refresh_tools()
+        assert client.tools["add"].input_schema["required"] == ["a", "b"]
+
+
+@pytest.mark.requirement("D1")
+async def test_the_shorter_of_two_time_limits_counts(registry, autojump_clock):
+    async with connect(registry, tool_timeout=2, limits=Limits(tool_timeout=5)) as client:
+        with pytest.raises(TimeoutError, match="no answer within 2 s"):
+            await client.call_tool("sleep", {"seconds": 9})
+        assert trio.current_time() == pytest.approx(2)
+        result = await client.call_tool("sleep", {"seconds": 9}, timeout=30)
+        assert trio.current_time() == pytest.approx(7)
+        assert "timed out after 5 s" in result.error
+
+
+async def test_the_client_introduces_itself(registry):
+    @registry.tool
+    async def who(context: Context) -> str:
+        return context.client.name
+
+    async with connect(registry) as client:
+        assert await client.call_tool("who", returns=str) == "trio-mcp" != CLIENT_INFO["name"]
