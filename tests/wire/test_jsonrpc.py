@@ -309,3 +309,22 @@ def test_arbitrary_bytes_never_crash_the_decoder(line):
 def test_arbitrary_json_never_crashes_the_decoder(value):
     message = decode(json.dumps(value).encode())
     assert message is not None
+
+
+# -- speed ------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("E9")
+@pytest.mark.parametrize(
+    "content",
+    [[{"type": "text", "text": "x" * 2**20}], [{"type": "text", "text": "x" * 1000}] * 1000],
+    ids=["one text", "many texts"],
+)
+def test_a_mebibyte_is_parsed_without_a_look_at_each_value(content, monkeypatch):
+    """What compact encoders send is parsed once and compared once; both take a millisecond."""
+    line = json.dumps(
+        {"jsonrpc": "2.0", "id": 1, "result": {"content": content}}, separators=(",", ":")
+    ).encode()
+    monkeypatch.delattr("trio_mcp.wire.jsonrpc._exact")
+    monkeypatch.delattr("trio_mcp.wire.jsonrpc._decode_carefully")
+    assert decode(line) == Response(1, {"content": content})

@@ -39,6 +39,8 @@ Progress = Callable[[float, float | None, str | None], None]
 
 _MOST_PAGES: Final = 1000
 _MOST_ROUNDS: Final = 10
+_MOST_NOISE: Final = 100
+_MOST_NOISE_BYTES: Final = 1024
 
 
 @define
@@ -104,7 +106,8 @@ class Client:
         self.stderr: Callable[[], str] = str
         """Gives the end of what the server wrote to stderr, as far as that is known."""
         self.noise: Final[list[bytes]] = []
-        """Lines that the server wrote although they are no messages (the first hundred)."""
+        """Lines that the server wrote although they are no messages: the first hundred, and of
+        each the first KiB."""
 
     # -- who is there ---------------------------------------------------------------------
 
@@ -183,6 +186,7 @@ class Client:
             CallTimeout: It did not answer in time. It has been told to stop.
             ProtocolError: Its answer is not MCP.
             NotConnected: The connection ended (a subclass tells how).
+            Exception: Whatever a handler raises that a modern server's question went to.
 
         Cancelled, the server is told to stop, and a late answer is ignored.
         """
@@ -245,27 +249,30 @@ class Client:
         if not isinstance(asked, dict):
             raise ProtocolError("inputRequests must be an object")
         answers: dict[str, Json] = {}
+        failures: list[Exception] = []
 
         async def answer(key: str, question: Json) -> None:
-            match question:
-                case {"method": str(method)}:
-                    answers[key] = await self._handlers.answer(method, question.get("params") or {})
-                case _:
-                    raise ProtocolError("a question in inputRequests has no method")
+            try:
+                answers[key] = await self._answer(question)
+            except Exception as error:  # raised below, outside of any exception group
+                failures.append(error)
+                nursery.cancel_scope.cancel()
 
-        try:
-            async with trio.open_nursery() as nursery:
-                for key, question in asked.items():
-                    nursery.start_soon(answer, key, question)
-        except* (McpError, ProtocolError) as group:
-            error: BaseException = group
-            while isinstance(error, BaseExceptionGroup):
-                error = error.exceptions[0]
-            raise error from None
+        async with trio.open_nursery() as nursery:
+            for key, question in asked.items():
+                nursery.start_soon(answer, key, question)
+        if failures:
+            raise failures[0]
         extra: Params = {"inputResponses": answers} if asked else {}
         if "requestState" in result:
             extra["requestState"] = result["requestState"]
         return extra
+
+    async def _answer(self, question: Json) -> dict[str, Json]:
+        match question:
+            case {"method": str(method)}:
+                return await self._handlers.answer(method, question.get("params") or {})
+        raise ProtocolError("a question in inputRequests has no method")
 
     # -- tools ----------------------------------------------------------------------------
 
@@ -435,12 +442,16 @@ class Client:
             callback = self._progress.get(token) if isinstance(token, str | int) else None
             progress = params.get("progress")
             if callback is not None and isinstance(progress, int | float):
-                callback(progress, params.get("total"), params.get("message"))
+                try:
+                    callback(progress, params.get("total"), params.get("message"))
+                except Exception:  # its mistake must not end the connection
+                    logger.exception("The progress callback failed")
 
     def on_noise(self, line: bytes) -> None:
-        """Keep a line that is no message."""
-        if len(self.noise) < 100:
-            self.noise.append(line)
+        """Report a line that is no message, and keep its beginning; of a flood, only the first."""
+        if len(self.noise) < _MOST_NOISE:
+            self.noise.append(line[:_MOST_NOISE_BYTES])
+            logger.warning("The server wrote a line that is no message (%d bytes)", len(line))
 
     def on_line(self, line: bytes) -> None:
         """Show a raw line to those who listen."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -109,7 +109,13 @@ async def connect(
 
     async with _open(target, process_options) as stream:
         side = ClientSide(handlers, request_timeout, on_line)
-        connection = Connection(stream, side, limits or Limits(), on_line=side.on_line)
+        connection = Connection(
+            stream,
+            side,
+            limits or Limits(),
+            send_nowait=getattr(stream, "send_nowait", None),
+            on_line=side.on_line,
+        )
         client = side.client = make(StreamLink(connection))
         if isinstance(stream, StdioTransport):
             client.stderr = lambda: stream.stderr_tail
@@ -129,11 +135,12 @@ async def _open(target: Target, options: ProcessOptions | None) -> AsyncIterator
         raise TypeError(
             f"connect needs a command as a list, a Registry or a stream, not {target!r:.80}"
         )
-    try:
-        async with open_process(target, options) as transport:
-            yield transport
-    except process.CannotStart as error:
-        raise CannotStart(str(error)) from error.__cause__
+    async with AsyncExitStack() as stack:
+        try:
+            transport = await stack.enter_async_context(open_process(target, options))
+        except process.CannotStart as error:
+            raise CannotStart(str(error)) from error.__cause__
+        yield transport
 
 
 @asynccontextmanager

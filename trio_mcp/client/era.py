@@ -119,7 +119,9 @@ class _Race:
         with trio.move_on_after(PROBE_PATIENCE):
             await self._probe_failed.wait()
         try:
-            self._agreement = await _initialize(self._link, self._introduction)
+            agreement = await _initialize(self._link, self._introduction)
+            await trio.lowlevel.cancel_shielded_checkpoint()  # if both answer at once, modern wins
+            self._agreement = self._agreement or agreement
         except Exception as error:
             self._errors.append(error)
             if not self._probe_failed.is_set():  # a modern server may still speak up
@@ -160,7 +162,8 @@ def _common(offered: Json, refused: Revision | None) -> Revision:
         if revision.name in names and revision is not refused:
             return revision
     spoken = ", ".join(map(str, names)) or "none that it names"
-    raise ProtocolError(
+    kind = _NotModern if any(each in names for each in LEGACY) else ProtocolError
+    raise kind(
         f"no common protocol version: the server speaks {spoken}, "
         f"this client {', '.join(revisions.BY_NAME)}"
     )

@@ -31,12 +31,20 @@ class ServerExited(NotConnected):
         self.stderr = stderr
 
     @property
-    def signal(self) -> signal.Signals | None:
-        """The signal that ended it, if one did."""
-        return signal.Signals(-self.returncode) if self.returncode < 0 else None
+    def signal(self) -> int | None:
+        """The signal that ended it, if one did: a `signal.Signals` if it has a name."""
+        if self.returncode >= 0:
+            return None
+        try:
+            return signal.Signals(-self.returncode)
+        except ValueError:  # most real-time signals have no name
+            return -self.returncode
 
     def __str__(self) -> str:
-        how = f"signal {self.signal.name}" if self.signal else f"status {self.returncode}"
+        ended_by = self.signal
+        how = f"status {self.returncode}"
+        if ended_by is not None:
+            how = f"signal {getattr(ended_by, 'name', ended_by)}"
         return f"the server exited with {how}{_tail(self.stderr)}"
 
 

@@ -129,7 +129,6 @@ class ClientSide:
 
     def malformed(self, message: Malformed, line: bytes) -> None:
         """Report what is no message; a server gets no answer to its noise."""
-        logger.warning("The server wrote a line that is no message (%d bytes)", len(line))
         self.client.on_noise(line)
 
 

@@ -43,6 +43,9 @@ class CallResult:
     def value(self, kind: type[T]) -> T:
         """Convert the result into a type: the structured content, or else the text as JSON.
 
+        Many servers wrap what is no object as `{"result": value}`; then it is the value that is
+        converted, unless the object itself fits the type.
+
         Args:
             kind: A type such as `float`, `list[str]`, or an attrs class or dataclass.
 
@@ -56,6 +59,8 @@ class CallResult:
         hashable: Any = kind
         validate, structure = _converter(hashable)
         problem = validate(wire)
+        if problem is not None and _is_wrapped(wire) and validate(wire["result"]) is None:
+            wire, problem = wire["result"], None
         if problem is not None:
             raise ProtocolError(f"the result is no {kind!r}: {problem}")
         try:
@@ -75,6 +80,11 @@ class CallResult:
             return orjson.loads(self.text)
         except ValueError:
             return self.text
+
+
+def _is_wrapped(wire: Json) -> bool:
+    """Whether it may be a value in an object: in legacy revisions all structure is an object."""
+    return isinstance(wire, dict) and wire.keys() == {"result"}
 
 
 @cache

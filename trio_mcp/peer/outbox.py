@@ -1,17 +1,22 @@
 """The lines that wait to be written.
 
 Lines that are put one after the other are written together: they never interleave, and a burst
-of answers costs one system call. Usually a task of its own does that (`write_to`). When nothing
+of answers costs few system calls. Usually a task of its own does that (`write_to`). When nothing
 more is about to come, `flush` writes on the spot whatever the stream takes without waiting, which
-saves a lone answer the detour.
+saves a lone answer the detour; and so does `wake` once a good few lines have gathered, so that the
+other side has something to do while we go on.
 
 Those who put lines wait once `max_bytes` are pending: a reader that stalls stops the work instead
 of filling the memory.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 import trio
+
+_BURST: Final = 32
+"""So many lines are worth a system call of their own."""
 
 SendNowait = Callable[[bytes], int]
 """Sends what fits without waiting and returns how many bytes that was."""
@@ -33,6 +38,7 @@ class Outbox:
         "_pending",
         "_room",
         "_send_nowait",
+        "_sending",
         "_work",
         "dropped",
         "sent",
@@ -44,6 +50,7 @@ class Outbox:
         self._lines: list[bytes] = []
         self._pending = 0  # bytes that are not written yet
         self._idle = False  # `write_to` waits for work
+        self._sending = True  # `write_to` is in the middle of a write, or has not begun
         self._work = trio.lowlevel.ParkingLot()  # where it waits
         self._room = trio.lowlevel.ParkingLot()  # where others wait until something was written
         self._closed = False
@@ -87,22 +94,29 @@ class Outbox:
             await self._room.park()
 
     def wake(self) -> None:
-        """Have `write_to` write what is there, soon."""
+        """Have what is there written soon, or now if it is a good deal."""
+        if len(self._lines) >= _BURST:
+            self._write_now()
         if self._idle and self._lines:
             self._idle = False
             self._work.unpark()
 
     def flush(self) -> None:
         """Write what can be written without waiting, and leave the rest to `write_to`."""
-        if self._idle and self._lines and self._send_nowait is not None:
-            lines, data = self._take()
-            sent = self._send_nowait(data)
-            if sent == len(data):
-                self._written(lines, sent)
-            else:
-                self._lines.append(data[sent:])  # counts as one line when it is written
-                self._written(lines - 1, sent)
+        self._write_now()
         self.wake()
+
+    def _write_now(self) -> None:
+        if self._sending or self._send_nowait is None or not self._lines:
+            return
+        lines, data = self._take()
+        sent = self._send_nowait(data)
+        if sent == len(data):
+            self._written(lines, sent)
+        else:
+            self._lines.append(data[sent:])  # counts as one line when it is written
+            self._written(lines - 1, sent)
+            self._sending = True  # the stream is full: from here on `write_to` waits for it
 
     async def write_to(self, stream: trio.abc.SendStream) -> None:
         """Write what comes, until cancelled or until the stream is broken.
@@ -114,9 +128,11 @@ class Outbox:
             while True:
                 if not self._lines:
                     self._idle = True
+                    self._sending = False
                     await self._work.park()
                     continue
                 lines, data = self._take()
+                self._sending = True
                 try:
                     await stream.send_all(data)
                 except BaseException:

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import AsyncIterator
 from typing import Final, Generic, TypeVar
+from weakref import WeakSet
 
 import trio
 
@@ -11,16 +12,44 @@ T = TypeVar("T")
 _KEPT: Final = 1000
 
 
+class Listener(AsyncIterator[T], Generic[T]):
+    """One listener's view of a `Broadcast`. It is gone once nobody holds it."""
+
+    def __init__(self, events: deque[T], ended: bool) -> None:
+        self._events = events
+        self._ended = ended
+        self._lot = trio.lowlevel.ParkingLot()
+
+    def hear(self, event: T) -> None:
+        """Take an event in; if too many wait, the oldest one goes."""
+        self._events.append(event)
+        self._lot.unpark_all()
+
+    def end(self) -> None:
+        """Let the iteration end, once it has taken what is there."""
+        self._ended = True
+        self._lot.unpark_all()
+
+    async def __anext__(self) -> T:
+        """Wait for the next event. Cancelled, it loses none."""
+        await trio.lowlevel.checkpoint()
+        while not self._events:
+            if self._ended:
+                raise StopAsyncIteration
+            await self._lot.park()
+        return self._events.popleft()
+
+
 class Broadcast(Generic[T]):
     """A source of events that others can iterate over.
 
-    Each listener sees what is announced from when it starts, and its iteration ends with the
+    Each listener sees what is announced from when it was made, and its iteration ends with the
     source. One that is slow misses the oldest events, not the newest: `kept` are kept for it.
     """
 
     def __init__(self, kept: int = _KEPT) -> None:
         self._kept = kept
-        self._listeners: list[tuple[deque[T], trio.lowlevel.ParkingLot]] = []
+        self._listeners: WeakSet[Listener[T]] = WeakSet()
         self._ended = False
 
     @property
@@ -30,29 +59,17 @@ class Broadcast(Generic[T]):
 
     def announce(self, event: T) -> None:
         """Give an event to every listener."""
-        for events, lot in self._listeners:
-            events.append(event)
-            lot.unpark_all()
+        for each in self._listeners:
+            each.hear(event)
 
     def end(self) -> None:
         """End every listener's iteration, once it has taken what is there."""
         self._ended = True
-        for _, lot in self._listeners:
-            lot.unpark_all()
+        for each in self._listeners:
+            each.end()
 
-    async def listen(self, *first: T) -> AsyncIterator[T]:
+    def listen(self, *first: T) -> AsyncIterator[T]:
         """Iterate over the events from now on, after those given."""
-        listener = (deque(first, maxlen=self._kept), trio.lowlevel.ParkingLot())
-        events, lot = listener
-        self._listeners.append(listener)
-        try:
-            while True:
-                if events:
-                    await trio.lowlevel.checkpoint()
-                    yield events.popleft()
-                elif self._ended:
-                    return
-                else:
-                    await lot.park()
-        finally:
-            self._listeners.remove(listener)
+        listener = Listener(deque(first, maxlen=self._kept), self._ended)
+        self._listeners.add(listener)
+        return listener

@@ -4,8 +4,12 @@ The process leads a session of its own, so that it and all its children can be e
 Leaving the block ends it: its input is closed and it has some time to go; then SIGTERM and some
 more time; then SIGKILL. It is always reaped. All of that is shielded from cancellation and
 bounded in time.
+
+Once the process has gone, by whatever way, its children are killed at once and never later: its
+id is free then, and some day it is the id of somebody else's process.
 """
 
+import codecs
 import os
 import signal
 import subprocess
@@ -85,8 +89,10 @@ class StdioTransport(trio.abc.Stream):
         self._options = options
         self._tail = bytearray()
         self._receiving = trio.CancelScope()
+        self._stderr_ended = trio.Event()
+        self._gone = False
         self.exited: Final = trio.Event()
-        """Set once the process has exited."""
+        """Set once the process has exited, and what it left behind on stderr has been read."""
 
     @property
     def pid(self) -> int:
@@ -107,6 +113,15 @@ class StdioTransport(trio.abc.Stream):
         """Send bytes to its stdin; raises as `trio.abc.SendStream.send_all`."""
         await self._stdin.send_all(data)
 
+    def send_nowait(self, data: bytes) -> int:
+        """Send as much as its stdin takes at once, and return how much that was."""
+        if not isinstance(self._stdin, trio.lowlevel.FdStream):
+            return 0
+        try:
+            return os.write(self._stdin.fileno(), data)
+        except OSError:  # it is full, or broken: `send_all` will say so
+            return 0
+
     async def wait_send_all_might_not_block(self) -> None:
         """Wait until its stdin may take more."""
         await self._stdin.wait_send_all_might_not_block()
@@ -114,7 +129,7 @@ class StdioTransport(trio.abc.Stream):
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Receive bytes from its stdout; `b""` when there will be no more."""
         with trio.CancelScope() as self._receiving:
-            if self.exited.is_set():
+            if self._gone:
                 self._receiving.deadline = trio.current_time() + _AFTER_EXIT
             return bytes(await self._stdout.receive_some(max_bytes or _CHUNK_BYTES))
         return b""  # what is left behind by a dead process is not waited for any longer
@@ -124,19 +139,31 @@ class StdioTransport(trio.abc.Stream):
         await self._stdin.aclose()
 
     async def _watch(self) -> None:
-        """Notice that it exits, although a child of its may hold its stdout open."""
+        """Notice that it exits, although a child of its may hold its pipes open."""
         await self._process.wait()
+        self._has_gone()
+        with trio.move_on_after(_AFTER_EXIT):
+            await self._stderr_ended.wait()
         self.exited.set()
-        self._receiving.deadline = trio.current_time() + _AFTER_EXIT
 
-    async def _drain_stderr(self, stderr: trio.abc.ReceiveStream) -> None:
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            async for chunk in stderr:
-                self._tail += chunk
-                del self._tail[:-_TAIL_BYTES]
-                if self._options.stderr == "forward":
-                    sys.stderr.write(chunk.decode("utf-8", "replace"))
-                    sys.stderr.flush()
+    def _has_gone(self) -> None:
+        """The process was reaped (or cannot be): see to its children, and to what it wrote."""
+        if not self._gone:
+            self._gone = True
+            self._signal_group(signal.SIGKILL)
+            self._receiving.deadline = trio.current_time() + _AFTER_EXIT
+
+    async def _drain_stderr(self, stderr: trio.abc.ReceiveStream | None) -> None:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        if stderr is not None:
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                async for chunk in stderr:
+                    self._tail += chunk
+                    del self._tail[:-_TAIL_BYTES]
+                    if self._options.stderr == "forward":
+                        sys.stderr.write(decoder.decode(chunk))
+                        sys.stderr.flush()
+        self._stderr_ended.set()
 
     async def _end(self) -> None:
         patience = self._options.patience
@@ -148,9 +175,11 @@ class StdioTransport(trio.abc.Stream):
                 self._signal_group(signal.SIGTERM)
                 with trio.move_on_after(patience.terminate):
                     await self._process.wait()
-            self._signal_group(signal.SIGKILL)  # its children too, if any are left
-            with trio.move_on_after(patience.kill):
-                await self._process.wait()
+            if self._process.returncode is None:
+                self._signal_group(signal.SIGKILL)
+                with trio.move_on_after(patience.kill):
+                    await self._process.wait()
+            self._has_gone()
             await self._stdout.aclose()
 
     def _signal_group(self, number: signal.Signals) -> None:
@@ -184,8 +213,7 @@ async def open_process(
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(transport._watch)
-            if process.stderr is not None:
-                nursery.start_soon(transport._drain_stderr, process.stderr)
+            nursery.start_soon(transport._drain_stderr, process.stderr)
             try:
                 yield transport
             except BaseException as error:  # raised again below, outside of any exception group
