@@ -84,14 +84,14 @@ async def test_a_put_that_is_cancelled_drops_its_line(nursery, sink):
     outbox = Outbox(1)
     sink.gate = trio.Event()
     nursery.start_soon(outbox.write_to, sink)
-    outbox.put_nowait(b"aa")
+    outbox.put_nowait(b"a\n")
     with trio.CancelScope() as scope:
         scope.cancel()
-        await outbox.put(b"bb")
+        await outbox.put(b"b\n")
     assert scope.cancelled_caught
     sink.gate.set()
     await outbox.wait_empty()
-    assert sink.writes == [b"aa"]
+    assert sink.writes == [b"a\n"]
     assert (outbox.sent, outbox.dropped) == (1, 1)
 
 
@@ -99,7 +99,7 @@ async def test_a_broken_stream_frees_everybody(nursery, sink):
     outbox = Outbox(1)
     sink.gate = trio.Event()
     sink.broken = True
-    outbox.put_nowait(b"aa")
+    outbox.put_nowait(b"a\n")
 
     async def write() -> None:
         with pytest.raises(trio.BrokenResourceError):
@@ -108,12 +108,12 @@ async def test_a_broken_stream_frees_everybody(nursery, sink):
     nursery.start_soon(write)
     await wait_all_tasks_blocked()
     for _ in range(3):
-        nursery.start_soon(outbox.put, b"bb")
+        nursery.start_soon(outbox.put, b"b\n")
     nursery.start_soon(outbox.wait_empty)
     await wait_all_tasks_blocked()
     sink.gate.set()
     await wait_all_tasks_blocked()
-    outbox.put_nowait(b"cc")
+    outbox.put_nowait(b"c\n")
     outbox.wake()
     await outbox.wait_empty()
     assert not outbox.full
@@ -124,12 +124,12 @@ async def test_a_broken_stream_frees_everybody(nursery, sink):
 async def test_a_writer_that_is_cancelled_drops_what_is_pending(sink):
     outbox = Outbox(100)
     sink.gate = trio.Event()
-    outbox.put_nowait(b"a")
+    outbox.put_nowait(b"a\n")
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(outbox.write_to, sink)
             await wait_all_tasks_blocked()
-            outbox.put_nowait(b"b")
+            outbox.put_nowait(b"b\n")
             scope.cancel()
     assert (outbox.sent, outbox.dropped) == (0, 2)
 

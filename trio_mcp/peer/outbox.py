@@ -109,13 +109,11 @@ class Outbox:
     def _write_now(self) -> None:
         if self._sending or self._send_nowait is None or not self._lines:
             return
-        lines, data = self._take()
+        data = self._take()
         sent = self._send_nowait(data)
-        if sent == len(data):
-            self._written(lines, sent)
-        else:
-            self._lines.append(data[sent:])  # counts as one line when it is written
-            self._written(lines - 1, sent)
+        self._written(data, sent)
+        if sent < len(data):
+            self._lines.append(data[sent:])
             self._sending = True  # the stream is full: from here on `write_to` waits for it
 
     async def write_to(self, stream: trio.abc.SendStream) -> None:
@@ -131,31 +129,31 @@ class Outbox:
                     self._sending = False
                     await self._work.park()
                     continue
-                lines, data = self._take()
+                data = self._take()
                 self._sending = True
                 try:
                     await stream.send_all(data)
                 except BaseException:
-                    self.dropped += lines
+                    self.dropped += data.count(b"\n")
                     raise
                 if not self._closed:
-                    self._written(lines, len(data))
+                    self._written(data, len(data))
         finally:
             self.close()
 
-    def _take(self) -> tuple[int, bytes]:
+    def _take(self) -> bytes:
         lines, self._lines = self._lines, []
-        return len(lines), lines[0] if len(lines) == 1 else b"".join(lines)
+        return lines[0] if len(lines) == 1 else b"".join(lines)
 
-    def _written(self, lines: int, size: int) -> None:
-        self.sent += lines
+    def _written(self, data: bytes, size: int) -> None:
+        self.sent += data.count(b"\n", 0, size)  # lines end with their only newline
         self._pending -= size
         if self._room:
             self._room.unpark_all()
 
     def close(self) -> None:
         """Drop what was not written yet, and whatever else is put."""
-        self.dropped += len(self._lines)
+        self.dropped += sum(line.count(b"\n") for line in self._lines)
         self._lines = []
         self._pending = 0
         self._idle = False
