@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser
 
-from benchmarks import framing, stdio
+from benchmarks import client, framing, stdio
 from benchmarks.report import add_output_options, publish
 
 
@@ -11,7 +11,7 @@ def main() -> None:
     stdio.add_options(parser)
     add_output_options(parser)
     options = parser.parse_args()
-    publish([framing.run(options), stdio.run(options)], options)
+    publish([framing.run(options), stdio.run(options), client.run(options)], options)
 
 
 main()

@@ -2,37 +2,25 @@
 
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.interop.node import needs_node
 from tests.interop.test_python_client import GALLERY, PIXEL, TOOLS
-from tests.support.processes import ROOT, TIME_LIMIT, run
+from tests.support.processes import ROOT, run
 
-PACKAGE = "@modelcontextprotocol/client@2"
 SCRIPT = ROOT / "tests" / "interop" / "typescript_client.mjs"
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("node") is None or shutil.which("npm") is None,
-    reason="the TypeScript client needs Node.js: node and npm are not on the PATH",
-)
+pytestmark = needs_node
 
 
-@pytest.fixture(scope="session")
-def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def script(npm: Path) -> Path:
     """The script, beside an installation of the client."""
-    folder = tmp_path_factory.mktemp("typescript")
-    options = ["--no-package-lock", "--no-audit", "--no-fund", "--prefer-offline"]
-    subprocess.run(
-        ["npm", "install", *options, "--prefix", str(folder), PACKAGE],
-        check=True,
-        capture_output=True,
-        timeout=4 * TIME_LIMIT,
-    )
-    return Path(shutil.copy(SCRIPT, folder))
+    return Path(shutil.copy(SCRIPT, npm))
 
 
 def text(words: str) -> dict[str, str]:

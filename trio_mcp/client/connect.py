@@ -114,6 +114,7 @@ async def connect(
             side,
             limits or Limits(),
             send_nowait=getattr(stream, "send_nowait", None),
+            other_side="Server",
             on_line=side.on_line,
         )
         client = side.client = make(StreamLink(connection))

@@ -48,34 +48,33 @@ class ServerExited(NotConnected):
         return f"the server exited with {how}{_tail(self.stderr)}"
 
 
-class OutputClosed(NotConnected):
-    """The server closed its output, but did not exit.
+class PipeClosed(NotConnected):
+    """One of the server's pipes is closed, but it did not exit.
 
     Attributes:
         stderr: The end of what it wrote to stderr.
     """
+
+    how = "the server closed a pipe"
 
     def __init__(self, stderr: str = "") -> None:
         super().__init__(stderr)
         self.stderr = stderr
 
     def __str__(self) -> str:
-        return f"the server closed its output{_tail(self.stderr)}"
+        return f"{self.how}{_tail(self.stderr)}"
 
 
-class WriteFailed(NotConnected):
-    """The server takes no more input, but did not exit.
+class OutputClosed(PipeClosed):
+    """The server closed its output, but did not exit."""
 
-    Attributes:
-        stderr: The end of what it wrote to stderr.
-    """
+    how = "the server closed its output"
 
-    def __init__(self, stderr: str = "") -> None:
-        super().__init__(stderr)
-        self.stderr = stderr
 
-    def __str__(self) -> str:
-        return f"the server takes no more input{_tail(self.stderr)}"
+class WriteFailed(PipeClosed):
+    """The server takes no more input, but did not exit."""
+
+    how = "the server takes no more input"
 
 
 class CallTimeout(ClientError, TimeoutError):

@@ -102,7 +102,12 @@ def call_result(wire: dict[str, Json], duration: float) -> CallResult:
         ValueError: It is no result of a tool call.
     """
     if wire.keys() <= _PLAIN_KEYS and (texts := _plain_texts(wire)) is not None:
-        return CallResult(content=texts, duration=duration, meta=wire.get("_meta"))
+        return CallResult(
+            content=texts,
+            structured_content=wire.get("structuredContent"),
+            duration=duration,
+            meta=wire.get("_meta"),
+        )
     payload = from_wire(wire, CallToolResult)
     error = None
     if payload.is_error:
@@ -118,19 +123,22 @@ def call_result(wire: dict[str, Json], duration: float) -> CallResult:
     )
 
 
-_PLAIN_KEYS: Final = {"content", "resultType", "_meta"}
+_PLAIN_KEYS: Final = {"content", "structuredContent", "isError", "resultType", "_meta"}
 
 
 def _plain_texts(wire: dict[str, Json]) -> list[Any] | None:
-    """The short way for the most common result: text blocks and nothing else."""
+    """The short way for the most common result: success, told in plain text blocks."""
     blocks = wire.get("content")
+    if wire.get("isError", False) is not False:
+        return None
     if not isinstance(blocks, list) or not isinstance(wire.get("_meta", {}), dict):
         return None
     texts = []
     for each in blocks:
-        match each:
-            case {"type": "text", "text": str(text)} if len(each) == 2:
-                texts.append(TextContent(text))
-            case _:
-                return None
+        if type(each) is not dict or len(each) != 2 or each.get("type") != "text":
+            return None
+        text = each.get("text")
+        if type(text) is not str:
+            return None
+        texts.append(TextContent(text))
     return texts

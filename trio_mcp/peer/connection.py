@@ -88,6 +88,7 @@ class Connection:
         handler: Who answers.
         limits: The bounds to keep.
         send_nowait: The stream's way to send without waiting, if it has one.
+        other_side: What the other side is called in the log.
         on_line: Shown each line as it comes.
         on_drain: Called when the connection stops taking requests.
         on_stuck: Called with the labels of calls that ignore their cancellation, after everything
@@ -101,6 +102,7 @@ class Connection:
         limits: Limits,
         *,
         send_nowait: SendNowait | None = None,
+        other_side: str = "Client",
         on_line: Callable[[bytes], None] | None = None,
         on_drain: Callable[[], None] = lambda: None,
         on_stuck: Callable[[list[str]], None] = lambda labels: None,
@@ -109,6 +111,7 @@ class Connection:
         self._stream = stream
         self._handler = handler
         self._limits = limits
+        self._other_side = other_side
         self._on_line = on_line
         self._on_drain = on_drain
         self._on_stuck = on_stuck
@@ -155,7 +158,8 @@ class Connection:
                 self._writing.cancel()
                 io.cancel_scope.cancel()
         logger.info(
-            "Client disconnected (%s), flushed %d responses, dropped %d responses",
+            "%s disconnected (%s), flushed %d responses, dropped %d responses",
+            self._other_side,
             self.ended_by,
             self._outbox.sent - before,
             self._outbox.dropped,

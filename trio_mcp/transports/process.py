@@ -22,6 +22,8 @@ from typing import Final, Literal
 import trio
 from attrs import field, frozen
 
+from trio_mcp.transports.observe import Broadcast
+
 StderrMode = Literal["capture", "forward", "ignore"]
 
 _TAIL_BYTES: Final = 16 * 1024
@@ -73,6 +75,20 @@ class ProcessOptions:
     patience: Patience = field(factory=Patience)
 
 
+@frozen
+class Running:
+    """The process runs."""
+
+    pid: int
+
+
+@frozen
+class Exited:
+    """The process has exited: with a status, or, where that is negative, by a signal."""
+
+    returncode: int
+
+
 class StdioTransport(trio.abc.Stream):
     """The stdin and stdout of a server process. Made by `open_process`.
 
@@ -91,6 +107,7 @@ class StdioTransport(trio.abc.Stream):
         self._receiving = trio.CancelScope()
         self._stderr_ended = trio.Event()
         self._gone = False
+        self._states: Broadcast[Running | Exited] = Broadcast()
         self.exited: Final = trio.Event()
         """Set once the process has exited, and what it left behind on stderr has been read."""
 
@@ -103,6 +120,12 @@ class StdioTransport(trio.abc.Stream):
     def returncode(self) -> int | None:
         """Its exit status; negative for a signal; `None` while it runs."""
         return self._process.returncode
+
+    def states(self) -> AsyncIterator[Running | Exited]:
+        """Iterate over its states: `Running` now, unless it has `Exited` already; then that."""
+        if self._process.returncode is not None:
+            return self._states.listen(Exited(self._process.returncode))
+        return self._states.listen(Running(self.pid))
 
     @property
     def stderr_tail(self) -> str:
@@ -152,6 +175,9 @@ class StdioTransport(trio.abc.Stream):
             self._gone = True
             self._signal_group(signal.SIGKILL)
             self._receiving.deadline = trio.current_time() + _AFTER_EXIT
+            if self._process.returncode is not None:
+                self._states.announce(Exited(self._process.returncode))
+            self._states.end()
 
     async def _drain_stderr(self, stderr: trio.abc.ReceiveStream | None) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")

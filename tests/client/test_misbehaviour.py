@@ -1,0 +1,341 @@
+"""Server processes at their worst: each failure has its type, in time, with the last words."""
+
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.client.programs.torture import LAST_WORDS
+from tests.client.support import (
+    IMPATIENT,
+    TIME_LIMIT,
+    alive,
+    command,
+    holdings,
+    left_since,
+    members,
+    process,
+    processes,
+)
+from trio_mcp.client import (
+    CallTimeout,
+    CannotStart,
+    ClientError,
+    OutputClosed,
+    ProtocolError,
+    ServerExited,
+    WriteFailed,
+    connect,
+)
+from trio_mcp.client.state import Connected, Disconnected
+from trio_mcp.transports.process import Patience, ProcessOptions
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    """After each test, no descriptor is open and no child is left."""
+    before = holdings()
+    yield
+    left = left_since(before)
+    left.pop("threads", None)  # one idle worker of Trio's may be new
+    assert left == {}
+
+
+@pytest.mark.requirement("E1")
+async def test_a_healthy_server_is_reached_in_less_than_two_seconds() -> None:
+    started = time.perf_counter()
+    async with process() as client:
+        took = time.perf_counter() - started
+        assert await client.call_tool("echo", {"text": "hello"}, returns=str) == "hello"
+    assert took < 2
+
+
+@pytest.mark.requirement("E5")
+@pytest.mark.parametrize(
+    "broken", ["missing", "forbidden", "directory", "no-program", "cwd", "nul"]
+)
+async def test_what_cannot_be_started_is_told_at_once(broken, tmp_path: Path) -> None:
+    file = tmp_path / "program"
+    file.write_text("not a program")
+    options = ProcessOptions()
+    target = [str(file)]
+    match broken:
+        case "missing":
+            target = [str(tmp_path / "missing")]
+        case "directory":
+            target = [str(tmp_path)]
+        case "no-program":
+            file.chmod(0o700)
+        case "cwd":
+            target = [sys.executable]
+            options = ProcessOptions(cwd=tmp_path / "missing")
+        case "nul":
+            target = ["a\0b"]
+    with pytest.raises(CannotStart, match="cannot be started") as caught:
+        async with connect(target, process_options=options):
+            raise AssertionError("connected")
+    assert isinstance(caught.value, ClientError)
+    assert isinstance(caught.value.__cause__, OSError | ValueError)
+
+
+@pytest.mark.requirement("E5")
+async def test_there_must_be_a_command() -> None:
+    with pytest.raises(CannotStart, match="no command"):
+        async with connect([]):
+            raise AssertionError("connected")
+
+
+@pytest.mark.requirement("E5")
+async def test_an_error_in_the_block_is_not_mistaken_for_ours() -> None:
+    error = CannotStart("another one")
+    with pytest.raises(CannotStart) as caught:
+        async with process():
+            raise error
+    assert caught.value is error
+
+
+@pytest.mark.requirement("E5")
+@pytest.mark.parametrize("_", range(5))
+async def test_a_server_that_exits_at_once_is_told_with_its_last_words(_) -> None:
+    with pytest.raises(ServerExited, match=f"status 7; its last words:\n{LAST_WORDS}") as caught:
+        async with process("at-once:7"):
+            raise AssertionError("connected")
+    assert caught.value.returncode == 7
+    assert caught.value.signal is None
+    assert caught.value.stderr == f"{LAST_WORDS}\n"
+
+
+@pytest.mark.requirement("E5")
+@pytest.mark.parametrize(
+    ("number", "name"), [(signal.SIGKILL, "SIGKILL"), (signal.SIGTERM, "SIGTERM"), (40, "40")]
+)
+async def test_a_server_that_is_killed_is_told_with_the_signal(number, name) -> None:
+    with pytest.raises(ServerExited, match=f"exited with signal {name}") as caught:
+        async with process(f"killed:{int(number)}"):
+            raise AssertionError("connected")
+    assert caught.value.signal == number
+    assert caught.value.returncode == -number
+    assert LAST_WORDS in caught.value.stderr
+
+
+@pytest.mark.requirement("E5")
+@pytest.mark.parametrize(
+    ("switch", "kind"),
+    [
+        ("closes-stdout", OutputClosed),
+        ("closes-stdin", WriteFailed),
+        ("deaf", CallTimeout),
+        ("mute", CallTimeout),
+        ("floods-stdout", CallTimeout),
+        ("floods-line", CallTimeout),
+        ("garbage", CallTimeout),
+        ("orphan", ServerExited),
+    ],
+)
+async def test_a_server_that_cannot_be_met(switch, kind) -> None:
+    started = time.perf_counter()
+    with pytest.raises(kind, match=LAST_WORDS) as caught:
+        # a second question is asked after a second, and can be seen to fail
+        async with process(switch, connect_timeout=3.0 if switch == "closes-stdin" else 1.0):
+            raise AssertionError("connected")
+    assert type(caught.value) is kind
+    assert time.perf_counter() - started < 5
+    if switch in ("floods-stdout", "garbage"):
+        assert "lines that are no messages" in str(caught.value)
+
+
+@pytest.mark.requirement("E5")
+async def test_a_write_to_a_server_that_takes_no_input_fails() -> None:
+    async with process() as client:
+        assert (await client.call_tool("close_stdin")).text == "closed"
+        with pytest.raises(WriteFailed, match=LAST_WORDS):
+            await client.call_tool("echo", {"text": "x"})
+        with pytest.raises(WriteFailed):
+            await client.ping()
+
+
+@pytest.mark.requirement("E5")
+async def test_a_server_that_stops_reading_runs_into_the_time_limit() -> None:
+    async with process() as client:
+        assert (await client.call_tool("stop_reading")).text == "stopped"
+        for _ in range(3):  # the first fills the pipe, the others do not even get there
+            with pytest.raises(CallTimeout, match=LAST_WORDS):
+                await client.call_tool("echo", {"text": "x" * (5 << 20)}, timeout=0.1)
+
+
+@pytest.mark.requirement("E5", "E6")
+@pytest.mark.parametrize(
+    ("tool", "arguments", "kind"),
+    [
+        ("exit", {"status": 5}, ServerExited),
+        ("exit", {"status": 0}, ServerExited),
+        ("die", {"signal": 11}, ServerExited),
+        ("close_stdout", {}, OutputClosed),
+    ],
+)
+async def test_every_waiter_is_woken_when_the_server_goes(tool, arguments, kind) -> None:
+    async with process() as client:
+        states = client.states()
+        woken = 0
+
+        async def call(name: str, arguments: dict) -> None:
+            nonlocal woken
+            with pytest.raises(kind):
+                await client.call_tool(name, arguments, timeout=1000)
+            woken += 1
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(20):
+                nursery.start_soon(call, "forget", {})
+            nursery.start_soon(call, tool, arguments)
+        assert woken == 21
+        seen = [state async for state in states]
+        assert [type(each) for each in seen] == [Connected, Disconnected]
+        assert type(seen[1].error) is kind
+        if kind is ServerExited:
+            expected = -11 if tool == "die" else arguments["status"]
+            assert seen[1].error.returncode == expected
+        assert client.state == seen[1]
+        with pytest.raises(kind):
+            await client.ping()
+
+
+@pytest.mark.requirement("E7")
+async def test_noise_on_stdout_is_reported_and_skipped(caplog) -> None:
+    async with process("banner") as client:
+        assert client.noise == [b"Welcome to torture 1.0!", b"{not json}", b"\xff\xfe", b"42"]
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+        assert (await client.call_tool("flood_stdout", {"bytes": 2 << 20})).text == "flooded"
+        assert len(client.noise) == 100
+    assert caplog.text.count("a line that is no message") == 100
+    assert "Welcome" not in caplog.text
+
+
+@pytest.mark.requirement("E7")
+@pytest.mark.parametrize("stderr", ["capture", "forward", "ignore"])
+async def test_stderr_is_captured_forwarded_or_ignored(stderr, capsys) -> None:
+    options = ProcessOptions(patience=IMPATIENT, stderr=stderr)
+    async with process("floods-stderr", process_options=options) as client:
+        assert (await client.call_tool("flood_stderr", {"bytes": 2 << 20})).text == "flooded"
+        if stderr == "ignore":
+            assert client.stderr() == ""
+        else:
+            while not client.stderr().endswith("everywhere\n"):
+                await trio.lowlevel.checkpoint()
+            assert 0 < len(client.stderr()) <= 16 * 1024
+    forwarded = capsys.readouterr().err
+    if stderr == "forward":
+        assert LAST_WORDS in forwarded
+        assert len(forwarded) > 6 << 20
+    else:
+        assert forwarded == ""
+
+
+@pytest.mark.requirement("E2")
+@pytest.mark.parametrize(
+    ("switch", "era"),
+    [
+        ("modern", "modern"),
+        ("legacy", "legacy"),
+        ("legacy-silent", "legacy"),
+        ("slow:1.2", "modern"),
+    ],
+)
+async def test_eras_of_processes(switch, era) -> None:
+    async with process(switch) as client:
+        assert client.era == era
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+
+
+@pytest.mark.requirement("E5")
+async def test_a_server_of_no_common_revision() -> None:
+    with pytest.raises(ProtocolError, match="2031-01-01"):
+        async with process("other-versions:2031-01-01"):
+            raise AssertionError("connected")
+
+
+@pytest.mark.requirement("E8")
+@pytest.mark.parametrize(
+    ("switch", "least", "most"), [("dual", 0, 0.2), ("stays", 0.2, 0.6), ("stubborn", 0.6, 3)]
+)
+async def test_a_server_is_told_more_and_more_firmly_to_go(switch, least, most) -> None:
+    patience = Patience(close=0.2, terminate=0.4)
+    async with process(switch, process_options=ProcessOptions(patience=patience)) as client:
+        pid = (await client.call_tool("surroundings")).structured_content["leads"]
+        assert pid == [True, True]
+        started = time.perf_counter()
+    took = time.perf_counter() - started
+    assert least <= took
+    if switch != "dual":  # how fast a healthy process goes is up to the machine
+        assert took < most + 2
+
+
+@pytest.mark.requirement("E8")
+@pytest.mark.parametrize("switch", ["family", "orphan"])
+async def test_grandchildren_go_too(switch) -> None:
+    words = ""
+    try:
+        async with process(switch) as client:
+            while "child" not in client.stderr():
+                await trio.lowlevel.checkpoint()
+            words = client.stderr()
+            assert alive(int(words.split()[1]))
+    except ServerExited as error:
+        words = error.stderr
+    child = int(words.split()[1])
+    with trio.fail_after(TIME_LIMIT):
+        while alive(child):  # it has been killed; the kernel may take a moment
+            await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.requirement("E8")
+async def test_a_server_that_died_long_ago_is_not_signalled(monkeypatch) -> None:
+    signalled: list = []
+    async with process() as client:
+        with pytest.raises(ServerExited):
+            await client.call_tool("exit", {"status": 1})
+        monkeypatch.setattr("os.killpg", lambda *each: signalled.append(each))
+    assert signalled == []  # its id may be somebody else's by now
+
+
+@pytest.mark.requirement("E8")
+async def test_a_process_gets_what_is_safe_and_what_is_given(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("MY_SECRET", "swordfish")
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    options = ProcessOptions(env={"GIVEN": "yes", "TZ": "UTC"}, cwd=tmp_path, patience=IMPATIENT)
+    with trio.fail_after(TIME_LIMIT):
+        async with connect(
+            command("dual", "one", "two 'three'"), process_options=options
+        ) as client:
+            given = (await client.call_tool("surroundings")).structured_content
+    assert given["arguments"] == ["dual", "one", "two 'three'"]
+    environment = given["environment"]
+    assert "MY_SECRET" not in environment
+    assert environment["LANG"] == "C.UTF-8"
+    assert environment["GIVEN"] == "yes"
+    assert environment["TZ"] == "UTC"
+    assert "PATH" in environment
+    assert Path(given["directory"]).resolve() == tmp_path.resolve()
+    assert given["descriptors"] == [0, 1, 2]
+
+
+@pytest.mark.requirement("E5")
+async def test_a_late_answer_of_a_process_is_ignored() -> None:
+    async with process() as client:
+        with pytest.raises(CallTimeout):
+            await client.call_tool("forget", timeout=0.05)
+        results = [await client.call_tool("echo", {"text": f"{n}"}, returns=str) for n in range(9)]
+        assert results == [str(n) for n in range(9)]
+
+
+async def test_the_session_of_a_process_is_found() -> None:
+    """The check for leftovers can fail: it finds what is there."""
+    async with process("family") as client:
+        while "child" not in client.stderr():
+            await trio.lowlevel.checkpoint()
+        child = int(client.stderr().split()[1])
+        _, parent, session = processes()[child]
+        assert sorted(members(session)) == sorted([parent, child])

@@ -1,0 +1,172 @@
+"""What a server asks of its client, in both eras, and who answers."""
+
+import pytest
+import trio
+
+from tests.client.support import tortured
+from tests.support.client import CLIENT_INFO
+from trio_mcp import McpError
+from trio_mcp.client import CallTimeout, Handlers, ProtocolError
+
+ROOTS = ["file:///srv/data", "file:///srv/more"]
+
+
+async def sample(params) -> dict:
+    return {"role": "assistant", "content": {"type": "text", "text": params["what"]}, "model": "m"}
+
+
+async def decline(params) -> dict:
+    return {"action": "decline"}
+
+
+ALL = Handlers(sampling=sample, elicitation=decline, roots=ROOTS)
+
+
+def declared(torture, era: str) -> dict:
+    """The capabilities that a server was told of."""
+    if era == "legacy":
+        [params] = [each["params"] for each in torture.heard if each.get("method") == "initialize"]
+        return params["capabilities"]
+    meta = torture.heard[-1]["params"]["_meta"]
+    return meta["io.modelcontextprotocol/clientCapabilities"]
+
+
+@pytest.mark.requirement("E4")
+async def test_a_legacy_server_is_answered_while_it_is_being_asked() -> None:
+    async with tortured("legacy", handlers=ALL) as (client, torture):
+        answers = (await client.call_tool("ask")).structured_content
+        assert answers["ping"] == {}
+        assert answers["roots/list"] == {"roots": [{"uri": each} for each in ROOTS]}
+        assert answers["sampling/createMessage"]["content"]["text"] == "sampling/createMessage"
+        assert answers["elicitation/create"] == {"action": "decline"}
+        assert answers["no/such/thing"]["code"] == -32601
+        assert declared(torture, "legacy") == {"sampling": {}, "elicitation": {}, "roots": {}}
+
+
+@pytest.mark.requirement("E4")
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+@pytest.mark.parametrize(
+    ("handlers", "capabilities"),
+    [
+        (None, {}),
+        (Handlers(), {}),
+        (Handlers(roots=[]), {"roots": {}}),
+        (Handlers(sampling=sample), {"sampling": {}}),
+        (Handlers(elicitation=decline), {"elicitation": {}}),
+    ],
+)
+async def test_only_what_has_a_handler_is_declared(handlers, capabilities, era) -> None:
+    async with tortured(era, handlers=handlers) as (_, torture):
+        assert declared(torture, era) == capabilities
+
+
+@pytest.mark.requirement("E4")
+async def test_what_has_no_handler_is_refused() -> None:
+    async with tortured("legacy") as (client, _):
+        answers = (await client.call_tool("ask")).structured_content
+        assert answers.pop("ping") == {}
+        assert {each["code"] for each in answers.values()} == {-32601}
+        assert len(answers) == 4
+
+
+@pytest.mark.requirement("E4")
+async def test_a_handler_that_fails_gives_an_error_without_its_secrets(caplog) -> None:
+    async def fail(params) -> dict:
+        raise LookupError("the password is swordfish")
+
+    async def refuse(params) -> dict:
+        raise McpError(-1, "the user said no")
+
+    handlers = Handlers(sampling=fail, elicitation=refuse)
+    async with tortured("legacy", handlers=handlers) as (client, _):
+        answers = (await client.call_tool("ask")).structured_content
+        assert answers["sampling/createMessage"]["code"] == -32603
+        assert "swordfish" not in str(answers)
+        assert "swordfish" in caplog.text
+        assert answers["elicitation/create"] == {"code": -1, "message": "the user said no"}
+
+
+@pytest.mark.requirement("E4")
+async def test_a_handler_that_takes_too_long_is_cancelled(autojump_clock) -> None:
+    async def dawdle(params) -> dict:
+        await trio.sleep_forever()
+
+    handlers = Handlers(sampling=dawdle)
+    async with tortured("legacy", handlers=handlers, request_timeout=3) as (client, _):
+        answers = (await client.call_tool("ask", timeout=10)).structured_content
+        assert answers["sampling/createMessage"]["code"] == -32603
+
+
+@pytest.mark.requirement("E4")
+@pytest.mark.parametrize("rounds", [1, 2, 9])
+async def test_a_modern_server_that_needs_input_gets_it_and_is_asked_again(rounds) -> None:
+    asked = ["sampling/createMessage", "elicitation/create", "roots/list"]
+    async with tortured("modern", handlers=ALL) as (client, torture):
+        result = await client.call_tool("inquire", {"rounds": rounds, "ask": asked})
+        seen = result.structured_content
+        assert seen["state"] == f"round-{rounds}"
+        assert seen["answers"]["elicitation/create"] == {"action": "decline"}
+        assert seen["answers"]["sampling/createMessage"]["model"] == "m"
+        assert len(seen["answers"]["roots/list"]["roots"]) == 2
+        calls = [each for each in torture.heard if each["method"] == "tools/call"]
+        assert len(calls) == rounds + 1
+        assert len({each["id"] for each in calls}) == rounds + 1
+        assert all(each["params"]["arguments"]["rounds"] == rounds for each in calls)
+        assert "inputResponses" not in calls[0]["params"]
+
+
+@pytest.mark.requirement("E4")
+async def test_a_state_without_questions_is_given_back() -> None:
+    async with tortured("modern") as (client, _):
+        result = await client.call_tool("inquire", {"rounds": 2})
+        assert result.structured_content == {"answers": None, "state": "round-2"}
+
+
+@pytest.mark.requirement("E5")
+async def test_a_server_that_always_needs_more_is_given_up() -> None:
+    async with tortured("modern", handlers=ALL) as (client, torture):
+        with pytest.raises(ProtocolError, match="10 times in a row"):
+            await client.call_tool("inquire", {"rounds": 1000, "ask": ["elicitation/create"]})
+        assert torture.rounds == 10
+
+
+@pytest.mark.requirement("E4", "E5")
+async def test_a_question_that_cannot_be_answered_ends_the_call() -> None:
+    async def fail(params) -> dict:
+        raise LookupError("no idea")
+
+    async def hang(params) -> dict:
+        await trio.sleep_forever()
+
+    async with tortured("modern", handlers=Handlers(sampling=hang)) as (client, _):
+        with pytest.raises(McpError, match="roots/list handler not registered") as caught:
+            await client.call_tool(
+                "inquire", {"rounds": 1, "ask": ["sampling/createMessage", "roots/list"]}
+            )
+        assert caught.value.code == -32601
+    async with tortured("modern", handlers=Handlers(sampling=fail)) as (client, _):
+        with pytest.raises(LookupError, match="no idea"):
+            await client.call_tool("inquire", {"rounds": 1, "ask": ["sampling/createMessage"]})
+
+
+@pytest.mark.requirement("E4")
+async def test_the_time_limit_of_a_call_covers_its_questions(autojump_clock) -> None:
+    async def dawdle(params) -> dict:
+        await trio.sleep_forever()
+
+    async with tortured("modern", handlers=Handlers(sampling=dawdle)) as (client, _):
+        with pytest.raises(CallTimeout, match="inquire"):
+            await client.call_tool("inquire", {"rounds": 1, "ask": ["sampling/createMessage"]})
+
+
+@pytest.mark.requirement("E1")
+async def test_the_client_says_who_it_is() -> None:
+    from trio_mcp import Implementation
+
+    info = Implementation(CLIENT_INFO["name"], CLIENT_INFO["version"])
+    for era, find in {
+        "legacy": lambda params: params["clientInfo"],
+        "modern": lambda params: params["_meta"]["io.modelcontextprotocol/clientInfo"],
+    }.items():
+        async with tortured(era, era=era, client_info=info) as (_, torture):
+            assert find(torture.heard[0]["params"]) == CLIENT_INFO

@@ -1,0 +1,240 @@
+"""A process as a byte stream, without any protocol."""
+
+import os
+import sys
+import time
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from tests.client.support import TIME_LIMIT, holdings, left_since
+from trio_mcp.transports.process import (
+    CannotStart,
+    Exited,
+    Patience,
+    ProcessOptions,
+    Running,
+    StdioTransport,
+    open_process,
+)
+
+ECHO = "import os\nwhile data := os.read(0, 65536): os.write(1, data)"
+IMPATIENT = Patience(close=0.2, terminate=0.2)
+
+
+def python(program: str) -> list[str]:
+    return [sys.executable, "-I", "-S", "-c", program]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    """After each test, no descriptor is open and no child is left."""
+    before = holdings()
+    yield
+    left = left_since(before)
+    left.pop("threads", None)  # one idle worker of Trio's may be new
+    assert left == {}
+
+
+@pytest.fixture(autouse=True)
+async def time_limit():
+    with trio.fail_after(TIME_LIMIT):
+        yield
+
+
+async def receive_all(transport: StdioTransport) -> bytes:
+    return b"".join([chunk async for chunk in transport])
+
+
+@pytest.mark.requirement("E8")
+async def test_bytes_go_in_and_out() -> None:
+    async with open_process(python(ECHO)) as transport:
+        assert transport.returncode is None
+        assert transport.pid > 0
+        await transport.wait_send_all_might_not_block()
+        await transport.send_all(b"one")
+        assert await transport.receive_some() == b"one"
+        await transport.send_all(b"two")
+        assert await transport.receive_some(1) == b"t"
+        await transport.aclose()
+        assert await receive_all(transport) == b"wo"
+        await transport.exited.wait()
+        assert transport.returncode == 0
+    assert transport.returncode == 0
+
+
+@pytest.mark.requirement("E8")
+async def test_more_than_a_pipe_holds_goes_both_ways() -> None:
+    data = bytes(range(256)) * 8192  # 2 MiB
+    async with open_process(python(ECHO)) as transport:
+
+        async def send() -> None:
+            await transport.send_all(data)
+            await transport.aclose()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send)
+            assert await receive_all(transport) == data
+
+
+@pytest.mark.requirement("E8")
+async def test_what_takes_no_input_says_so() -> None:
+    async with open_process(python("import os; os.close(0); os.write(1, b'x')")) as transport:
+        assert await transport.receive_some() == b"x"
+        with pytest.raises(trio.BrokenResourceError):
+            await transport.send_all(b"hello")
+
+
+@pytest.mark.requirement("E7")
+async def test_the_end_of_stderr_is_kept_to_the_last_byte() -> None:
+    program = "import os\nos.write(2, b'x' * 50000 + 'ä'.encode() + b'end')"
+    for _ in range(5):
+        async with open_process(python(program)) as transport:
+            await transport.exited.wait()
+            assert transport.stderr_tail.endswith("xäend")
+            assert len(transport.stderr_tail.encode()) == 16 * 1024
+
+
+@pytest.mark.requirement("E7")
+async def test_characters_that_are_forwarded_in_pieces_stay_whole(capsys) -> None:
+    program = (
+        "import os\n"
+        "for each in 'ä€😀'.encode():\n"
+        "    os.write(2, bytes([each])); os.write(1, b'.'); os.read(0, 1)"
+    )
+    options = ProcessOptions(stderr="forward")
+    async with open_process(python(program), options) as transport:
+        while await transport.receive_some():
+            await wait_all_tasks_blocked()  # the byte on stderr has been read
+            await transport.send_all(b".")
+        await transport.exited.wait()
+    assert capsys.readouterr().err == "ä€😀"
+
+
+@pytest.mark.requirement("E7")
+async def test_stderr_can_be_ignored() -> None:
+    program = "import os\nos.write(2, b'x')\nos.write(1, os.readlink('/proc/self/fd/2').encode())"
+    options = ProcessOptions(stderr="ignore")
+    async with open_process(python(program), options) as transport:
+        assert await receive_all(transport) == b"/dev/null"
+        await transport.exited.wait()
+        assert transport.stderr_tail == ""
+
+
+@pytest.mark.requirement("E8")
+async def test_output_that_was_written_before_the_exit_is_all_received() -> None:
+    program = "import os\nos.write(1, b'x' * 60000)"
+    async with open_process(python(program)) as transport:
+        await transport.exited.wait()
+        received = b""
+        while chunk := await transport.receive_some(1000):
+            received += chunk
+        assert received == b"x" * 60000
+        assert await transport.receive_some() == b""
+
+
+@pytest.mark.requirement("E8")
+async def test_output_that_somebody_else_holds_open_ends_soon_after_the_exit() -> None:
+    # setsid: the child is in no group of ours, so that nothing but the time limit ends the output
+    program = (
+        "import os, signal\n"
+        "if pid := os.fork(): os.write(1, str(pid).encode()); os._exit(0)\n"
+        "os.setsid(); signal.alarm(10); signal.pause()"
+    )
+    async with open_process(python(program)) as transport:
+        child = await transport.receive_some()
+        started = time.perf_counter()
+        assert await transport.receive_some() == b""
+        assert time.perf_counter() - started < 2
+    with open(f"/proc/{int(child)}/stat") as stat:
+        assert stat.read().rpartition(")")[2].split()[0] not in "XZ"
+    os.kill(int(child), 9)
+
+
+@pytest.mark.requirement("E8")
+@pytest.mark.parametrize(
+    ("program", "returncode"),
+    [
+        (ECHO, 0),
+        ("import signal; print(end='x', flush=True); signal.pause()", -15),
+        (
+            "import signal; signal.signal(15, signal.SIG_IGN)\n"
+            "print(end='x', flush=True)\nwhile True: signal.pause()",
+            -9,
+        ),
+        (
+            "import signal, sys; signal.signal(15, lambda *_: sys.exit(4))\n"
+            "print(end='x', flush=True)\nwhile True: signal.pause()",
+            4,
+        ),
+    ],
+)
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_leaving_ends_the_process_one_way_or_another(program, returncode, cancelled) -> None:
+    with trio.CancelScope() as scope:
+        async with open_process(python(program), ProcessOptions(patience=IMPATIENT)) as transport:
+            if program is not ECHO:
+                assert await transport.receive_some() == b"x"
+            if cancelled:
+                scope.cancel()
+                await trio.lowlevel.checkpoint()
+    assert scope.cancelled_caught == cancelled
+    assert transport.returncode == returncode
+
+
+@pytest.mark.requirement("E8")
+async def test_a_task_that_sends_or_receives_is_woken_by_leaving() -> None:
+    woken: list[str] = []
+
+    async def receive(transport: StdioTransport) -> None:
+        try:
+            assert await transport.receive_some() == b""
+        except trio.ClosedResourceError:
+            pass
+        woken.append("receive")
+
+    async def send(transport: StdioTransport) -> None:
+        with pytest.raises((trio.ClosedResourceError, trio.BrokenResourceError)):
+            await transport.send_all(b"x" * (1 << 20))
+        woken.append("send")
+
+    options = ProcessOptions(patience=IMPATIENT)
+    async with trio.open_nursery() as nursery:
+        async with open_process(python("import signal; signal.pause()"), options) as transport:
+            nursery.start_soon(receive, transport)
+            nursery.start_soon(send, transport)
+            await wait_all_tasks_blocked()
+    assert sorted(woken) == ["receive", "send"]
+
+
+@pytest.mark.requirement("E5")
+@pytest.mark.parametrize("command", [[], ["/does/not/exist"], ["a\0b"]])
+async def test_what_cannot_be_started_is_told(command) -> None:
+    with pytest.raises(CannotStart):
+        async with open_process(command):
+            raise AssertionError("started")
+
+
+@pytest.mark.requirement("E8")
+async def test_an_error_in_the_block_comes_out_as_it_is() -> None:
+    with pytest.raises(LookupError, match=r"^mine$"):
+        async with open_process(python(ECHO)):
+            raise LookupError("mine")
+
+
+async def test_a_transport_needs_pipes() -> None:
+    process = await trio.lowlevel.open_process(python(""), stdin=None)
+    with pytest.raises(ValueError, match="pipes"):
+        StdioTransport(process, ProcessOptions())
+    await process.wait()
+
+
+@pytest.mark.requirement("E6")
+async def test_a_process_has_states_without_any_protocol():
+    async with open_process([sys.executable, "-c", "input(); raise SystemExit(3)"]) as transport:
+        states = transport.states()
+        assert await anext(states) == Running(transport.pid)
+        await transport.send_all(b"\n")
+        assert [each async for each in states] == [Exited(3)]
+        assert [each async for each in transport.states()] == [Exited(3)]
