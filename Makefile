@@ -35,7 +35,7 @@ format: $(VENV)/.lint  ## Put the code in order
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.bench  ## Measure framing and the stdio server beside the peers
+bench: $(VENV)/.bench  ## Measure framing, server and client beside the peers
 	@$(BIN)/python -m benchmarks
 
 clean:  ## Remove what was built
