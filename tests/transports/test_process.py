@@ -139,8 +139,10 @@ async def test_output_that_somebody_else_holds_open_ends_soon_after_the_exit() -
     # setsid: the child is in no group of ours, so that nothing but the time limit ends the output
     program = (
         "import os, signal\n"
-        "if pid := os.fork(): os.write(1, str(pid).encode()); os._exit(0)\n"
-        "os.setsid(); signal.alarm(10); signal.pause()"
+        "ready, done = os.pipe()\n"
+        "if os.fork(): os.read(ready, 1); os._exit(0)\n"
+        "os.setsid(); os.write(1, str(os.getpid()).encode()); os.write(done, b'x')\n"
+        "signal.alarm(10); signal.pause()"
     )
     async with open_process(python(program)) as transport:
         child = await transport.receive_some()
