@@ -2,6 +2,7 @@
 
 import json
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 import trio
@@ -10,6 +11,7 @@ import trio.testing
 from tests.support import official
 from tests.support.client import CLIENT_INFO, REVISIONS, modern_meta
 from trio_mcp import Context, Limits, Registry, connect, handle_message
+from trio_mcp.client import NotConnected
 from trio_mcp.transports.memory import Embedded
 
 
@@ -231,3 +233,46 @@ async def test_the_client_introduces_itself(registry):
 
     async with connect(registry) as client:
         assert await client.call_tool("who", returns=str) == "trio-mcp" != CLIENT_INFO["name"]
+
+
+@pytest.mark.requirement("D1")
+async def test_a_call_that_waits_for_a_slot_keeps_its_deadline(registry, autojump_clock):
+    async with connect(registry, limits=Limits(max_concurrent_calls=1)) as client:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(client.call_tool, "sleep", {"seconds": 9}, timeout=30))
+            await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(TimeoutError):
+                await client.call_tool("sleep", {"seconds": 1}, timeout=2)
+            assert trio.current_time() == pytest.approx(2)
+        assert trio.current_time() == pytest.approx(9)
+
+
+@pytest.mark.requirement("D1")
+@pytest.mark.parametrize("slots", [1, 9])
+async def test_no_call_outlives_the_block(registry, autojump_clock, slots):
+    woken = []
+
+    async def sleep(client) -> None:
+        with pytest.raises(NotConnected, match="block"):
+            await client.call_tool("sleep", {"seconds": 50}, timeout=99)
+        woken.append(trio.current_time())
+
+    async with trio.open_nursery() as nursery:
+        async with connect(registry, limits=Limits(max_concurrent_calls=slots)) as client:
+            for _ in range(3):
+                nursery.start_soon(sleep, client)
+            await trio.testing.wait_all_tasks_blocked()
+    assert woken == [0, 0, 0]
+    with pytest.raises(NotConnected):
+        await client.call_tool("add", {"a": 1, "b": 1})
+
+
+@pytest.mark.requirement("D1")
+async def test_a_call_is_a_checkpoint_although_its_tool_has_none(registry):
+    async with connect(registry) as client:
+        with trio.testing.assert_checkpoints():
+            await client.call_tool("add", {"a": 1, "b": 2})
+        with trio.move_on_after(0) as scope:
+            while True:
+                await client.call_tool("add", {"a": 1, "b": 2})
+        assert scope.cancelled_caught

@@ -21,7 +21,7 @@ from trio_mcp.client.errors import (
     UnknownTool,
 )
 from trio_mcp.client.handlers import Handlers
-from trio_mcp.client.links import Link, Params
+from trio_mcp.client.links import DeadlinePassed, Link, Params
 from trio_mcp.client.result import CallResult, call_result
 from trio_mcp.client.state import ClientState, StateLog
 from trio_mcp.peer.connection import ConnectionEnded
@@ -195,7 +195,7 @@ class Client:
         deadline = trio.current_time() + seconds
         try:
             return await self._ask_until_complete(method, params, on_progress, deadline)
-        except trio.TooSlowError:
+        except DeadlinePassed:
             pass
         what = f"tool {params['name']!r}" if method == "tools/call" else method
         raise CallTimeout(what, seconds, self.stderr())
@@ -213,7 +213,7 @@ class Client:
             with trio.CancelScope(deadline=deadline) as scope:
                 params = {**params, **await self._fulfil(result)}
             if scope.cancelled_caught:
-                raise trio.TooSlowError
+                raise DeadlinePassed
         raise ProtocolError(f"{method}: the server asked for input {_MOST_ROUNDS} times in a row")
 
     async def _ask(

@@ -13,7 +13,7 @@ import trio
 from attrs import define, field
 
 from trio_mcp.client.handlers import Handlers
-from trio_mcp.peer.connection import Connection
+from trio_mcp.peer.connection import Connection, ConnectionEnded
 from trio_mcp.peer.exchange import Call, Cause, Exchange
 from trio_mcp.transports.memory import Embedded
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
@@ -36,6 +36,10 @@ logger = logging.getLogger("trio_mcp.client")
 Params = dict[str, Json]
 
 
+class DeadlinePassed(Exception):
+    """A request was not answered by its deadline."""
+
+
 class Link(Protocol):
     """What a `Client` sends through."""
 
@@ -47,7 +51,7 @@ class Link(Protocol):
         Raises:
             McpError: The server answered with an error.
             ConnectionEnded: The connection ended.
-            trio.TooSlowError: The deadline passed. The server has been told to stop.
+            DeadlinePassed: It did. The server has been told to stop.
         """
 
     def notify(self, method: str, params: Params | None = None) -> None:
@@ -67,7 +71,7 @@ class StreamLink:
         """Send a request and wait for its answer."""
         with trio.CancelScope(deadline=deadline):
             return await self._connection.request(method, params)
-        raise trio.TooSlowError
+        raise DeadlinePassed
 
 
 class MemoryLink:
@@ -85,11 +89,14 @@ class MemoryLink:
         self, method: str, params: Params | None = None, deadline: float = inf
     ) -> Json:
         """Answer a request here and now."""
+        await trio.lowlevel.checkpoint()  # a tool need not have one of its own
         copied = {} if params is None else orjson.loads(orjson.dumps(params))
         request = Request(next(self._ids), method, copied)
         line = await self._embedded.answer_request(request, deadline=deadline)
+        if self._embedded.closed:
+            raise ConnectionEnded("closed")
         if line is None:
-            raise trio.TooSlowError
+            raise DeadlinePassed
         message = orjson.loads(line)
         if "error" in message:
             response = decode(line)

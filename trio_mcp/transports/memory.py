@@ -5,7 +5,7 @@ nothing that could outlive it. How many run at a time is bounded for each `Embed
 """
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from math import inf
 from typing import Final
 
@@ -14,7 +14,7 @@ import trio
 from trio_mcp.peer.exchange import Cause, Exchange
 from trio_mcp.registry import Registry
 from trio_mcp.server.dispatcher import Dispatcher, Session
-from trio_mcp.wire.errors import INVALID_REQUEST, McpError
+from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import (
     UNKNOWN_ID,
     Batch,
@@ -30,6 +30,7 @@ from trio_mcp.wire.jsonrpc import (
 from trio_mcp.wire.limits import Limits
 
 _DUPLICATE: Final = McpError(INVALID_REQUEST, "Invalid request: this id is already in use")
+_STOPPING: Final = McpError(INTERNAL_ERROR, "Server is shutting down")
 
 
 class Embedded:
@@ -57,11 +58,29 @@ class Embedded:
         self._open: dict[str | int, Exchange] = {}
         self._free_slots = self._limits.max_concurrent_calls
         self._slot_freed = trio.lowlevel.ParkingLot()
+        self._idle = trio.lowlevel.ParkingLot()
+        self.closed = False
+        """Whether no more requests are taken."""
 
     def open(self, state: object) -> None:
         """Give handlers what the registry's lifespan yielded."""
         self._dispatcher.state = state
         self.is_open = True
+
+    async def aclose(self) -> None:
+        """Take no more requests, cancel those that run in other tasks, and wait for their end.
+
+        Cancelled or not, it waits for at most `Limits.cancel_patience` seconds: a tool that
+        ignores its cancellation goes on in the task that called it.
+        """
+        self.closed = True
+        for exchange in self._open.values():
+            exchange.cancel(Cause.SHUTDOWN)
+        self._slot_freed.unpark_all()
+        with trio.CancelScope(shield=True) as scope:
+            scope.deadline = trio.current_time() + self._limits.cancel_patience
+            while self._open:
+                await self._idle.park()
 
     async def handle(self, message: bytes) -> bytes | None:
         """Answer one message: a request, a notification, or a batch.
@@ -113,6 +132,7 @@ class Embedded:
                 exchange = self._find(message.params.get("requestId"))
                 if exchange is not None:
                     exchange.cancel(Cause.PEER)
+                    self._slot_freed.unpark_all()  # it may wait for a slot
             else:
                 self._session.notified(message)
         return None
@@ -133,6 +153,8 @@ class Embedded:
         Returns:
             The line; `None` if the request was cancelled, or the deadline has passed.
         """
+        if self.closed:
+            return error_line(request.id, _STOPPING)
         if request.id in self._open:
             return error_line(request.id, _DUPLICATE)
         call = self._session.begin(request, in_batch)
@@ -140,10 +162,13 @@ class Embedded:
             return call
         exchange = self._open[request.id] = Exchange(request.id, call, None, 0)
         try:
-            while not self._free_slots:
-                await self._slot_freed.park()
+            with trio.CancelScope(deadline=deadline) if not self._free_slots else nullcontext():
+                while not self._free_slots and exchange.cause is None:
+                    await self._slot_freed.park()
             if exchange.cause is not None:
                 return call.unfinished(exchange)
+            if not self._free_slots:
+                return None  # the deadline passed
             self._free_slots -= 1
             try:
                 exchange.started = trio.current_time()
@@ -156,13 +181,19 @@ class Embedded:
                 self._slot_freed.unpark()
         finally:
             del self._open[request.id]
+            if not self._open:
+                self._idle.unpark_all()
 
 
 @asynccontextmanager
 async def embed(registry: Registry, limits: Limits | None = None) -> AsyncIterator[Embedded]:
     """Open a registry's lifespan and yield it as an `Embedded` server."""
     async with registry.state() as state:
-        yield Embedded(registry, limits, state)
+        embedded = Embedded(registry, limits, state)
+        try:
+            yield embedded
+        finally:
+            await embedded.aclose()
 
 
 async def handle_message(
