@@ -217,3 +217,9 @@ async def test_lifespans_are_open_within_the_block():
         assert events == ["open"]
     assert events == ["open", "closed"]
     assert failure(await router.handle(control(mcp("ping")))) == "The router is closed"
+
+
+@pytest.mark.requirement("D3")
+async def test_integers_of_any_size_survive(router):
+    request = json.dumps(control(mcp("ping", id=2**70))).encode()
+    assert success(json.loads(await router.handle_bytes(request)))["id"] == 2**70

@@ -276,3 +276,14 @@ async def test_a_call_is_a_checkpoint_although_its_tool_has_none(registry):
             while True:
                 await client.call_tool("add", {"a": 1, "b": 2})
         assert scope.cancelled_caught
+
+
+@pytest.mark.requirement("D1")
+async def test_integers_of_any_size_survive(registry):
+    @registry.tool
+    async def double(number: int) -> dict[str, int]:
+        return {"double": number * 2}
+
+    async with connect(registry) as client:
+        result = await client.call_tool("double", {"number": 2**70})
+        assert result.structured_content == {"double": 2**71}

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 
 import pytest
 import trio
@@ -146,9 +145,8 @@ async def test_output_that_somebody_else_holds_open_ends_soon_after_the_exit() -
     )
     async with open_process(python(program)) as transport:
         child = await transport.receive_some()
-        started = time.perf_counter()
-        assert await transport.receive_some() == b""
-        assert time.perf_counter() - started < 2
+        with trio.fail_after(5):  # the child would hold it open for ten seconds
+            assert await transport.receive_some() == b""
     with open(f"/proc/{int(child)}/stat") as stat:
         assert stat.read().rpartition(")")[2].split()[0] not in "XZ"
     os.kill(int(child), 9)

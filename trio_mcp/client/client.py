@@ -197,7 +197,7 @@ class Client:
             return await self._ask_until_complete(method, params, on_progress, deadline)
         except DeadlinePassed:
             pass
-        what = f"tool {params['name']!r}" if method == "tools/call" else method
+        what = f"tool {params.get('name')!r}" if method == "tools/call" else method
         raise CallTimeout(what, seconds, self.stderr())
 
     async def _ask_until_complete(

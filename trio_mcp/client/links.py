@@ -8,7 +8,6 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
-import orjson
 import trio
 from attrs import define, field
 
@@ -24,6 +23,7 @@ from trio_mcp.wire.jsonrpc import (
     Request,
     Response,
     decode,
+    encode,
     error_line,
     result_line,
 )
@@ -51,7 +51,7 @@ class Link(Protocol):
         Raises:
             McpError: The server answered with an error.
             ConnectionEnded: The connection ended.
-            DeadlinePassed: It did. The server has been told to stop.
+            DeadlinePassed: It was not answered in time. The server has been told to stop.
         """
 
     def notify(self, method: str, params: Params | None = None) -> None:
@@ -90,19 +90,19 @@ class MemoryLink:
     ) -> Json:
         """Answer a request here and now."""
         await trio.lowlevel.checkpoint()  # a tool need not have one of its own
-        copied = {} if params is None else orjson.loads(orjson.dumps(params))
-        request = Request(next(self._ids), method, copied)
+        message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}
+        request = decode(encode(message)[:-1])
+        assert isinstance(request, Request)
         line = await self._embedded.answer_request(request, deadline=deadline)
         if self._embedded.closed:
             raise ConnectionEnded("closed")
         if line is None:
             raise DeadlinePassed
-        message = orjson.loads(line)
-        if "error" in message:
-            response = decode(line)
-            if isinstance(response, Response) and response.error is not None:
-                raise response.error
-        return message["result"]
+        response = decode(line[:-1])
+        assert isinstance(response, Response)
+        if response.error is not None:
+            raise response.error
+        return response.result
 
     def notify(self, method: str, params: Params | None = None) -> None:
         """Do nothing: a registry in the same process needs no telling."""

@@ -15,6 +15,7 @@ the message, or with the server that it names, is told as an MCP error in `mcp_r
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -25,7 +26,7 @@ import orjson
 from trio_mcp.registry import Registry
 from trio_mcp.transports.memory import Embedded
 from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
-from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Id, Json, is_id, json_type, message_of
+from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Id, Json, decode, encode, is_id, json_type
 from trio_mcp.wire.jsonrpc import error_line as encode_error
 from trio_mcp.wire.limits import Limits
 
@@ -108,13 +109,13 @@ class ControlRouter:
     async def handle_bytes(self, request: bytes) -> bytes:
         """Answer one control request that is not parsed yet; otherwise as `handle`."""
         try:
-            parsed = orjson.loads(request)
+            orjson.loads(request)  # strict, but it rounds long integers
         except ValueError as error:
             problem = f"The control request is not JSON: {error}"
             return orjson.dumps(
                 _response({"subtype": "error", "request_id": None, "error": problem})
             )
-        return orjson.dumps(await self.handle(parsed))
+        return encode(await self.handle(json.loads(request)))[:-1]
 
     async def _route(self, name: str, message: Json) -> Json:
         server = self._servers.get(name)
@@ -122,9 +123,9 @@ class ControlRouter:
             data = {"server": name, "known": list(self._servers)}
             error = McpError(METHOD_NOT_FOUND, f"Server not found: {name}", data)
             return orjson.loads(encode_error(_id_of(message), error))
-        copied = orjson.loads(orjson.dumps(message))  # neither side can change the other's
-        line = await server.answer(message_of(copied))
-        return None if line is None else orjson.loads(line)
+        copied = decode(encode(message)[:-1])  # neither side can change the other's
+        line = None if copied is None else await server.answer(copied)
+        return None if line is None else json.loads(line)
 
     def _problem_with(self, request: Json) -> str | None:
         """Say what is wrong with a control request; `None` if it can be routed."""
