@@ -1,5 +1,6 @@
 """Server processes at their worst: each failure has its type, in time, with the last words."""
 
+import math
 import signal
 import sys
 import time
@@ -19,7 +20,9 @@ from tests.client.support import (
     members,
     process,
     processes,
+    served,
 )
+from trio_mcp import Limits, McpError, Registry
 from trio_mcp.client import (
     CallTimeout,
     CannotStart,
@@ -339,3 +342,17 @@ async def test_the_session_of_a_process_is_found() -> None:
         child = int(client.stderr().split()[1])
         _, parent, session = processes()[child]
         assert sorted(members(session)) == sorted([parent, child])
+
+
+@pytest.mark.requirement("E5")
+async def test_an_answer_that_is_too_long_fails_its_request_at_once() -> None:
+    registry = Registry("wordy")
+
+    @registry.tool
+    async def talk(length: int) -> str:
+        return "x" * length
+
+    async with served(registry, limits=Limits(max_message_bytes=10_000)) as client:
+        with pytest.raises(McpError, match="answer cannot be read: Request too large"):
+            await client.call_tool("talk", {"length": 20_000}, timeout=math.inf)
+        assert (await client.call_tool("talk", {"length": 1})).text == "x"

@@ -21,10 +21,10 @@ from trio_mcp.client.errors import (
     UnknownTool,
 )
 from trio_mcp.client.handlers import Handlers
-from trio_mcp.client.links import DeadlinePassed, Link, Params
+from trio_mcp.client.links import Link, Params
 from trio_mcp.client.result import CallResult, call_result
 from trio_mcp.client.state import ClientState, StateLog
-from trio_mcp.peer.connection import ConnectionEnded
+from trio_mcp.peer.asking import ConnectionEnded, DeadlinePassed
 from trio_mcp.schema import SchemaError, Validate, compile_validator
 from trio_mcp.transports.observe import Broadcast
 from trio_mcp.wire.errors import McpError
@@ -194,26 +194,20 @@ class Client:
         params = params or {}
         deadline = trio.current_time() + seconds
         try:
-            return await self._ask_until_complete(method, params, on_progress, deadline)
+            for _ in range(_MOST_ROUNDS):
+                result = await self._ask(method, params, on_progress, deadline)
+                kind = result.get("resultType", "complete")
+                if kind == "complete":
+                    return result
+                if kind != "input_required":
+                    raise ProtocolError(f"{method}: the server answered with a {kind!r} result")
+                with trio.CancelScope(deadline=deadline) as scope:
+                    params = {**params, **await self._fulfil(result)}
+                if scope.cancelled_caught:
+                    raise DeadlinePassed
         except DeadlinePassed:
-            pass
-        what = f"tool {params.get('name')!r}" if method == "tools/call" else method
-        raise CallTimeout(what, seconds, self.stderr())
-
-    async def _ask_until_complete(
-        self, method: str, params: Params, on_progress: Progress | None, deadline: float
-    ) -> dict[str, Json]:
-        for _ in range(_MOST_ROUNDS):
-            result = await self._ask(method, params, on_progress, deadline)
-            kind = result.get("resultType", "complete")
-            if kind == "complete":
-                return result
-            if kind != "input_required":
-                raise ProtocolError(f"{method}: the server answered with a {kind!r} result")
-            with trio.CancelScope(deadline=deadline) as scope:
-                params = {**params, **await self._fulfil(result)}
-            if scope.cancelled_caught:
-                raise DeadlinePassed
+            what = f"tool {params.get('name')!r}" if method == "tools/call" else method
+            raise CallTimeout(what, seconds, self.stderr()) from None
         raise ProtocolError(f"{method}: the server asked for input {_MOST_ROUNDS} times in a row")
 
     async def _ask(

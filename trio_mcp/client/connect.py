@@ -117,6 +117,7 @@ async def connect(
             other_side="Server",
             on_line=side.on_line,
         )
+        side.answered = connection.asking.answered
         client = side.client = make(StreamLink(connection))
         if isinstance(stream, StdioTransport):
             client.stderr = lambda: stream.stderr_tail

@@ -12,7 +12,8 @@ import trio
 from attrs import define, field
 
 from trio_mcp.client.handlers import Handlers
-from trio_mcp.peer.connection import Connection, ConnectionEnded
+from trio_mcp.peer.asking import ConnectionEnded, DeadlinePassed
+from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.exchange import Call, Cause, Exchange
 from trio_mcp.transports.memory import Embedded
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
@@ -34,10 +35,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("trio_mcp.client")
 
 Params = dict[str, Json]
-
-
-class DeadlinePassed(Exception):
-    """A request was not answered by its deadline."""
 
 
 class Link(Protocol):
@@ -62,16 +59,8 @@ class StreamLink:
     """Requests over a connection."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self.notify = connection.notify
-
-    async def request(
-        self, method: str, params: Params | None = None, deadline: float = inf
-    ) -> Json:
-        """Send a request and wait for its answer."""
-        with trio.CancelScope(deadline=deadline):
-            return await self._connection.request(method, params)
-        raise DeadlinePassed
+        self.request = connection.asking.ask
+        self.notify = connection.asking.notify
 
 
 class MemoryLink:
@@ -117,6 +106,8 @@ class ClientSide:
     tap: Callable[[bytes], None] | None
     """Shown each raw line, from the first one on."""
     client: Client = field(init=False)
+    answered: Callable[[Response], object] = field(init=False)
+    """Takes an answer for the request that it belongs to."""
 
     def on_line(self, line: bytes) -> None:
         """Show a raw line to those who want to see it."""
@@ -135,8 +126,15 @@ class ClientSide:
         self.client.on_notification(notification)
 
     def malformed(self, message: Malformed, line: bytes) -> None:
-        """Report what is no message; a server gets no answer to its noise."""
+        """Report what is no message; a server gets no answer to its noise.
+
+        If it shows whose answer it was meant to be, that request fails at once.
+        """
         self.client.on_noise(line)
+        if b'"method"' not in line:
+            why = f"The server's answer cannot be read: {message.error.message}"
+            error = McpError(message.error.code, why, message.error.data)
+            self.answered(Response(message.id, None, error))
 
 
 @define(eq=False)

@@ -101,7 +101,8 @@ def call_result(wire: dict[str, Json], duration: float) -> CallResult:
     Raises:
         ValueError: It is no result of a tool call.
     """
-    if wire.keys() <= _PLAIN_KEYS and (texts := _plain_texts(wire)) is not None:
+    texts = _plain_texts(wire)
+    if texts is not None:
         return CallResult(
             content=texts,
             structured_content=wire.get("structuredContent"),
@@ -111,8 +112,7 @@ def call_result(wire: dict[str, Json], duration: float) -> CallResult:
     payload = from_wire(wire, CallToolResult)
     error = None
     if payload.is_error:
-        texts = [each for each in payload.content if isinstance(each, TextContent)]
-        said = "\n".join(each.text for each in texts)
+        said = "\n".join(each.text for each in payload.content if isinstance(each, TextContent))
         error = said or "the tool failed without saying why"
     return CallResult(
         content=payload.content,
@@ -123,15 +123,15 @@ def call_result(wire: dict[str, Json], duration: float) -> CallResult:
     )
 
 
-_PLAIN_KEYS: Final = {"content", "structuredContent", "isError", "resultType", "_meta"}
+_NO_META: Final[dict[str, Json]] = {}
 
 
 def _plain_texts(wire: dict[str, Json]) -> list[Any] | None:
     """The short way for the most common result: success, told in plain text blocks."""
     blocks = wire.get("content")
-    if wire.get("isError", False) is not False:
+    if wire.get("isError", False) is not False or type(blocks) is not list:
         return None
-    if not isinstance(blocks, list) or not isinstance(wire.get("_meta", {}), dict):
+    if type(wire.get("_meta", _NO_META)) is not dict:
         return None
     texts = []
     for each in blocks:

@@ -14,7 +14,6 @@ calls get some grace, are cancelled and answered, and what is answered is writte
 time. Nothing outlives `run`.
 """
 
-import itertools
 import logging
 import secrets
 from collections import OrderedDict
@@ -22,8 +21,8 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 import trio
-from attrs import define
 
+from trio_mcp.peer.asking import Asking
 from trio_mcp.peer.exchange import BatchAnswer, Call, Cause, Exchange
 from trio_mcp.peer.outbox import Outbox, SendNowait
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_REQUEST, McpError
@@ -31,14 +30,12 @@ from trio_mcp.wire.framing import Frame, LineDecoder, Oversized
 from trio_mcp.wire.jsonrpc import (
     UNKNOWN_ID,
     Batch,
-    Json,
     Malformed,
     Message,
     Notification,
     Request,
     Response,
     decode,
-    encode,
     error_line,
 )
 from trio_mcp.wire.limits import Limits
@@ -55,10 +52,6 @@ _STOPPING: Final = McpError(INTERNAL_ERROR, "Server is shutting down")
 _IO_ERRORS: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 
-class ConnectionEnded(Exception):
-    """The connection ended before a request of ours was answered. The text says how it ended."""
-
-
 class Handler(Protocol):
     """Who deals with what comes in on one connection."""
 
@@ -70,14 +63,6 @@ class Handler(Protocol):
 
     def malformed(self, message: Malformed, line: bytes) -> bytes | None:
         """Return the answer to what is no message, if it deserves one."""
-
-
-@define(eq=False)
-class _Waiter:
-    """A task that waits for the answer to a request."""
-
-    task: trio.lowlevel.Task
-    response: Response | None = None
 
 
 class Connection:
@@ -125,9 +110,8 @@ class Connection:
         self._watcher_wakes = float("inf")
         self._reading = trio.CancelScope()
         self._writing = trio.CancelScope(shield=True)
-        self._asked: dict[str | int, _Waiter] = {}  # our requests, until they are answered
-        self._ids = itertools.count(1)
-        self._ended: str | None = None
+        self.asking = Asking(self._outbox)
+        """Our own requests to the other side."""
         self._now = 0.0  # when the chunk came that is being dealt with
         self._draining = False
         self.ended_by = "EOF"
@@ -144,16 +128,17 @@ class Connection:
         async with trio.open_nursery() as io:
             io.start_soon(self._write)
             io.start_soon(self._watch_deadlines)
+            io.start_soon(self.asking.watch)
             try:
                 async with trio.open_nursery() as self._calls:
                     with self._reading:
                         await self._read()
-                    self._wake_askers()
+                    self.asking.end(self.ended_by)
                     before = self._outbox.sent
                     await self._drain()
             finally:
                 self._draining = True
-                self._wake_askers()
+                self.asking.end(self.ended_by)
                 await self._flush()
                 self._writing.cancel()
                 io.cancel_scope.cancel()
@@ -305,80 +290,8 @@ class Connection:
             self._cancel(exchange, Cause.PEER)
 
     def _on_response(self, response: Response) -> None:
-        waiter = self._asked.pop(response.id, None)
-        if waiter is None:  # it was given up, or never asked
+        if not self.asking.answered(response):
             logger.debug("An answer came to no request of ours")
-        else:
-            waiter.response = response
-            trio.lowlevel.reschedule(waiter.task)
-
-    # -- asking ---------------------------------------------------------------------------
-
-    async def request(self, method: str, params: dict[str, Json] | None = None) -> Json:
-        """Send a request to the other side and wait for its result.
-
-        Any number of tasks may ask at the same time.
-
-        Args:
-            method: The method.
-            params: Its parameters.
-
-        Returns:
-            The result.
-
-        Raises:
-            McpError: The other side answered with an error.
-            ConnectionEnded: The connection ended, or had ended already.
-            TypeError: The parameters are not JSON.
-
-        Cancelled, it tells the other side so, and a late answer is ignored.
-        """
-        id = next(self._ids)
-        message: dict[str, Json] = {"jsonrpc": "2.0", "id": id, "method": method}
-        if params is not None:
-            message["params"] = params
-        line = encode(message)
-        if self._outbox.full:
-            await self._outbox.wait_for_room()
-        if self._ended is not None:
-            raise ConnectionEnded(self._ended)
-        self._outbox.put_nowait(line)
-        waiter = self._asked[id] = _Waiter(trio.lowlevel.current_task())
-        if len(self._asked) == 1:
-            self._outbox.flush()
-        else:
-            self._outbox.wake()
-
-        def give_up(_: object) -> trio.lowlevel.Abort:
-            if self._asked.pop(id, None) is not None and method != "initialize":
-                self.notify("notifications/cancelled", {"requestId": id})
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        await trio.lowlevel.wait_task_rescheduled(give_up)
-        response = waiter.response
-        if response is None:
-            raise ConnectionEnded(self._ended)
-        if response.error is not None:
-            raise response.error
-        return response.result
-
-    def notify(self, method: str, params: dict[str, Json] | None = None) -> None:
-        """Send a notification, soon. After the end of the connection nothing happens.
-
-        Raises:
-            TypeError: The parameters are not JSON.
-        """
-        message: dict[str, Json] = {"jsonrpc": "2.0", "method": method}
-        if params is not None:
-            message["params"] = params
-        self._outbox.put_nowait(encode(message))
-        self._outbox.wake()
-
-    def _wake_askers(self) -> None:
-        self._ended = self.ended_by
-        while self._asked:
-            _, waiter = self._asked.popitem()
-            trio.lowlevel.reschedule(waiter.task)
 
     # -- calls ----------------------------------------------------------------------------
 
