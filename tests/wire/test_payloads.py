@@ -1,6 +1,7 @@
 import pytest
 
 from tests.support import official
+from trio_mcp.wire.conversion import from_wire, to_wire
 from trio_mcp.wire.payloads import (
     Annotations,
     AudioContent,
@@ -15,8 +16,6 @@ from trio_mcp.wire.payloads import (
     TextResourceContents,
     ToolAnnotations,
     ToolDescription,
-    from_wire,
-    to_wire,
 )
 from trio_mcp.wire.revisions import ALL, BY_NAME, NEWEST
 

@@ -16,9 +16,10 @@ from attrs import frozen
 from trio_mcp.client.errors import ProtocolError
 from trio_mcp.client.links import Link
 from trio_mcp.wire import revisions
+from trio_mcp.wire.conversion import from_wire, to_wire
 from trio_mcp.wire.errors import UNSUPPORTED_PROTOCOL_VERSION, McpError
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.payloads import Implementation, from_wire, to_wire
+from trio_mcp.wire.payloads import Implementation
 from trio_mcp.wire.revisions import (
     LEGACY,
     META_CLIENT_CAPABILITIES,

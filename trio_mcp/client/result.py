@@ -9,8 +9,9 @@ from attrs import field, frozen
 from trio_mcp.client.errors import ProtocolError, ToolFailed
 from trio_mcp.schema import ArgumentError, compile_validator, schema_of
 from trio_mcp.schema.structuring import structure_arguments
+from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.payloads import CallToolResult, ContentBlock, TextContent, from_wire
+from trio_mcp.wire.payloads import CallToolResult, ContentBlock, TextContent
 
 T = TypeVar("T")
 

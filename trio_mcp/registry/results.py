@@ -16,9 +16,10 @@ import attrs
 
 from trio_mcp.registry.tools import Tool
 from trio_mcp.schema import unstructure
+from trio_mcp.wire.conversion import from_wire, to_wire
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import Json, encode
-from trio_mcp.wire.payloads import CallToolResult, ContentBlock, TextContent, from_wire, to_wire
+from trio_mcp.wire.payloads import CallToolResult, ContentBlock, TextContent
 from trio_mcp.wire.revisions import Revision
 
 

@@ -8,9 +8,10 @@ from typing import Final
 from attrs import frozen
 
 from trio_mcp.wire import revisions
+from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, UNSUPPORTED_PROTOCOL_VERSION, McpError
 from trio_mcp.wire.jsonrpc import Json, json_type
-from trio_mcp.wire.payloads import Implementation, from_wire
+from trio_mcp.wire.payloads import Implementation
 from trio_mcp.wire.revisions import (
     META_CLIENT_CAPABILITIES,
     META_CLIENT_INFO,

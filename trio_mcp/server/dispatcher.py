@@ -19,6 +19,7 @@ from trio_mcp.registry import Registry
 from trio_mcp.server import methods
 from trio_mcp.server.caller import UNKNOWN_CALLER, Caller, caller_of, is_modern
 from trio_mcp.wire import revisions
+from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -35,7 +36,6 @@ from trio_mcp.wire.jsonrpc import (
     result_line,
 )
 from trio_mcp.wire.limits import Limits
-from trio_mcp.wire.payloads import to_wire
 from trio_mcp.wire.revisions import META_CLIENT_CAPABILITIES, META_SERVER_INFO, Revision
 
 logger = logging.getLogger("trio_mcp")

@@ -17,9 +17,9 @@ from trio_mcp.schema import ArgumentError
 from trio_mcp.server.caller import Caller
 from trio_mcp.server.toolcall import ToolCall, tool_failure
 from trio_mcp.wire import revisions
+from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Json, Request, json_type
-from trio_mcp.wire.payloads import to_wire
 from trio_mcp.wire.revisions import LEGACY, MODERN, NEWEST_LEGACY, Revision
 
 if TYPE_CHECKING:

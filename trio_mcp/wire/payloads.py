@@ -1,27 +1,18 @@
 """What MCP messages carry, as attrs classes.
 
 A field is declared once: its name here, its name on the wire (the same in camel case, unless it
-says otherwise), and the first revision that has it. `to_wire` leaves out what is `None` and what
-the revision does not know; `from_wire` goes the other way and ignores what this library does not
-know. Both are made by cattrs, once for each class and revision.
+says otherwise), and the first revision that has it. `conversion` turns payloads into JSON-able
+objects and back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_origin
+from typing import Any, Final, Literal
 
-import attrs
 from attrs import field, frozen, validators
 
-from trio_mcp.wire.jsonrpc import Json, json_type
-from trio_mcp.wire.revisions import NEWEST, Revision
+from trio_mcp.wire.jsonrpc import Json
 
-if TYPE_CHECKING:
-    from cattrs import Converter
-
-T = TypeVar("T")
 Role = Literal["user", "assistant"]
 
 _2025_03, _2025_06, _2025_11 = 1, 2, 3  # places in `revisions.ALL`
@@ -187,6 +178,9 @@ CONTENT_BLOCKS: Final[dict[str, type]] = {
     "resource": EmbeddedResource,
 }
 
+BLOCK_SINCE: Final[dict[type, int]] = {AudioContent: _2025_03, ResourceLink: _2025_06}
+"""The blocks that early revisions do not have."""
+
 
 @frozen(kw_only=True)
 class ToolAnnotations:
@@ -238,134 +232,197 @@ class CallToolResult:
     meta: dict[str, Json] | None = _meta(since=0)
 
 
-def to_wire(payload: Any, revision: Revision = NEWEST) -> dict[str, Json]:
-    """Turn a payload into a JSON-able object, as a revision writes it."""
-    wire: dict[str, Json] = _converter(revision).unstructure(payload)
-    return wire
+@frozen
+class ResourceDescription:
+    """A resource, as `resources/list` shows it."""
+
+    uri: str
+    name: str
+    title: str | None = _since(_2025_06)
+    description: str | None = _optional()
+    mime_type: str | None = _optional()
+    size: int | None = _optional()
+    annotations: Annotations | None = _optional()
+    icons: list[Icon] | None = _since(_2025_11)
+    meta: dict[str, Json] | None = _meta()
 
 
-def from_wire(wire: Json, payload_type: type[T]) -> T:
-    """Turn a JSON object into a payload.
+@frozen
+class ResourceTemplateDescription:
+    """A family of resources, as `resources/templates/list` shows it."""
 
-    Raises:
-        ValueError: The object does not fit the payload; the message says where.
+    uri_template: str
+    name: str
+    title: str | None = _since(_2025_06)
+    description: str | None = _optional()
+    mime_type: str | None = _optional()
+    annotations: Annotations | None = _optional()
+    icons: list[Icon] | None = _since(_2025_11)
+    meta: dict[str, Json] | None = _meta()
+
+
+@frozen
+class PromptArgument:
+    """An argument of a prompt. Its value is always text."""
+
+    name: str
+    title: str | None = _since(_2025_06)
+    description: str | None = _optional()
+    required: bool | None = _optional()
+
+
+@frozen
+class PromptDescription:
+    """A prompt, as `prompts/list` shows it."""
+
+    name: str
+    title: str | None = _since(_2025_06)
+    description: str | None = _optional()
+    arguments: list[PromptArgument] | None = _optional()
+    icons: list[Icon] | None = _since(_2025_11)
+    meta: dict[str, Json] | None = _meta()
+
+
+def _as_block(content: Any) -> Any:
+    return TextContent(content) if isinstance(content, str) else content
+
+
+@frozen
+class PromptMessage:
+    """One message of a prompt.
+
+    Args:
+        role: Who says it: `user` or `assistant`.
+        content: A content block; a string is taken for a block of text.
     """
-    from cattrs import BaseValidationError, transform_error
 
-    try:
-        return _converter(NEWEST).structure(wire, payload_type)
-    except BaseValidationError as error:
-        raise ValueError("; ".join(transform_error(error, path=payload_type.__name__))) from None
-    except (TypeError, KeyError) as error:
-        raise ValueError(f"invalid {payload_type.__name__}: {error}") from None
+    role: Role
+    content: ContentBlock = field(converter=_as_block)
 
 
-def _wire_name(attribute: attrs.Attribute[Any]) -> str:
-    head, *tail = attribute.name.split("_")
-    return attribute.metadata.get("wire") or head + "".join(part.capitalize() for part in tail)
+@frozen
+class GetPromptResult:
+    """A prompt, filled in."""
+
+    messages: list[PromptMessage]
+    description: str | None = _optional()
+    meta: dict[str, Json] | None = _meta(since=0)
 
 
-@cache
-def _converter(revision: Revision) -> Converter:
-    from cattrs import Converter, override
-    from cattrs.cols import list_structure_factory
-    from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
+@frozen
+class Completion:
+    """Suggestions for the value of an argument.
 
-    converter = Converter()
-    for scalar, accepted in _STRICT.items():
-        converter.register_structure_hook(scalar, partial(_only, accepted))
+    Args:
+        values: At most 100 of them, the best first.
+        total: How many there are altogether, if that is known.
+        has_more: Whether there are more than these.
+    """
 
-    def structure_list_fn(list_type: Any) -> Any:
-        structure_items = list_structure_factory(list_type, converter)
-        return lambda wire, _: structure_items(_only((list,), wire), list_type)
-
-    converter.register_structure_hook_func(lambda kind: kind == _OBJECT, partial(_only, (dict,)))
-    converter.register_structure_hook_factory(_is_list)(structure_list_fn)
-
-    def overrides(cls: type, *, omit_later: bool) -> dict[str, Any]:
-        return {
-            each.name: override(
-                rename=_wire_name(each),
-                omit=omit_later and each.metadata.get("since", 0) > revision.order,
-                omit_if_default=each.default is None,
-            )
-            for each in attrs.fields(cls)
-        }
-
-    def unstructure_fn(cls: type) -> Any:
-        return make_dict_unstructure_fn(
-            cls,
-            converter,
-            _cattrs_include_init_false=True,
-            **overrides(cls, omit_later=True),
-        )
-
-    def structure_fn(cls: type) -> Any:
-        return make_dict_structure_fn(cls, converter, **overrides(cls, omit_later=False))
-
-    def structure_block(wire: Json, _: Any) -> Any:
-        kind = wire.get("type") if isinstance(wire, dict) else None
-        if kind not in CONTENT_BLOCKS:
-            raise ValueError(f"unknown content block type {kind!r}")
-        return converter.structure(wire, CONTENT_BLOCKS[kind])
-
-    def structure_contents(wire: Json, _: Any) -> Any:
-        text = isinstance(wire, dict) and "text" in wire
-        return converter.structure(wire, TextResourceContents if text else BlobResourceContents)
-
-    converter.register_unstructure_hook_factory(attrs.has, unstructure_fn)
-    converter.register_structure_hook_factory(attrs.has, structure_fn)
-    converter.register_structure_hook(ContentBlock, structure_block)
-    converter.register_structure_hook(ResourceContents, structure_contents)
-    converter.register_unstructure_hook(
-        ContentBlock, lambda block: converter.unstructure(block, block.__class__)
-    )
-    converter.register_unstructure_hook(
-        ResourceContents, lambda contents: converter.unstructure(contents, contents.__class__)
-    )
-
-    def unstructure_degraded(degrade: Callable[[Any], ContentBlock], block: Any) -> Any:
-        return converter.unstructure(degrade(block))
-
-    for later, degrade in _DEGRADED.items():
-        if _BLOCK_SINCE[later] > revision.order:
-            converter.register_unstructure_hook(later, partial(unstructure_degraded, degrade))
-    return converter
+    values: list[str]
+    total: int | None = _optional()
+    has_more: bool | None = _optional()
 
 
-_STRICT: Final[dict[type, tuple[type, ...]]] = {
-    str: (str,),
-    int: (int,),
-    float: (float, int),
-    bool: (bool,),
+@frozen
+class Root:
+    """A directory or file that the client considers relevant, as a `file:` URI."""
+
+    uri: str
+    name: str | None = _optional()
+    meta: dict[str, Json] | None = _meta()
+
+
+@frozen
+class ToolUseContent:
+    """A model's wish to use a tool (sampling, since 2025-11-25)."""
+
+    id: str
+    name: str
+    input: dict[str, Json]
+    type: Literal["tool_use"] = _type("tool_use")
+    meta: dict[str, Json] | None = _meta()
+
+
+@frozen
+class ToolResultContent:
+    """What a tool gave to the model that wanted it (sampling, since 2025-11-25)."""
+
+    tool_use_id: str
+    content: list[ContentBlock]
+    type: Literal["tool_result"] = _type("tool_result")
+    structured_content: Json = _optional()
+    is_error: bool | None = _optional()
+    meta: dict[str, Json] | None = _meta()
+
+
+SamplingBlock = TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent
+
+SAMPLING_BLOCKS: Final[dict[str, type]] = {
+    "text": TextContent,
+    "image": ImageContent,
+    "audio": AudioContent,
+    "tool_use": ToolUseContent,
+    "tool_result": ToolResultContent,
 }
-"""What is taken for a scalar: nothing is converted, so nothing is lost."""
-
-_OBJECT: Final = dict[str, Json]
 
 
-def _is_list(kind: Any) -> bool:
-    origin: Any = get_origin(kind)
-    return origin is list
+@frozen
+class SamplingMessage:
+    """One message of a conversation with a model.
+
+    Args:
+        role: Who says it: `user` or `assistant`.
+        content: A block, or (since 2025-11-25) a list of blocks; a string is a block of text.
+    """
+
+    role: Role
+    content: SamplingBlock | list[SamplingBlock] = field(converter=_as_block)
+    meta: dict[str, Json] | None = _meta(since=_2025_11)
 
 
-def _only(accepted: tuple[type, ...], wire: Json, _: Any = None) -> Json:
-    if wire.__class__ in accepted:
-        return wire
-    raise TypeError(f"expected {accepted[0].__name__}, got {json_type(wire)}")
+@frozen
+class ModelHint:
+    """A part of the name of a model that would suit."""
+
+    name: str | None = None
 
 
-def _audio_as_resource(audio: AudioContent) -> EmbeddedResource:
-    contents = BlobResourceContents("attachment:audio", audio.data, mime_type=audio.mime_type)
-    return EmbeddedResource(contents, annotations=audio.annotations)
+@frozen(kw_only=True)
+class ModelPreferences:
+    """What matters in the choice of a model, from 0 (not at all) to 1 (most)."""
+
+    hints: list[ModelHint] | None = None
+    cost_priority: float | None = field(default=None, validator=_zero_to_one)
+    speed_priority: float | None = field(default=None, validator=_zero_to_one)
+    intelligence_priority: float | None = field(default=None, validator=_zero_to_one)
 
 
-def _link_as_text(link: ResourceLink) -> TextContent:
-    return TextContent(f"{link.title or link.name}: {link.uri}", annotations=link.annotations)
+@frozen
+class CreateMessageResult:
+    """What a model answered (`sampling/createMessage`)."""
+
+    role: Role
+    content: SamplingBlock | list[SamplingBlock]
+    model: str
+    stop_reason: str | None = _optional()
+    meta: dict[str, Json] | None = _meta(since=0)
+
+    @property
+    def text(self) -> str:
+        """The text of all text blocks, line by line."""
+        blocks = self.content if isinstance(self.content, list) else [self.content]
+        return "\n".join(each.text for each in blocks if isinstance(each, TextContent))
 
 
-_BLOCK_SINCE: Final[dict[type, int]] = {AudioContent: _2025_03, ResourceLink: _2025_06}
-_DEGRADED: Final[dict[type, Any]] = {
-    AudioContent: _audio_as_resource,
-    ResourceLink: _link_as_text,
+LoggingLevel = Literal[
+    "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"
+]
+
+LOGGING_LEVELS: Final[dict[str, int]] = {
+    name: severity
+    for severity, name in enumerate(
+        ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+    )
 }
+"""The levels and how severe they are (RFC 5424, in reverse)."""
