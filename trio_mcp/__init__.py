@@ -3,21 +3,31 @@
 from typing import TYPE_CHECKING, Any
 
 from trio_mcp.registry import Context, Registry
+from trio_mcp.registry.asking import Answer
+from trio_mcp.registry.changes import ListChanged, ResourceUpdated
 from trio_mcp.server.lifecycle import ServerHandle, ServerState
 from trio_mcp.transports.stdio.serve import serve
 from trio_mcp.transports.stream import serve_stream
-from trio_mcp.wire.errors import McpError, ToolError
+from trio_mcp.wire.errors import McpError, ResourceNotFound, ToolError
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import (
     Annotations,
     AudioContent,
     BlobResourceContents,
     CallToolResult,
+    Completion,
+    CreateMessageResult,
     EmbeddedResource,
+    GetPromptResult,
     Icon,
     ImageContent,
     Implementation,
+    ModelHint,
+    ModelPreferences,
+    PromptMessage,
     ResourceLink,
+    Root,
+    SamplingMessage,
     TextContent,
     TextResourceContents,
     ToolAnnotations,
@@ -26,6 +36,7 @@ from trio_mcp.wire.payloads import (
 if TYPE_CHECKING:
     from trio_mcp.client import Client as Client
     from trio_mcp.client import connect as connect
+    from trio_mcp.client.handlers import Handlers as Handlers
     from trio_mcp.transports.control import ControlRouter as ControlRouter
     from trio_mcp.transports.memory import handle_message as handle_message
 
@@ -33,26 +44,40 @@ if TYPE_CHECKING:
 _LATER = {
     "Client": "trio_mcp.client",
     "ControlRouter": "trio_mcp.transports.control",
+    "Handlers": "trio_mcp.client.handlers",
     "connect": "trio_mcp.client",
     "handle_message": "trio_mcp.transports.memory",
 }
 
 __all__ = [
     "Annotations",
+    "Answer",
     "AudioContent",
     "BlobResourceContents",
     "CallToolResult",
     "Client",
+    "Completion",
     "Context",
     "ControlRouter",
+    "CreateMessageResult",
     "EmbeddedResource",
+    "GetPromptResult",
+    "Handlers",
     "Icon",
     "ImageContent",
     "Implementation",
     "Limits",
+    "ListChanged",
     "McpError",
+    "ModelHint",
+    "ModelPreferences",
+    "PromptMessage",
     "Registry",
     "ResourceLink",
+    "ResourceNotFound",
+    "ResourceUpdated",
+    "Root",
+    "SamplingMessage",
     "ServerHandle",
     "ServerState",
     "TextContent",

@@ -258,7 +258,7 @@ async def test_a_progress_callback_that_fails_does_no_harm(caplog) -> None:
             raise LookupError("in the callback")
 
         assert (await client.call_tool("progress", on_progress=fail)).success
-        assert "The progress callback failed" in caplog.text
+        assert "The callback for notifications/progress failed" in caplog.text
         assert (await client.call_tool("echo", {"text": "on"})).text == "on"
 
 

@@ -24,7 +24,7 @@ async def test_on_entry_the_handshake_is_done_and_the_tools_are_known(over) -> N
         assert client.revision == "2026-07-28"
         assert client.server_info == Implementation("test", "1.2")
         assert client.instructions == "Say it."
-        assert client.capabilities == {"tools": {}}
+        assert client.capabilities == {"tools": {"listChanged": True}, "logging": {}}
         [tool] = client.tools.values()
         assert tool.name == "echo"
         assert tool.description == "Return the text."
@@ -49,7 +49,8 @@ async def test_after_the_block_the_client_is_of_no_use(over) -> None:
 @pytest.mark.requirement("E5")
 async def test_before_the_handshake_nothing_is_known() -> None:
     introduction = Introduction(info=Implementation("x", "1"), capabilities={})
-    client = Client(None, introduction, Handlers(), tool_timeout=1, request_timeout=1)
+    limits = dict.fromkeys(("tool_timeout", "request_timeout", "question_timeout"), 1)
+    client = Client(None, introduction, Handlers(), **limits)
     with pytest.raises(NotConnected, match="not connected yet"):
         _ = client.era
 

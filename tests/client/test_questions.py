@@ -150,13 +150,27 @@ async def test_a_question_that_cannot_be_answered_ends_the_call() -> None:
 
 
 @pytest.mark.requirement("E4")
-async def test_the_time_limit_of_a_call_covers_its_questions(autojump_clock) -> None:
+async def test_a_question_has_a_time_limit_of_its_own(autojump_clock) -> None:
     async def dawdle(params) -> dict:
         await trio.sleep_forever()
 
-    async with tortured("modern", handlers=Handlers(sampling=dawdle)) as (client, _):
-        with pytest.raises(CallTimeout, match="inquire"):
+    options = {"handlers": Handlers(sampling=dawdle), "question_timeout": 40.0}
+    async with tortured("modern", **options) as (client, _):
+        with pytest.raises(CallTimeout, match="question of the server"):
             await client.call_tool("inquire", {"rounds": 1, "ask": ["sampling/createMessage"]})
+    assert 40 <= trio.current_time() < 42
+
+
+@pytest.mark.requirement("E4")
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_the_time_to_answer_a_question_is_not_the_call_s(era, autojump_clock) -> None:
+    async def think(params) -> dict:
+        await trio.sleep(60)
+        return {"role": "assistant", "model": "m", "content": {"type": "text", "text": "hm"}}
+
+    async with tortured(era, handlers=Handlers(sampling=think)) as (client, _):
+        asked = {"rounds": 1, "ask": ["sampling/createMessage"]}
+        assert (await client.call_tool("inquire", asked, timeout=5.0)).success
 
 
 @pytest.mark.requirement("E1")

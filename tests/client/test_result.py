@@ -20,7 +20,6 @@ LONG: list[Any] = [
     {"content": [TEXT], "isError": True},
     {"content": [TEXT | {"annotations": {"priority": 1}}]},
     {"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]},
-    {"content": [TEXT], "extra": 1},
 ]
 
 

@@ -47,7 +47,7 @@ async def test_what_the_client_sees(script: Path, mode: str, revision: str) -> N
 
     assert report["revision"] == revision
     assert report["server"] == {"name": "gallery", "title": "A gallery", "version": "1.2.3"}
-    assert report["capabilities"] == {"tools": {}}
+    assert report["capabilities"] == {"tools": {"listChanged": True}, "logging": {}}
     assert report["instructions"] == "Look, but do not touch."
     assert report["ping"] == ({"result": {}} if mode == "legacy" else None)
     assert [tool["name"] for tool in report["tools"]] == TOOLS

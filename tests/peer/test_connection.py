@@ -21,6 +21,7 @@ class Work:
     seconds: float
     stubborn: float = 0
     timeout: float = 10
+    long_lived = False
 
     @property
     def label(self) -> str:

@@ -146,7 +146,7 @@ async def test_a_result_that_is_an_error_needs_no_structure():
 
 
 async def test_the_context_of_a_direct_call():
-    async def look(context: Context) -> Context:
+    async def look(context: Context) -> object:
         return context
 
     context = await registry_of(look).call("look")

@@ -175,7 +175,7 @@ def test_options_that_are_wrong(registry, options):
     with pytest.raises(SchemaError, match="'echo'"):
         registry.add_tool(echo, **options)
     assert registry.tools == {}
-    assert registry.changes == 0
+    assert registry.changes.versions["tools"] == 0
 
 
 @pytest.mark.requirement("C3")

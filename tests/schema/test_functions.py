@@ -329,16 +329,22 @@ def _bad_result() -> dict[str, complex]: ...
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (_star, "tool '_star', parameter 'values': arguments are passed by name, so *args"),
-        (_positional, "tool '_positional', parameter 'a': arguments are passed by name, so it"),
-        (_unmappable, "tool '_unmappable', parameter 'b': the class complex has no JSON Schema"),
-        (_unresolved, "tool '_unresolved', parameter 'b': the annotation 'Elsewhere' cannot be"),
-        (_unresolved_result, "tool '_unresolved_result', return annotation: the annotation"),
-        (_bad_result, "tool '_bad_result', return annotation: the class complex"),
-        (_pattern, "tool '_pattern': the schema at #/properties/a: the pattern '(a+)+$'"),
-        (_keyword, "tool '_keyword': the schema is invalid at #/properties/a/minLength"),
-        (print, "tool 'print', parameter 'args'"),
-        (iter, "tool 'iter': its signature cannot be read"),
+        (_star, "function '_star', parameter 'values': arguments are passed by name, so *args"),
+        (_positional, "function '_positional', parameter 'a': arguments are passed by name, so it"),
+        (
+            _unmappable,
+            "function '_unmappable', parameter 'b': the class complex has no JSON Schema",
+        ),
+        (
+            _unresolved,
+            "function '_unresolved', parameter 'b': the annotation 'Elsewhere' cannot be",
+        ),
+        (_unresolved_result, "function '_unresolved_result', return annotation: the annotation"),
+        (_bad_result, "function '_bad_result', return annotation: the class complex"),
+        (_pattern, "function '_pattern': the schema at #/properties/a: the pattern '(a+)+$'"),
+        (_keyword, "function '_keyword': the schema is invalid at #/properties/a/minLength"),
+        (print, "function 'print', parameter 'args'"),
+        (iter, "function 'iter': its signature cannot be read"),
     ],
 )
 def test_what_cannot_be_a_tool_is_refused(function: Callable[..., Any], words: str) -> None:
@@ -352,7 +358,7 @@ def test_inferred_schemas_are_bounded_too() -> None:
     annotation: Any = int
     for _ in range(70):
         annotation = list[annotation]
-    with pytest.raises(SchemaError, match="tool 'tool': the schema is nested more than"):
+    with pytest.raises(SchemaError, match="function 'tool': the schema is nested more than"):
         describe_function(_taking(annotation))
 
 
@@ -368,7 +374,7 @@ def test_patterns_from_constraint_objects_are_checked() -> None:
     from types import SimpleNamespace
 
     with pytest.raises(
-        SchemaError, match=r"tool 'tool', parameter 'a': the pattern .* is not accepted"
+        SchemaError, match=r"function 'tool', parameter 'a': the pattern .* is not accepted"
     ):
         describe_function(_taking(Annotated[str, SimpleNamespace(pattern="(a+)+$")]))
 

@@ -95,9 +95,9 @@ def test_a_tool_with_declared_parameters() -> None:
 @pytest.mark.parametrize(
     ("declared", "words"),
     [
-        (["a", "a"], "tool 'tool': parameter 'a' is declared twice"),
+        (["a", "a"], "function 'tool': parameter 'a' is declared twice"),
         (["a", "c"], "parameter 'c' is declared, but the function does not take it"),
-        (["b"], "the function needs parameter 'a', which is not declared"),
+        (["b"], "parameter 'a' is needed, but it is not declared"),
     ],
 )
 def test_declarations_must_fit_the_function(declared: list[str], words: str) -> None:
@@ -111,7 +111,7 @@ def test_declarations_must_fit_the_function(declared: list[str], words: str) -> 
 def test_annotations_must_be_mappable_all_the_same() -> None:
     def tool(a: complex) -> None: ...
 
-    with pytest.raises(SchemaError, match="tool 'tool', parameter 'a': the class complex"):
+    with pytest.raises(SchemaError, match="function 'tool', parameter 'a': the class complex"):
         describe_function(tool, parameters=[Parameter("a", Number())])
 
 

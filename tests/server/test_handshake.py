@@ -43,7 +43,7 @@ async def test_initialize_echoes_a_legacy_revision(revision):
         answer = await client.initialize()
         result = answer["result"]
         assert result["protocolVersion"] == revision
-        assert result["capabilities"] == {"tools": {}}
+        assert result["capabilities"] == {"tools": {"listChanged": True}, "logging": {}}
         assert result["instructions"] == "Be kind."
         info = {"name": "test", "version": "1.2"}
         if revision >= "2025-06-18":
@@ -69,7 +69,7 @@ async def test_what_is_not_there_is_not_announced():
         assert answer["result"] == {
             "protocolVersion": "2025-11-25",
             "serverInfo": {"name": "bare", "version": "0.0.0"},
-            "capabilities": {},
+            "capabilities": {"logging": {}},
         }
 
 
@@ -120,7 +120,7 @@ async def test_discover():
     async with serving(registry, revision="2026-07-28") as (client, _):
         assert (await client.request("server/discover"))["result"] == {
             "supportedVersions": ["2026-07-28"],
-            "capabilities": {"tools": {}},
+            "capabilities": {"tools": {"listChanged": True}, "logging": {}},
             "instructions": "Be kind.",
             "ttlMs": 1500,
             "cacheScope": "private",
@@ -133,7 +133,7 @@ async def test_discover():
 async def test_discover_of_a_bare_registry():
     async with serving(Registry("bare"), revision="2026-07-28") as (client, _):
         result = (await client.request("server/discover"))["result"]
-        assert result["capabilities"] == {}
+        assert result["capabilities"] == {"logging": {}}
         assert "instructions" not in result
 
 

@@ -215,7 +215,7 @@ async def test_any_id_comes_back_as_it_was(id):
 @pytest.mark.requirement("A11")
 async def test_an_error_of_our_own_is_internal(monkeypatch, caplog):
     async with serving(registry_of(echo)) as (client, _):
-        monkeypatch.setattr("trio_mcp.server.methods.ListCache.tools", lambda *_: 1 / 0)
+        monkeypatch.setattr("trio_mcp.server.lists.ListCache.page", lambda *_: 1 / 0)
         assert error_of(await client.request("tools/list")) == (-32603, "Internal error")
         assert "ZeroDivisionError" in caplog.text
         assert text_of(await client.call("echo", text="x")) == "x"

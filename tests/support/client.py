@@ -18,6 +18,7 @@ LEGACY = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 MODERN = ["2026-07-28"]
 REVISIONS = LEGACY + MODERN
 
+CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 CLIENT_INFO = {"name": "test-client", "version": "1.0"}
 
 
@@ -26,7 +27,7 @@ def modern_meta(**more: Any) -> dict[str, Any]:
     return {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": CLIENT_INFO,
-        "io.modelcontextprotocol/clientCapabilities": {},
+        CAPABILITIES: {},
         **more,
     }
 
@@ -38,6 +39,12 @@ class RawClient:
         self.stream = stream
         self.revision = revision
         self.judging = True
+        self.told: list[Any] = []
+        """The notifications that came before an answer."""
+        self.answers: dict[str, Callable[[Any], Any]] = {}
+        """What to answer to the server's questions, by method."""
+        self.capabilities: dict[str, Any] = {}
+        """What the client declares."""
         self._ids = itertools.count(1)
         self._methods: dict[Any, str] = {}
         self._buffer = bytearray()
@@ -86,18 +93,36 @@ class RawClient:
         """Make a request in this client's revision, with a fresh id."""
         params = dict(params or {})
         if self.revision in MODERN:
-            params["_meta"] = {**modern_meta(), **params.get("_meta", {})}
+            meta = modern_meta(**{CAPABILITIES: self.capabilities})
+            params["_meta"] = {**meta, **params.get("_meta", {})}
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": next(self._ids), "method": method}
         return {**message, "params": params} if params else message
 
     async def request(self, method: str, params: dict[str, Any] | None = None) -> Any:
-        """Send a request and return the next message, which must answer it."""
+        """Send a request and return its answer; see `answer_to`."""
         request = self.request_of(method, params)
         await self.send(request)
-        answer = await self.receive()
-        assert answer is not None
-        assert answer["id"] == request["id"]
-        return answer
+        return await self.answer_to(request["id"])
+
+    async def answer_to(self, id: Any) -> Any:
+        """Return the next answer, which must be to this request; keep what is told before it.
+
+        What the server asks meanwhile is answered by `answers`.
+        """
+        while True:
+            message = await self.receive()
+            assert message is not None
+            if "method" not in message:
+                assert message["id"] == id
+                return message
+            if "id" not in message:
+                self.told.append(message)
+            else:
+                result = self.answers[message["method"]](message.get("params"))
+                await self.send_bytes(
+                    json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
+                    + b"\n"
+                )
 
     async def call(self, name: str, **arguments: Any) -> Any:
         """Call a tool and return the whole response."""
@@ -132,7 +157,11 @@ class RawClient:
             return None
         answer = await self.request(
             "initialize",
-            {"protocolVersion": self.revision, "capabilities": {}, "clientInfo": CLIENT_INFO},
+            {
+                "protocolVersion": self.revision,
+                "capabilities": self.capabilities,
+                "clientInfo": CLIENT_INFO,
+            },
         )
         await self.notify("notifications/initialized")
         return answer
@@ -145,6 +174,7 @@ async def serving(
     *,
     revision: str = "2025-11-25",
     shake_hands: bool = True,
+    capabilities: dict[str, Any] | None = None,
     pair: Callable[[], tuple[trio.abc.Stream, trio.abc.Stream]] = trio.testing.memory_stream_pair,
 ) -> AsyncIterator[tuple[RawClient, ServerHandle]]:
     """Serve a registry over an in-memory stream, with a client that has shaken hands.
@@ -162,6 +192,7 @@ async def serving(
 
             handle = await nursery.start(run)
             client = RawClient(ours, revision)
+            client.capabilities = capabilities or {}
             if shake_hands:
                 await client.initialize()
             yield client, handle

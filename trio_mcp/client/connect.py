@@ -22,13 +22,16 @@ from trio_mcp.client.errors import (
 )
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.links import ClientSide, Link, MemoryLink, StreamLink
+from trio_mcp.client.requester import Log
 from trio_mcp.peer.connection import Connection
 from trio_mcp.registry import Registry
+from trio_mcp.server.subscriptions import tell_changes
 from trio_mcp.transports import process
+from trio_mcp.transports.beside import beside
 from trio_mcp.transports.memory import embed
 from trio_mcp.transports.process import ProcessOptions, StdioTransport, open_process
 from trio_mcp.wire.limits import Limits
-from trio_mcp.wire.payloads import Implementation
+from trio_mcp.wire.payloads import Implementation, LoggingLevel
 
 Target = Sequence[str | Path] | Registry | trio.abc.Stream
 
@@ -48,8 +51,11 @@ async def connect(
     connect_timeout: float = 30.0,
     tool_timeout: float = 5.0,
     request_timeout: float = 30.0,
+    question_timeout: float = 300.0,
     limits: Limits | None = None,
     on_line: Callable[[bytes], None] | None = None,
+    on_log: Log | None = None,
+    log_level: LoggingLevel | None = None,
 ) -> AsyncIterator[Client]:
     """Connect to a server for as long as the block lasts.
 
@@ -63,8 +69,13 @@ async def connect(
         connect_timeout: Seconds for start, handshake and the list of tools.
         tool_timeout: Seconds that a tool call waits, unless the tool or the call says otherwise.
         request_timeout: Seconds that other requests wait.
+        question_timeout: Seconds that a handler has for a server's question; meanwhile the time of
+            the request that it belongs to stands still.
         limits: The bounds of the connection.
         on_line: Called with each raw line from the server, from the first one on.
+        on_log: Called with each log message that the server sends.
+        log_level: The least severe level of log messages to ask for; without it, a modern server
+            sends none, and a legacy one what it likes.
 
     Yields:
         The client: handshake done, tools known.
@@ -88,27 +99,42 @@ async def connect(
     handlers = handlers or Handlers()
     introduction = Introduction(info=client_info, capabilities=handlers.capabilities)
 
+    side = ClientSide(handlers, question_timeout, on_line)
+
     def make(link: Link) -> Client:
-        return Client(
+        side.client = client = Client(
             link,
             introduction,
             handlers,
             tool_timeout=tool_timeout,
             request_timeout=request_timeout,
+            question_timeout=question_timeout,
+            on_log=on_log,
         )
+        return client
+
+    async def introduce(era: Era | None) -> None:
+        with trio.move_on_after(connect_timeout) as scope:
+            await client.introduce(era)
+            if log_level is not None:
+                await client.set_log_level(log_level)
+        if scope.cancelled_caught:
+            raise CallTimeout(_what_took_so_long(client), connect_timeout, client.stderr())
 
     if isinstance(target, Registry):
         async with embed(target, limits) as embedded:
-            client = make(MemoryLink(embedded))
+            link = MemoryLink(embedded, side)
+            client = make(link)
             try:
-                await _introduce(client, era or "modern", connect_timeout)
-                yield client
+                with target.changes.listen() as embedded.session.listener:
+                    async with beside(partial(tell_changes, embedded.session.listener, link.say)):
+                        await introduce(era or "modern")
+                        yield client
             finally:
                 client.disconnected(None)
         return
 
     async with _open(target, process_options) as stream:
-        side = ClientSide(handlers, request_timeout, on_line)
         connection = Connection(
             stream,
             side,
@@ -118,11 +144,12 @@ async def connect(
             on_line=side.on_line,
         )
         side.answered = connection.asking.answered
-        client = side.client = make(StreamLink(connection))
+        side.paused = connection.asking.paused
+        client = make(StreamLink(connection))
         if isinstance(stream, StdioTransport):
             client.stderr = lambda: stream.stderr_tail
         async with _running(connection, client, stream):
-            await _introduce(client, era, connect_timeout)
+            await introduce(era)
             yield client
 
 
@@ -150,34 +177,23 @@ async def _running(
     connection: Connection, client: Client, stream: trio.abc.Stream
 ) -> AsyncIterator[None]:
     """Run the connection beside the block, and end it with the block."""
-    failure: BaseException | None = None
 
     async def run() -> None:
         await connection.run()
         client.disconnected(await _aftermath(stream, connection.ended_by))
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(run)
+    async with beside(run):
         try:
             yield
-        except BaseException as error:  # raised again below, outside of any exception group
-            failure = error
-        client.disconnected(None)
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+        finally:
+            client.disconnected(None)
 
 
-async def _introduce(client: Client, era: Era | None, timeout: float) -> None:
-    with trio.move_on_after(timeout) as scope:
-        await client.introduce(era)
-    if scope.cancelled_caught:
-        what = "connecting"
-        if client.noise:
-            what += (
-                f" (the server wrote lines that are no messages, such as {client.noise[0]!r:.80})"
-            )
-        raise CallTimeout(what, timeout, client.stderr())
+def _what_took_so_long(client: Client) -> str:
+    if not client.noise:
+        return "connecting"
+    noise = f"{client.noise[0]!r:.80}"
+    return f"connecting (the server wrote lines that are no messages, such as {noise})"
 
 
 async def _aftermath(stream: trio.abc.Stream, ended_by: str) -> Callable[[], ClientError]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from math import inf
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import trio
 from attrs import define, field
@@ -18,6 +19,7 @@ from trio_mcp.peer.exchange import Call, Cause, Exchange
 from trio_mcp.transports.memory import Embedded
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import (
+    Id,
     Json,
     Malformed,
     Notification,
@@ -30,7 +32,7 @@ from trio_mcp.wire.jsonrpc import (
 )
 
 if TYPE_CHECKING:
-    from trio_mcp.client.client import Client
+    from trio_mcp.client.requester import Requester
 
 logger = logging.getLogger("trio_mcp.client")
 
@@ -40,8 +42,15 @@ Params = dict[str, Json]
 class Link(Protocol):
     """What a `Client` sends through."""
 
+    def next_id(self) -> Id:
+        """Reserve the id of a request."""
+
     async def request(
-        self, method: str, params: Params | None = None, deadline: float = inf
+        self,
+        method: str,
+        params: Params | None = None,
+        deadline: float = inf,
+        id: Id | None = None,
     ) -> Json:
         """Send a request and return its result.
 
@@ -59,6 +68,7 @@ class StreamLink:
     """Requests over a connection."""
 
     def __init__(self, connection: Connection) -> None:
+        self.next_id = connection.asking.next_id
         self.request = connection.asking.ask
         self.notify = connection.asking.notify
 
@@ -70,19 +80,29 @@ class MemoryLink:
     the line that any client would get, so neither side can change what the other one holds.
     """
 
-    def __init__(self, embedded: Embedded) -> None:
+    def __init__(self, embedded: Embedded, side: ClientSide) -> None:
         self._embedded = embedded
+        self._side = side
         self._ids = itertools.count(1)
 
+    def next_id(self) -> Id:
+        """Reserve the id of a request."""
+        return next(self._ids)
+
     async def request(
-        self, method: str, params: Params | None = None, deadline: float = inf
+        self,
+        method: str,
+        params: Params | None = None,
+        deadline: float = inf,
+        id: Id | None = None,
     ) -> Json:
         """Answer a request here and now."""
         await trio.lowlevel.checkpoint()  # a tool need not have one of its own
-        message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}
+        id = next(self._ids) if id is None else id
+        message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
         request = decode(encode(message)[:-1])
         assert isinstance(request, Request)
-        line = await self._embedded.answer_request(request, deadline=deadline)
+        line = await self._embedded.answer_request(request, deadline=deadline, back=self)
         if self._embedded.closed:
             raise ConnectionEnded("closed")
         if line is None:
@@ -96,6 +116,38 @@ class MemoryLink:
     def notify(self, method: str, params: Params | None = None) -> None:
         """Do nothing: a registry in the same process needs no telling."""
 
+    # -- the server's way back (`Back`) ---------------------------------------------------
+
+    async def say(self, line: bytes) -> None:
+        """Take in a notification."""
+        await trio.lowlevel.checkpoint()
+        self.say_nowait(line)
+
+    def say_nowait(self, line: bytes) -> None:
+        """Take in a notification."""
+        told = decode(line[:-1])
+        assert isinstance(told, Notification)
+        self._side.notified(told)
+
+    async def ask(self, method: str, params: Params, deadline: float) -> Json:
+        """Answer a question."""
+        asked = decode(encode({"jsonrpc": "2.0", "id": 0, "method": method, "params": params})[:-1])
+        assert isinstance(asked, Request)
+        call = self._side.begin(asked, False)
+        line: bytes | None
+        if isinstance(call, bytes):
+            line = call
+        else:
+            scope = trio.CancelScope(deadline=deadline)
+            line = await call.run(Exchange(0, call, None, 0, scope=scope), scope)
+            if scope.cancelled_caught:
+                raise DeadlinePassed
+        response = None if line is None else decode(line[:-1])
+        assert isinstance(response, Response)
+        if response.error is not None:
+            raise response.error
+        return response.result
+
 
 @define(eq=False)
 class ClientSide:
@@ -105,9 +157,11 @@ class ClientSide:
     timeout: float
     tap: Callable[[bytes], None] | None
     """Shown each raw line, from the first one on."""
-    client: Client = field(init=False)
-    answered: Callable[[Response], object] = field(init=False)
+    client: Requester = field(init=False)
+    answered: Callable[[Response], object] = field(default=lambda response: None, init=False)
     """Takes an answer for the request that it belongs to."""
+    paused: Callable[[], AbstractContextManager[None]] = field(default=nullcontext, init=False)
+    """Holds the client's own deadlines while a question is open."""
 
     def on_line(self, line: bytes) -> None:
         """Show a raw line to those who want to see it."""
@@ -119,7 +173,7 @@ class ClientSide:
         """Answer a ping at once; let a handler answer the rest."""
         if request.method == "ping":
             return result_line(request.id, {})
-        return Question(request, self.handlers, self.timeout)
+        return Question(request, self.handlers, self.timeout, self.paused)
 
     def notified(self, notification: Notification) -> None:
         """Pass a notification on."""
@@ -139,11 +193,13 @@ class ClientSide:
 
 @define(eq=False)
 class Question:
-    """A server's request that a handler answers."""
+    """A server's request that a handler answers, while no deadline of ours passes."""
 
     request: Request
     handlers: Handlers
     timeout: float
+    paused: Callable[[], AbstractContextManager[None]] = nullcontext
+    long_lived: ClassVar[bool] = False
 
     @property
     def label(self) -> str:
@@ -154,7 +210,7 @@ class Question:
         """Let the handler answer."""
         request = self.request
         try:
-            with scope:
+            with scope, self.paused():
                 result = await self.handlers.answer(request.method, request.params)
                 return result_line(request.id, result)
         except McpError as error:

@@ -8,12 +8,14 @@ watches over everybody's (`watch`): that costs a request a third less than a sco
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import inf
 from typing import Protocol
 
 import trio
 
-from trio_mcp.wire.jsonrpc import Json, Response, encode
+from trio_mcp.wire.jsonrpc import Id, Json, Response, encode
 
 
 class ConnectionEnded(Exception):
@@ -90,12 +92,19 @@ class Asking:
         self._ended: str | None = None
         self._watcher = trio.lowlevel.ParkingLot()
         self._watcher_wakes = inf
+        self._pauses = 0
+
+    def next_id(self) -> Id:
+        """Reserve the id of a request."""
+        return next(self._ids)
 
     async def ask(
         self,
         method: str,
         params: dict[str, Json] | None = None,
         deadline: float = inf,
+        id: Id | None = None,
+        *,
         way: Way | None = None,
     ) -> Json:
         """Send a request to the other side and wait for its result.
@@ -104,6 +113,7 @@ class Asking:
             method: The method.
             params: Its parameters.
             deadline: Until when to wait, by Trio's clock.
+            id: Its id, from `next_id`, if that has to be known beforehand.
             way: How to send it, in place of the usual way.
 
         Returns:
@@ -118,7 +128,8 @@ class Asking:
         Cancelled, it tells the other side so, and a late answer is ignored.
         """
         way = way or self._way
-        id = next(self._ids)
+        if id is None:
+            id = next(self._ids)
         message: dict[str, Json] = {"jsonrpc": "2.0", "id": id, "method": method}
         if params is not None:
             message["params"] = params
@@ -132,7 +143,7 @@ class Asking:
             raise ConnectionEnded(self._ended)
         way.put_nowait(line)
         waiter = self._open[id] = _Waiter(method, deadline, way)
-        if deadline < self._watcher_wakes:
+        if deadline < self._watcher_wakes and not self._pauses:
             self._watcher.unpark_all()
         if len(self._open) == 1:
             way.flush()
@@ -173,10 +184,26 @@ class Asking:
             _, waiter = self._open.popitem()
             waiter.wake(ConnectionEnded(why))
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let no deadline pass during the block: the other side waits for us."""
+        since = trio.current_time()
+        self._pauses += 1
+        self._watcher.unpark_all()
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            if not self._pauses:
+                for waiter in self._open.values():
+                    waiter.deadline += trio.current_time() - since
+                self._watcher.unpark_all()
+
     async def watch(self) -> None:
         """Give up the requests whose deadline passes, until cancelled."""
         while True:
-            self._watcher_wakes = min((each.deadline for each in self._open.values()), default=inf)
+            deadlines = [] if self._pauses else [each.deadline for each in self._open.values()]
+            self._watcher_wakes = min(deadlines, default=inf)
             with trio.move_on_at(self._watcher_wakes) as sleep:
                 await self._watcher.park()
             if sleep.cancelled_caught:

@@ -17,7 +17,7 @@ time. Nothing outlives `run`.
 import logging
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 import trio
@@ -30,6 +30,7 @@ from trio_mcp.wire.framing import Frame, LineDecoder, Oversized
 from trio_mcp.wire.jsonrpc import (
     UNKNOWN_ID,
     Batch,
+    Json,
     Malformed,
     Message,
     Notification,
@@ -119,8 +120,11 @@ class Connection:
 
     # -- life -----------------------------------------------------------------------------
 
-    async def run(self) -> None:
+    async def run(self, *beside: Callable[[], Awaitable[object]]) -> None:
         """Serve the connection until it ends.
+
+        Args:
+            *beside: What else to run meanwhile; it is cancelled at the end.
 
         Cancelled, it cancels its calls without answering them, still writes what was answered
         for at most `Limits.flush_timeout` seconds, and raises `trio.Cancelled`.
@@ -129,6 +133,8 @@ class Connection:
             io.start_soon(self._write)
             io.start_soon(self._watch_deadlines)
             io.start_soon(self.asking.watch)
+            for each in beside:
+                io.start_soon(each)
             try:
                 async with trio.open_nursery() as self._calls:
                     with self._reading:
@@ -168,6 +174,9 @@ class Connection:
             "EOF": self._limits.eof_grace,
             "stopped": self._limits.shutdown_grace,
         }.get(self.ended_by, 0.0)
+        for exchange in list(self._open.values()):
+            if exchange.call.long_lived:
+                self._cancel(exchange, Cause.SHUTDOWN)
         if await self._idle_within(grace):
             return
         for exchange in list(self._open.values()):
@@ -272,8 +281,9 @@ class Connection:
             if isinstance(answer, bytes):
                 self._deliver(answer, batch)
                 return
-            exchange = self._open[request.id] = Exchange(request.id, answer, batch, size)
-            if self._free_slots:
+            exchange = Exchange(request.id, answer, batch, size, back=self)
+            self._open[request.id] = exchange
+            if self._free_slots or answer.long_lived:
                 self._start(exchange)
             else:
                 self._waiting[request.id] = exchange
@@ -293,11 +303,31 @@ class Connection:
         if not self.asking.answered(response):
             logger.debug("An answer came to no request of ours")
 
+    # -- the way back (`Back`) ------------------------------------------------------------
+
+    async def say(self, line: bytes) -> None:
+        """Send a notification, once there is room."""
+        if self._outbox.full:
+            await self._outbox.put(line)
+        else:
+            self._outbox.put_nowait(line)
+        self._outbox.wake()
+
+    def say_nowait(self, line: bytes) -> None:
+        """Send a notification, whether there is room or not."""
+        self._outbox.put_nowait(line)
+        self._outbox.wake()
+
+    async def ask(self, method: str, params: dict[str, Json], deadline: float) -> Json:
+        """Send a request, and return its result. Raises as `Asking.ask` does."""
+        return await self.asking.ask(method, params, deadline)
+
     # -- calls ----------------------------------------------------------------------------
 
     def _start(self, exchange: Exchange) -> None:
-        self._free_slots -= 1
         call = exchange.call
+        if not call.long_lived:
+            self._free_slots -= 1
         exchange.started = self._now
         deadline = self._now + call.timeout
         exchange.scope = scope = trio.CancelScope(deadline=deadline)
@@ -333,7 +363,8 @@ class Connection:
                     else:
                         self._outbox.put_nowait(line)
         finally:
-            self._free_slots += 1
+            if not exchange.call.long_lived:
+                self._free_slots += 1
             self._close_call(exchange)
             self._answers_are_ready()
 

@@ -8,7 +8,7 @@ from typing import Protocol
 import trio
 from attrs import define, field
 
-from trio_mcp.wire.jsonrpc import Id, join_batch
+from trio_mcp.wire.jsonrpc import Id, Json, join_batch
 
 
 class Cause(Enum):
@@ -16,6 +16,7 @@ class Cause(Enum):
 
     PEER = "cancelled by the peer"
     SHUTDOWN = "shutdown"
+    INPUT = "input required"
 
 
 class Call(Protocol):
@@ -32,8 +33,25 @@ class Call(Protocol):
     async def run(self, exchange: Exchange, scope: trio.CancelScope) -> bytes | None:
         """Do the work inside the scope and return the line that answers it, or `None`."""
 
+    @property
+    def long_lived(self) -> bool:
+        """Whether it goes on until it is cancelled, and so takes no place among the others."""
+
     def unfinished(self, exchange: Exchange) -> bytes | None:
         """The line that answers it when it was cancelled, whether or not it has ended."""
+
+
+class Back(Protocol):
+    """The way back to who sent a request, while it is open."""
+
+    async def say(self, line: bytes) -> None:
+        """Send a notification, once there is room. Cancelled while it waits, it is dropped."""
+
+    def say_nowait(self, line: bytes) -> None:
+        """Send a notification, whether there is room or not."""
+
+    async def ask(self, method: str, params: dict[str, Json], deadline: float) -> Json:
+        """Send a request, and return its result. Raises as `Asking.ask` does."""
 
 
 @define(eq=False)
@@ -52,6 +70,8 @@ class Exchange:
     """What the work runs in; `None` while it waits."""
     started: float = 0.0
     """When the work began, by Trio's clock."""
+    back: Back | None = None
+    """`None` where nothing can be said but the answer."""
     cause: Cause | None = None
     """Why it was cancelled; `None` while it is not, or when its deadline passed."""
     answered: bool = False

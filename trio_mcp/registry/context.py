@@ -1,27 +1,70 @@
-"""What a handler may ask of its caller."""
+"""What a handler may say to its caller, and ask of it, while it serves a request."""
 
-from typing import Any
+from __future__ import annotations
 
-from attrs import frozen
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeVar, overload
 
-from trio_mcp.wire.jsonrpc import Id
-from trio_mcp.wire.payloads import Implementation
+import trio
+from attrs import field, frozen
+
+from trio_mcp.registry import asking
+from trio_mcp.registry.asking import Answer
+from trio_mcp.wire.errors import INVALID_REQUEST, McpError
+from trio_mcp.wire.jsonrpc import Id, Json
+from trio_mcp.wire.payloads import (
+    CreateMessageResult,
+    Implementation,
+    LoggingLevel,
+    ModelPreferences,
+    Root,
+    SamplingMessage,
+    ToolDescription,
+)
+from trio_mcp.wire.revisions import Revision
+
+T = TypeVar("T")
+
+
+class Conversation(Protocol):
+    """The way back to the caller of one request."""
+
+    revision: Revision
+    """What the caller speaks."""
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Tell how far the work is, if the caller wants to know."""
+
+    def logs(self, level: LoggingLevel) -> bool:
+        """Whether the caller wants log messages of this level."""
+
+    async def log(self, level: LoggingLevel, data: Json, logger: str | None) -> None:
+        """Send a log message."""
+
+    def supports(self, *capability: str) -> bool:
+        """Whether the caller has declared a capability."""
+
+    async def ask(self, method: str, params: dict[str, Json], key: str | None) -> Json:
+        """Ask the caller something, and return its result."""
 
 
 @frozen(kw_only=True)
 class Context:
-    """The request that a handler is serving.
+    """The request that a handler is serving, and the way back to who sent it.
 
     A handler gets one by having a parameter annotated with this class; callers do not see that
-    parameter.
+    parameter. Its methods are for the Trio thread: a plain `def` function, which runs in a worker
+    thread, calls them through `trio.from_thread.run`.
 
     Example:
-        >>> async def whoami(context: Context) -> str:
-        ...     return context.client.name if context.client else "unknown"
+        >>> async def count(to: int, context: Context) -> str:
+        ...     for number in range(to):
+        ...         await context.progress(number, total=to)
+        ...     return "done"
     """
 
     tool: str
-    """The name of the tool that was called."""
+    """What was called: a tool's or prompt's name, or a resource's URI."""
 
     state: Any = None
     """What the registry's lifespan yielded."""
@@ -40,3 +83,191 @@ class Context:
 
     meta: dict[str, Any] | None = None
     """The `_meta` of the request, with whatever extensions put there."""
+
+    _conversation: Conversation | None = field(default=None, repr=False)
+
+    # -- saying ---------------------------------------------------------------------------
+
+    async def progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        """Tell the caller how far the work is (2026-07-28, "Progress").
+
+        Nothing is sent if the caller did not ask for it, if the number is not more than the last
+        one, or after the answer. Of a flood only some are sent, the last one among them.
+
+        Args:
+            progress: How far the work is, in any unit.
+            total: How far it will go, if that is known.
+            message: A few words for a person.
+
+        Raises:
+            ValueError: A number is not finite.
+
+        A checkpoint in any case, so a loop that reports progress can be cancelled.
+        """
+        if self._conversation is None:
+            await trio.lowlevel.checkpoint()
+        else:
+            await self._conversation.progress(progress, total, message)
+
+    async def log(self, level: LoggingLevel, data: Json, *, logger: str | None = None) -> None:
+        """Send the caller a log message, if it wants messages of that level.
+
+        Args:
+            level: How severe it is.
+            data: The message: any JSON.
+            logger: What it comes from.
+
+        Raises:
+            ValueError: There is no such level.
+            TypeError: The data is not JSON.
+
+        Cancelled while the connection is full, the message is dropped.
+        """
+        if self._conversation is None:
+            await trio.lowlevel.checkpoint()
+        else:
+            await self._conversation.log(level, data, logger)
+
+    async def debug(self, data: Json, *, logger: str | None = None) -> None:
+        """Send a log message of level `debug`. As `log`."""
+        await self.log("debug", data, logger=logger)
+
+    async def info(self, data: Json, *, logger: str | None = None) -> None:
+        """Send a log message of level `info`. As `log`."""
+        await self.log("info", data, logger=logger)
+
+    async def notice(self, data: Json, *, logger: str | None = None) -> None:
+        """Send a log message of level `notice`. As `log`."""
+        await self.log("notice", data, logger=logger)
+
+    async def warning(self, data: Json, *, logger: str | None = None) -> None:
+        """Send a log message of level `warning`. As `log`."""
+        await self.log("warning", data, logger=logger)
+
+    async def error(self, data: Json, *, logger: str | None = None) -> None:
+        """Send a log message of level `error`. As `log`."""
+        await self.log("error", data, logger=logger)
+
+    async def critical(self, data: Json, *, logger: str | None = None) -> None:
+        """Send a log message of level `critical`. As `log`."""
+        await self.log("critical", data, logger=logger)
+
+    async def alert(self, data: Json, *, logger: str | None = None) -> None:
+        """Send a log message of level `alert`. As `log`."""
+        await self.log("alert", data, logger=logger)
+
+    async def emergency(self, data: Json, *, logger: str | None = None) -> None:
+        """Send a log message of level `emergency`. As `log`."""
+        await self.log("emergency", data, logger=logger)
+
+    # -- asking ---------------------------------------------------------------------------
+
+    def supports(self, *capability: str) -> bool:
+        """Whether the caller has declared a capability, such as `"elicitation", "url"`."""
+        return self._conversation is not None and self._conversation.supports(*capability)
+
+    @overload
+    async def elicit(self, message: str, kind: type[T], *, key: str | None = None) -> Answer[T]: ...
+
+    @overload
+    async def elicit(
+        self, message: str, kind: Mapping[str, Json], *, key: str | None = None
+    ) -> Answer[dict[str, Json]]: ...
+
+    async def elicit(self, message: str, kind: Any, *, key: str | None = None) -> Answer[Any]:
+        """Ask the user to fill in a form (2026-07-28, "Elicitation").
+
+        To a caller of a modern revision the handler is unwound, with `trio.Cancelled`, and runs
+        again from its beginning once the answer is there: what comes before a question runs again.
+        Questions asked side by side in a nursery travel together.
+
+        Args:
+            message: Why it is asked.
+            kind: A flat class (attrs, dataclass, TypedDict) of text, numbers, booleans and
+                choices; one of these alone; or a JSON Schema of that kind.
+            key: A name for the question. It has to be the same each time the handler runs; without
+                one, the question itself is its name.
+
+        Returns:
+            The answer: accepted with a value, declined, or cancelled.
+
+        Raises:
+            McpError: The client cannot be asked (`-32021`, in legacy revisions `-32600`), or its
+                answer does not fit (`-32602`).
+            SchemaError: The form is not one that the caller's revision allows.
+        """
+        return await asking.elicit(self._talk(), message, kind, key)
+
+    async def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Answer[None]:
+        """Ask the user to visit a web page, for what must not pass through the client.
+
+        An accepted answer means that the user has agreed to go there, not that anything has been
+        done there.
+
+        Args:
+            message: Why.
+            url: The page.
+            key: As for `elicit`.
+
+        Raises:
+            McpError: As for `elicit`.
+            ValueError: The URL is not one of `https:` or `http:`.
+        """
+        return await asking.elicit_url(self._talk(), message, url, key)
+
+    async def sample(
+        self,
+        messages: str | Sequence[str | SamplingMessage],
+        *,
+        max_tokens: int,
+        system_prompt: str | None = None,
+        temperature: float | None = None,
+        stop_sequences: Sequence[str] | None = None,
+        model_preferences: ModelPreferences | None = None,
+        tools: Sequence[ToolDescription] | None = None,
+        tool_choice: str | None = None,
+        key: str | None = None,
+    ) -> CreateMessageResult:
+        """Ask the client to have its model write something (2026-07-28, "Sampling").
+
+        Args:
+            messages: The conversation so far; a string is what the user says.
+            max_tokens: The most that the model may write.
+            system_prompt: Instructions for the model.
+            temperature: How random the model may be.
+            stop_sequences: Texts at which the model stops.
+            model_preferences: What matters in the choice of a model.
+            tools: Tools that the model may wish to use.
+            tool_choice: Whether it does: `auto`, `required` or `none`.
+            key: As for `elicit`.
+
+        Raises:
+            McpError: The client cannot be asked, it refused, or its answer is not MCP.
+        """
+        options = {
+            "system_prompt": system_prompt,
+            "temperature": temperature,
+            "stop_sequences": stop_sequences,
+            "model_preferences": model_preferences,
+            "tools": tools,
+            "tool_choice": tool_choice,
+        }
+        return await asking.sample(self._talk(), messages, max_tokens, options, key)
+
+    async def roots(self, *, key: str | None = None) -> list[Root]:
+        """Ask the client for the directories and files that it considers relevant.
+
+        Args:
+            key: As for `elicit`.
+
+        Raises:
+            McpError: The client cannot be asked, or its answer is not MCP.
+        """
+        return await asking.roots(self._talk(), key)
+
+    def _talk(self) -> Conversation:
+        if self._conversation is None:
+            raise McpError(INVALID_REQUEST, "There is no client here that could be asked")
+        return self._conversation

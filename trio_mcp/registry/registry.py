@@ -1,26 +1,44 @@
 """The registry: everything that a server offers, under one name."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
 import trio
 
+from trio_mcp.registry import directories
+from trio_mcp.registry.changes import Changes, Kind
+from trio_mcp.registry.completions import Completer, from_values, make_completer, values_of
 from trio_mcp.registry.context import Context
+from trio_mcp.registry.handlers import Handler
+from trio_mcp.registry.prompts import Prompt, make_prompt
+from trio_mcp.registry.resources import Resource, ResourceTemplate, make_resource
 from trio_mcp.registry.results import check_result, make_result
-from trio_mcp.registry.tools import Tool, make_tool, unknown_tool
+from trio_mcp.registry.tools import Tool, make_tool, unknown, unknown_tool
 from trio_mcp.schema import ArgumentError, Parameter, SchemaError
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import Icon, Implementation, ToolAnnotations
 
+if TYPE_CHECKING:
+    from trio_mcp.registry.sealing import Sealer
+
 F = TypeVar("F", bound=Callable[..., Any])
+H = TypeVar("H", bound=Handler)
+RefType = Literal["ref/prompt", "ref/resource"]
 Lifespan = Callable[["Registry"], AbstractAsyncContextManager[Any]]
 
 _CLOSED: Final = object()
+_REF_NAMES: Final[dict[RefType, str]] = {
+    "ref/prompt": "prompt",
+    "ref/resource": "resource template",
+}
 
 
 class Registry:
@@ -39,6 +57,10 @@ class Registry:
         page_size: Items in one page of a list; `None` for all in one.
         cache_ttl: Seconds for which a client may keep a list without asking again.
         cache_scope: Whether lists may be kept for everybody or for one caller alone.
+        state_keys: Keys that seal what a client of a modern revision carries from one question to
+            the next. The first one seals, all of them open, so keys can be rotated. Servers that
+            share their clients need the same keys; without any, each process has its own.
+        state_ttl: Seconds for which a client may take with its answers.
         lifespan: Makes an async context manager that opens what the server needs and yields it.
             It is entered once when serving begins and left when serving has ended; handlers find
             what it yielded in `Context.state`.
@@ -68,6 +90,8 @@ class Registry:
         page_size: int | None = None,
         cache_ttl: float = 0.0,
         cache_scope: Literal["public", "private"] = "public",
+        state_keys: Sequence[str | bytes] | None = None,
+        state_ttl: float = 600.0,
         lifespan: Lifespan | None = None,
     ) -> None:
         if not name or not version:
@@ -95,10 +119,23 @@ class Registry:
         self._is_running = False
         self._shared_state: Any = _CLOSED
         self._tools: dict[str, Tool] = {}
+        self._resources: dict[str, Resource] = {}
+        self._templates: dict[str, ResourceTemplate] = {}
+        self._prompts: dict[str, Prompt] = {}
+        self._completers: dict[tuple[RefType, str, str], Completer] = {}
         self.tools: Final[Mapping[str, Tool]] = MappingProxyType(self._tools)
         """The tools by name, in the order of their registration."""
-        self.changes = 0
-        """How often something was added or removed."""
+        self.resources: Final[Mapping[str, Resource]] = MappingProxyType(self._resources)
+        """The resources by URI, in the order of their registration."""
+        self.resource_templates: Final = MappingProxyType(self._templates)
+        """The resource templates by URI template, in the order of their registration."""
+        self.prompts: Final[Mapping[str, Prompt]] = MappingProxyType(self._prompts)
+        """The prompts by name, in the order of their registration."""
+        self.changes: Final = Changes()
+        """What has changed, and who wants to know."""
+        self._state_keys = state_keys
+        self._state_ttl = state_ttl
+        self._sealer: Sealer | None = None
 
     @property
     def name(self) -> str:
@@ -175,11 +212,18 @@ class Registry:
             SchemaError: As for `tool`.
         """
         tool = make_tool(function, **options)
-        if tool.name in self._tools:
-            raise SchemaError(f"Tool {tool.name!r} is registered already; names must be unique.")
-        self._tools[tool.name] = tool
-        self.changes += 1
+        self._put(self._tools, tool, "Tool", "tools")
         return tool
+
+    def _put(self, items: dict[str, H], item: H, what: str, kind: Kind) -> None:
+        if item.name in items:
+            raise SchemaError(f"{what} {item.name!r} is registered already; names must be unique.")
+        items[item.name] = item
+        self.changes.list_changed(kind)
+
+    def _take(self, items: dict[str, H], name: str, kind: Kind) -> None:
+        del items[name]
+        self.changes.list_changed(kind)
 
     def remove_tool(self, name: str) -> None:
         """Take a tool out. Calls that run already are not disturbed.
@@ -187,8 +231,7 @@ class Registry:
         Raises:
             KeyError: There is no tool of that name.
         """
-        del self._tools[name]
-        self.changes += 1
+        self._take(self._tools, name, "tools")
 
     def find_tool(self, name: Json) -> Tool:
         """Return the tool of that name.
@@ -201,10 +244,10 @@ class Registry:
             raise unknown_tool(name, list(self._tools))
         return tool
 
-    def timeout_of(self, tool: Tool, limits: Limits) -> float:
-        """Return the seconds that a call of the tool may take."""
-        if tool.timeout is not None:
-            return tool.timeout
+    def timeout_of(self, handler: Handler, limits: Limits) -> float:
+        """Return the seconds that a call of a handler may take."""
+        if handler.timeout is not None:
+            return handler.timeout
         return limits.tool_timeout if self.tool_timeout is None else self.tool_timeout
 
     async def call(
@@ -241,6 +284,341 @@ class Registry:
         if tool.check_output is not None:
             check_result(tool, make_result(tool, value))
         return value
+
+    # -- resources ------------------------------------------------------------------------
+
+    def resource(self, uri: str, **options: Any) -> Callable[[F], F]:
+        """Register a function as a resource, or as a family of them; a decorator.
+
+        A URI with variables, such as `users://{id}/profile` (RFC 6570), is a template: the
+        function has a parameter for each variable, and gets it in the type of its annotation. What
+        it returns is the resource: text, bytes, anything that is JSON-able, or contents objects.
+        It raises `ResourceNotFound` where there is nothing.
+
+        Args:
+            uri: The URI, or the URI template.
+            **options: The following.
+            name: Its name for programs, in place of the function's.
+            title: A name for people.
+            description: What it is, in place of the docstring.
+            mime_type: Its media type; otherwise it follows from what the function returns.
+            size: Its size in bytes; not for templates.
+            annotations: Hints on how it is meant to be used.
+            icons: Pictures for user interfaces.
+            meta: Its `_meta`, under namespaced keys.
+            timeout: Seconds that reading it may take, in place of the registry's `tool_timeout`.
+            cache_ttl: Seconds for which a client may keep what it has read.
+            cache_scope: Whether it may be kept for everybody (`public`) or for one caller alone.
+
+        Raises:
+            SchemaError: It cannot be registered; the message says why and what to do.
+
+        Example:
+            >>> registry = Registry("users")
+            >>> @registry.resource("users://{id}/profile")
+            ... async def profile(id: int) -> dict[str, object]:
+            ...     return {"id": id}
+        """
+        return partial(self._add_resource, uri, options)
+
+    def _add_resource(self, uri: str, options: dict[str, Any], function: F) -> F:
+        self.add_resource(uri, function, **options)
+        return function
+
+    def add_resource(
+        self, uri: str, function: Callable[..., Any], **options: Any
+    ) -> Resource | ResourceTemplate:
+        """Register a function as a resource. The options are those of `resource`.
+
+        Raises:
+            SchemaError: As for `resource`.
+        """
+        made = make_resource(function, uri, **options)
+        if isinstance(made, Resource):
+            self._put(self._resources, made, "Resource", "resources")
+        else:
+            self._put(self._templates, made, "Resource template", "resources")
+        return made
+
+    def add_directory(
+        self, uri: str, root: str | Path, *, max_bytes: int = 10 * 1024 * 1024, **options: Any
+    ) -> ResourceTemplate:
+        """Register the files below a directory.
+
+        No URI leads outside it: `..`, encoded separators and symbolic links (even those that stay
+        inside) are not followed. Text files are served as text, others as bytes. The variable is
+        completed with the names of files.
+
+        Args:
+            uri: A template with one variable that takes slashes, such as `docs:///{+path}`.
+            root: The directory.
+            max_bytes: The largest file that is served.
+            **options: Those of `resource`.
+
+        Raises:
+            SchemaError: As for `resource`, or the URI has not just one variable.
+        """
+        return directories.add_directory(self, uri, Path(root), max_bytes, options)
+
+    def add_file(
+        self, uri: str, path: str | Path, *, max_bytes: int = 10 * 1024 * 1024, **options: Any
+    ) -> Resource:
+        """Register a file. It is read anew each time.
+
+        Args:
+            uri: Its URI.
+            path: Where it is.
+            max_bytes: The largest size that is served.
+            **options: Those of `resource`.
+
+        Raises:
+            SchemaError: As for `resource`, or the URI has variables.
+        """
+        return directories.add_file(self, uri, Path(path), max_bytes, options)
+
+    def remove_resource(self, uri: str) -> None:
+        """Take a resource or a template out. Reads that run already are not disturbed.
+
+        Raises:
+            KeyError: There is none of that URI.
+        """
+        items: dict[str, Any] = self._resources if uri in self._resources else self._templates
+        self._take(items, uri, "resources")
+
+    def find_resource(self, uri: str) -> tuple[Resource | ResourceTemplate, dict[str, Any]] | None:
+        """Find who says what is at a URI, and the arguments for its function.
+
+        A resource comes before a template; of several templates that match, the first one
+        registered whose variables have the right types.
+        """
+        resource = self._resources.get(uri)
+        if resource is not None:
+            return resource, {}
+        for template in self._templates.values():
+            values = template.template.match(uri)
+            if values is not None:
+                try:
+                    return template, template.bind(values)
+                except ArgumentError:
+                    continue
+        return None
+
+    def has_resource(self, uri: str) -> bool:
+        """Whether there is somebody to say what is at a URI."""
+        return self.find_resource(uri) is not None
+
+    def notify_resource_updated(self, uri: str) -> None:
+        """Tell those clients that subscribed to a resource that it says something else now.
+
+        May be called in any thread. Several calls before a client is told are one.
+        """
+        self.changes.resource_updated(uri)
+
+    # -- prompts --------------------------------------------------------------------------
+
+    @overload
+    def prompt(self, function: F) -> F: ...
+
+    @overload
+    def prompt(
+        self,
+        *,
+        name: str | None = ...,
+        title: str | None = ...,
+        description: str | None = ...,
+        icons: Sequence[Icon] | None = ...,
+        meta: Mapping[str, Json] | None = ...,
+        timeout: float | None = ...,
+    ) -> Callable[[F], F]: ...
+
+    def prompt(self, function: Any = None, **options: Any) -> Any:
+        """Register a function as a prompt; a decorator, with or without arguments.
+
+        Its parameters are the prompt's arguments. They travel as text; what is not annotated as
+        text is read as JSON. What it returns is what the user says: text, a content block, a
+        `PromptMessage`, or a list of these.
+
+        Args:
+            function: The function.
+            **options: The following.
+            name: The prompt's name, in place of the function's.
+            title: A name for people.
+            description: What it is for, in place of the docstring.
+            icons: Pictures for user interfaces.
+            meta: The prompt's `_meta`, under namespaced keys.
+            timeout: Seconds that it may take, in place of the registry's `tool_timeout`.
+
+        Raises:
+            SchemaError: The prompt cannot be registered; the message says why and what to do.
+
+        Example:
+            >>> registry = Registry("reviews")
+            >>> @registry.prompt
+            ... async def review(code: str, language: str = "python") -> str:
+            ...     return f"Review this {language} code: {code}"
+        """
+        if function is None:
+            return partial(self._add_prompt, options)
+        return self._add_prompt(options, function)
+
+    def _add_prompt(self, options: dict[str, Any], function: F) -> F:
+        self.add_prompt(function, **options)
+        return function
+
+    def add_prompt(self, function: Callable[..., Any], **options: Any) -> Prompt:
+        """Register a function as a prompt. The options are those of `prompt`.
+
+        Raises:
+            SchemaError: As for `prompt`.
+        """
+        prompt = make_prompt(function, **options)
+        self._put(self._prompts, prompt, "Prompt", "prompts")
+        return prompt
+
+    def remove_prompt(self, name: str) -> None:
+        """Take a prompt out. Requests that run already are not disturbed.
+
+        Raises:
+            KeyError: There is no prompt of that name.
+        """
+        self._take(self._prompts, name, "prompts")
+
+    def find_prompt(self, name: str) -> Prompt:
+        """Return the prompt of that name.
+
+        Raises:
+            McpError: There is none (`-32602`).
+        """
+        prompt = self._prompts.get(name)
+        if prompt is None:
+            raise unknown("prompt", name, list(self._prompts))
+        return prompt
+
+    # -- completion -----------------------------------------------------------------------
+
+    def completion(
+        self,
+        *,
+        prompt: str | None = None,
+        resource: str | None = None,
+        argument: str,
+        timeout: float | None = None,
+    ) -> Callable[[F], F]:
+        """Register a function that completes an argument; a decorator.
+
+        The function takes `value`, what has been typed so far, and, if it likes, `arguments`, the
+        texts of those that were chosen already. It returns a list of strings, the best first, or a
+        `Completion`.
+
+        Args:
+            prompt: The prompt that the argument belongs to; or
+            resource: the URI template that the variable belongs to.
+            argument: The argument or variable.
+            timeout: Seconds that it may take.
+
+        Raises:
+            SchemaError: There is no such prompt, template or argument, or the function does not
+                take what it is given.
+
+        Example:
+            >>> registry = Registry("reviews")
+            >>> @registry.prompt
+            ... async def review(language: str) -> str:
+            ...     return f"Review this {language} code."
+            >>> @registry.completion(prompt="review", argument="language")
+            ... async def languages(value: str) -> list[str]:
+            ...     return [each for each in ("python", "rust") if each.startswith(value)]
+        """
+        return partial(self._add_completion, prompt, resource, argument, timeout)
+
+    def add_completion(
+        self,
+        source: Callable[..., Any] | Sequence[str],
+        *,
+        prompt: str | None = None,
+        resource: str | None = None,
+        argument: str,
+        timeout: float | None = None,
+    ) -> None:
+        """Register who completes an argument: a function as for `completion`, or a list of values.
+
+        Raises:
+            SchemaError: As for `completion`.
+        """
+        function = source if callable(source) else from_values(source)
+        self._add_completion(prompt, resource, argument, timeout, function)
+
+    def _add_completion(
+        self,
+        prompt: str | None,
+        resource: str | None,
+        argument: str,
+        timeout: float | None,
+        function: F,
+    ) -> F:
+        if (prompt is None) == (resource is None):
+            raise SchemaError("a completion is for a prompt or for a resource template: name one")
+        kind: RefType = "ref/resource" if prompt is None else "ref/prompt"
+        target = prompt or resource or ""
+        what = f"{argument} of {target}"
+        if argument not in self._parameters_of(kind, target):
+            raise SchemaError(f"Completion of {what}: there is no such argument; register it first")
+        self._completers[kind, target, argument] = make_completer(function, what, timeout)
+        return function
+
+    def _parameters_of(self, kind: RefType, target: str) -> Mapping[str, Json]:
+        if kind == "ref/prompt":
+            prompt = self._prompts.get(target)
+            return {} if prompt is None else prompt.parameters
+        template = self._templates.get(target)
+        return {} if template is None else template.variables
+
+    def find_completer(self, kind: RefType, target: str, argument: str) -> Completer:
+        """Return who completes an argument; where nobody does, somebody who knows nothing.
+
+        Raises:
+            McpError: There is no such prompt, template or argument (`-32602`).
+        """
+        completer = self._completers.get((kind, target, argument))
+        if completer is not None:
+            return completer
+        known = list(self._prompts if kind == "ref/prompt" else self._templates)
+        if target not in known and target not in self._resources:
+            raise unknown(_REF_NAMES[kind], target, known)
+        parameters = self._parameters_of(kind, target)
+        if argument not in parameters:
+            raise unknown(f"argument of {target}", argument, list(parameters))
+        return make_completer(
+            from_values(values_of(parameters[argument])), f"{argument} of {target}", None
+        )
+
+    # -- what there is --------------------------------------------------------------------
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """The kinds of things that there are; each is a capability of the server."""
+        arguments = [
+            *(each.parameters for each in self._prompts.values()),
+            *(each.variables for each in self._templates.values()),
+        ]
+        named = any(values_of(schema) for each in arguments for schema in each.values())
+        there = {
+            "tools": bool(self._tools),
+            "resources": bool(self._resources or self._templates),
+            "prompts": bool(self._prompts),
+            "completions": bool(self._completers) or named,
+            "logging": True,
+        }
+        return frozenset(offer for offer, is_there in there.items() if is_there)
+
+    @property
+    def sealer(self) -> Sealer:
+        """Seals what a client carries from one question to the next."""
+        if self._sealer is None:
+            from trio_mcp.registry.sealing import Sealer
+
+            self._sealer = Sealer(self._state_keys, ttl=self._state_ttl)
+        return self._sealer
 
     # -- lifespan -------------------------------------------------------------------------
 

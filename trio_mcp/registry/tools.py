@@ -4,16 +4,14 @@ Everything that can be worked out beforehand is worked out when the tool is made
 only looks up and runs.
 """
 
-import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-import trio
 from attrs import frozen
 
 from trio_mcp.registry.context import Context
+from trio_mcp.registry.handlers import Handler, Keywords
 from trio_mcp.schema import (
     ArgumentError,
     Parameter,
@@ -37,24 +35,13 @@ RESULT_TYPES: Final = frozenset({CallToolResult, *CONTENT_BLOCKS.values()})
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
-Keywords = dict[str, Any]
 
-
-@frozen(eq=False)
-class Tool:
+@frozen(eq=False, kw_only=True)
+class Tool(Handler):
     """A registered tool. Made by `Registry.tool` and `Registry.add_tool`."""
 
-    name: str
-    """The name by which it is called."""
-    label: str
-    """What it is, for the log and for its tasks."""
-    function: Callable[..., Any]
     description: ToolDescription
     """As `tools/list` shows it."""
-    timeout: float | None
-    """Seconds that a call may take; `None` for the registry's or the server's default."""
-    is_async: bool
-    context_parameter: str | None
     _validate: Callable[[Json], str | None]
     _structure: Callable[[dict[str, Json]], Keywords]
     unstructure: Callable[[Any], Json] | None
@@ -79,25 +66,6 @@ class Tool:
         if problem is not None:
             raise ArgumentError(problem)
         return self._structure(arguments)
-
-    def run(
-        self,
-        keywords: Keywords,
-        make_context: Callable[[], Context],
-        limiter: trio.CapacityLimiter | None = None,
-    ) -> Awaitable[Any]:
-        """Run the function: on the Trio thread if it is async, in a worker thread if it is not.
-
-        Cancelled, a worker thread is left to itself, so blocking code does not hold up its
-        caller; it goes on until it returns, and its result is dropped.
-        """
-        if self.context_parameter is not None:
-            keywords = {**keywords, self.context_parameter: make_context()}
-        if self.is_async:
-            running: Awaitable[Any] = self.function(**keywords)
-            return running
-        call = partial(self.function, **keywords)
-        return trio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
 
 
 def make_tool(
@@ -150,7 +118,6 @@ def make_tool(
             meta=dict(meta) if meta else None,
         ),
         timeout=timeout,
-        is_async=_is_async(function),
         context_parameter=inferred.context_parameter,
         validate=compile_validator(accepted, inferred=input_schema is None),
         structure=inferred.structure,
@@ -170,21 +137,19 @@ def _checked_name(name: str) -> str:
     )
 
 
-def _is_async(function: Callable[..., Any]) -> bool:
-    while isinstance(function, partial):
-        function = function.func
-    call = getattr(function, "__call__", None)  # noqa: B004  # a callable object
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
-
-
 def unknown_tool(name: Json, known: Sequence[str]) -> McpError:
     """Make the error for a tool that does not exist, with the closest name that does."""
     if name is None:
         return McpError(INVALID_PARAMS, "Missing tool name")
     if not isinstance(name, str):
         return McpError(INVALID_PARAMS, f"The tool name must be a string, not {json_type(name)}")
+    return unknown("tool", name, known)
+
+
+def unknown(what: str, name: str, known: Sequence[str]) -> McpError:
+    """Make the error for something that does not exist, with the closest name that does."""
     from difflib import get_close_matches
 
-    message = f"Unknown tool: {name[:200]}"
+    message = f"Unknown {what}: {name[:200]}"
     close = get_close_matches(name[:200], known[:1000], n=1)
     return McpError(INVALID_PARAMS, message, {"didYouMean": close[0]} if close else None)

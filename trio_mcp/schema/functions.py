@@ -61,6 +61,7 @@ def describe_function(
     parameters: Sequence[Parameter] | None = None,
     input_schema: Mapping[str, Any] | None = None,
     result_types: Collection[type] = (),
+    describe_result: bool = True,
 ) -> FunctionSchema:
     """Work out the schemas of a function from its signature, annotations and docstring.
 
@@ -73,6 +74,7 @@ def describe_function(
             the arguments as they came.
         result_types: Classes that are results in themselves; a return annotation that names one
             of them has no schema, and its values are not converted.
+        describe_result: Whether the return annotation matters at all.
 
     Returns:
         The description, which is self-contained: the function is not looked at again.
@@ -105,7 +107,9 @@ def describe_function(
         accepted = _declare(name, taken, parameters)
     else:
         accepted = _infer(name, taken, docs)
-    result = _resolve(name, "return", hints, signature.return_annotation)
+    result: Any = Any
+    if describe_result:
+        result = _resolve(name, "return", hints, signature.return_annotation)
     if _mentions(result, result_types):
         result = Any
     return FunctionSchema(
@@ -142,7 +146,7 @@ def _signature_of(function: Callable[..., Any], name: str) -> inspect.Signature:
         return inspect.signature(function)
     except (TypeError, ValueError) as error:
         raise SchemaError(
-            f"tool {name!r}: its signature cannot be read ({error}); wrap it in a function"
+            f"function {name!r}: its signature cannot be read ({error}); wrap it in a function"
         ) from error
 
 
@@ -202,7 +206,7 @@ def _resolve(tool: str, parameter: str, hints: _Hints, annotation: Any) -> Any:
         return hints.resolve(annotation)
     except (NameError, AttributeError, TypeError, SyntaxError) as error:
         raise SchemaError(
-            f"tool {tool!r}, {_where(parameter)}: the annotation {annotation!r} cannot be "
+            f"function {tool!r}, {_where(parameter)}: the annotation {annotation!r} cannot be "
             f"resolved ({error}); define what it names at module level, outside "
             "`if TYPE_CHECKING`"
         ) from error
@@ -226,7 +230,7 @@ class _Taken:
     def read(cls, parameter: inspect.Parameter, hints: _Hints, tool: str) -> _Taken:
         refusal = _REFUSED.get(parameter.kind)
         if refusal is not None:
-            raise SchemaError(f"tool {tool!r}, parameter {parameter.name!r}: {refusal}")
+            raise SchemaError(f"function {tool!r}, parameter {parameter.name!r}: {refusal}")
         annotation = _resolve(tool, parameter.name, hints, parameter.annotation)
         return cls(
             name=parameter.name,
@@ -272,7 +276,7 @@ def _build(builder: Builder, tool: str, parameter: str, annotation: Any) -> dict
     try:
         return builder.build(annotation)
     except SchemaError as error:
-        raise SchemaError(f"tool {tool!r}, {_where(parameter)}: {error}") from error
+        raise SchemaError(f"function {tool!r}, {_where(parameter)}: {error}") from error
 
 
 def _checked(tool: str, builder: Builder, schema: dict[str, Any]) -> dict[str, Any]:
@@ -283,7 +287,7 @@ def _checked(tool: str, builder: Builder, schema: dict[str, Any]) -> dict[str, A
         else:
             check_size(schema)
     except SchemaError as error:
-        raise SchemaError(f"tool {tool!r}: {error}") from error
+        raise SchemaError(f"function {tool!r}: {error}") from error
     return schema
 
 
@@ -293,17 +297,17 @@ def _declare(tool: str, taken: list[_Taken], parameters: Sequence[Parameter]) ->
     declared: set[str] = set()
     for each in parameters:
         if each.name in declared:
-            raise SchemaError(f"tool {tool!r}: parameter {each.name!r} is declared twice")
+            raise SchemaError(f"function {tool!r}: parameter {each.name!r} is declared twice")
         if each.name not in known and not open_ended:
             raise SchemaError(
-                f"tool {tool!r}: parameter {each.name!r} is declared, but the function does not "
-                "take it"
+                f"function {tool!r}: parameter {each.name!r} is declared, but the function does "
+                "not take it"
             )
         declared.add(each.name)
     for one in taken:
         if one.name not in declared and one.default is NOTHING and not one.rest:
             raise SchemaError(
-                f"tool {tool!r}: the function needs parameter {one.name!r}, which is not declared"
+                f"function {tool!r}: parameter {one.name!r} is needed, but it is not declared"
             )
     for one in taken:  # what is passed on is structured by its annotation all the same
         _build(Builder(), tool, one.name, one.annotation)

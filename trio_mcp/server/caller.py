@@ -11,10 +11,11 @@ from trio_mcp.wire import revisions
 from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, UNSUPPORTED_PROTOCOL_VERSION, McpError
 from trio_mcp.wire.jsonrpc import Json, json_type
-from trio_mcp.wire.payloads import Implementation
+from trio_mcp.wire.payloads import LOGGING_LEVELS, Implementation
 from trio_mcp.wire.revisions import (
     META_CLIENT_CAPABILITIES,
     META_CLIENT_INFO,
+    META_LOG_LEVEL,
     META_VERSION,
     NEWEST_LEGACY,
     Revision,
@@ -56,6 +57,8 @@ def caller_of(meta: dict[str, Json]) -> Caller:
     client_info = meta.get(META_CLIENT_INFO)
     named = client_info is None or client_info.__class__ is dict
     if revision is not None and capabilities.__class__ is dict and named:
+        if META_LOG_LEVEL in meta:
+            log_level(meta[META_LOG_LEVEL])
         return Caller(revision, capabilities, client_info)
     _require(meta, META_VERSION, str)
     if revision is None:
@@ -67,6 +70,19 @@ def caller_of(meta: dict[str, Json]) -> Caller:
         f"Invalid params: _meta field {META_CLIENT_INFO} must be an object, "
         f"not {json_type(client_info)}",
     )
+
+
+def log_level(level: Json) -> str:
+    """Check the name of a log level.
+
+    Raises:
+        McpError: It is not one (`-32602`).
+    """
+    if level.__class__ is str and level in LOGGING_LEVELS:
+        name: str = level
+        return name
+    known = ", ".join(LOGGING_LEVELS)
+    raise McpError(INVALID_PARAMS, f"Invalid params: the log level must be one of: {known}")
 
 
 def is_modern(meta: Json) -> bool:

@@ -16,8 +16,10 @@ from attrs import define, field
 
 from trio_mcp.peer.exchange import Call
 from trio_mcp.registry import Registry
+from trio_mcp.registry.changes import Listener
 from trio_mcp.server import methods
 from trio_mcp.server.caller import UNKNOWN_CALLER, Caller, caller_of, is_modern
+from trio_mcp.server.lists import ListCache
 from trio_mcp.wire import revisions
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import (
@@ -57,7 +59,7 @@ class Dispatcher:
         self.limits = limits
         self.state = state
         self.threads = trio.CapacityLimiter(limits.max_worker_threads)
-        self.lists = methods.ListCache(registry)
+        self.lists = ListCache(registry)
         self._meta: dict[Revision, Json] = {}
 
     def begin(self, request: Request, session: Session, in_batch: bool = False) -> bytes | Call:
@@ -92,7 +94,7 @@ class Dispatcher:
             meta = {META_SERVER_INFO: to_wire(self.registry.info, revision)}
             self._meta[revision] = meta
         own = result.get("_meta")
-        result["resultType"] = "complete"
+        result.setdefault("resultType", "complete")
         result["_meta"] = {**meta, **own} if own else meta
         return result
 
@@ -125,6 +127,14 @@ class Session:
     stop: Callable[[], None] | None = None
     """Ends the connection; `None` where a client may not."""
     caller: Caller = field(default=UNKNOWN_CALLER)
+    principal: str | None = None
+    """Who the client was proved to be; `None` where nothing was proved."""
+    log_level: str = "info"
+    """What a legacy client wants to hear (`logging/setLevel`)."""
+    subscriptions: int = 0
+    """How many `subscriptions/listen` are open."""
+    listener: Listener | None = None
+    """The changes that a legacy client is told of; `None` where it cannot be."""
 
     def begin(self, request: Request, in_batch: bool) -> bytes | Call:
         """Answer a request of this connection."""

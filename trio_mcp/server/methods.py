@@ -1,20 +1,24 @@
 """The methods that a client may call, and which revision has them.
 
 Each function takes the dispatcher, the request, its caller and its session, and returns the
-result, or a `ToolCall` for what takes time.
+result, or a call for what takes time.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from trio_mcp.peer.exchange import Call
 from trio_mcp.registry import Registry
+from trio_mcp.registry.changes import KINDS, Listener
 from trio_mcp.registry.tools import unknown_tool
 from trio_mcp.schema import ArgumentError
-from trio_mcp.server.caller import Caller
+from trio_mcp.server.caller import Caller, log_level
+from trio_mcp.server.handlercall import not_found
+from trio_mcp.server.lists import LISTINGS, caching_hints
+from trio_mcp.server.othercalls import CompletionCall, PromptCall, ReadCall
+from trio_mcp.server.subscriptions import Listen, read_filter
 from trio_mcp.server.toolcall import ToolCall, tool_failure
 from trio_mcp.wire import revisions
 from trio_mcp.wire.conversion import to_wire
@@ -25,7 +29,7 @@ from trio_mcp.wire.revisions import LEGACY, MODERN, NEWEST_LEGACY, Revision
 if TYPE_CHECKING:
     from trio_mcp.server.dispatcher import Dispatcher, Session
 
-Method = Callable[["Dispatcher", Request, Caller, "Session"], "dict[str, Json] | ToolCall"]
+Method = Callable[["Dispatcher", Request, Caller, "Session"], "dict[str, Json] | Call"]
 
 
 def initialize(
@@ -33,7 +37,7 @@ def initialize(
 ) -> dict[str, Json]:
     """Agree on a legacy revision (2025-11-25, "Lifecycle")."""
     params = request.params
-    wanted = _param(params, "protocolVersion", str)
+    wanted = _param(params, "protocolVersion")
     revision = LEGACY.get(wanted, NEWEST_LEGACY)
     capabilities = params.get("capabilities")
     session.caller = Caller(
@@ -45,8 +49,10 @@ def initialize(
     result = {
         "protocolVersion": revision.name,
         "serverInfo": to_wire(registry.info, revision),
-        "capabilities": capabilities_of(registry),
+        "capabilities": capabilities_of(registry, revision),
     }
+    if session.listener is not None:
+        session.listener.kinds = {kind for kind in KINDS if kind in registry.offers}
     if registry.instructions is not None:
         result["instructions"] = registry.instructions
     return result
@@ -59,7 +65,7 @@ def discover(
     registry = dispatcher.registry
     result = {
         "supportedVersions": list(MODERN),
-        "capabilities": capabilities_of(registry),
+        "capabilities": capabilities_of(registry, caller.revision),
         **caching_hints(registry),
     }
     if registry.instructions is not None:
@@ -84,14 +90,13 @@ def shutdown(
     return {}
 
 
-def list_tools(
+def list_items(
     dispatcher: Dispatcher, request: Request, caller: Caller, session: Session
 ) -> dict[str, Json]:
-    """List the tools, in the order of their registration."""
-    registry = dispatcher.registry
-    _require_tools(registry, request.method)
+    """List what there is of one kind, in the order of its registration."""
+    _require(dispatcher.registry, LISTINGS[request.method].kind, request.method)
     cursor = request.params.get("cursor")
-    return dict(dispatcher.lists.tools(caller.revision, cursor))
+    return dict(dispatcher.lists.page(request.method, caller.revision, cursor))
 
 
 def call_tool(
@@ -103,7 +108,7 @@ def call_tool(
     name = params.get("name")
     tool = registry.tools.get(name) if name.__class__ is str else None
     if tool is None:
-        _require_tools(registry, request.method)
+        _require(registry, "tools", request.method)
         raise unknown_tool(name, list(registry.tools))
     arguments = params.get("arguments")
     try:
@@ -117,89 +122,152 @@ def call_tool(
     return ToolCall(dispatcher, request, tool, keywords, caller, session, timeout)
 
 
-def _require_tools(registry: Registry, method: str) -> None:
-    if not registry.tools:
+def read_resource(
+    dispatcher: Dispatcher, request: Request, caller: Caller, session: Session
+) -> ReadCall:
+    """Find the resource at a URI, so that it is ready to be read."""
+    registry = dispatcher.registry
+    _require(registry, "resources", request.method)
+    uri = _param(request.params, "uri")
+    found = registry.find_resource(uri)
+    if found is None:
+        raise not_found(caller, uri)
+    resource, keywords = found
+    timeout = registry.timeout_of(resource, dispatcher.limits)
+    return ReadCall(dispatcher, request, resource, keywords, caller, session, timeout, uri=uri)
+
+
+def subscribe(
+    dispatcher: Dispatcher, request: Request, caller: Caller, session: Session
+) -> dict[str, Json]:
+    """Begin to tell of a resource's changes (legacy)."""
+    _require(dispatcher.registry, "resources", request.method)
+    uri = _param(request.params, "uri")
+    if not dispatcher.registry.has_resource(uri):
+        raise not_found(caller, uri)
+    listener = _listener(session, request.method)
+    most = dispatcher.limits.max_subscriptions
+    if len(listener.uris) >= most and uri not in listener.uris:
+        raise McpError(INVALID_PARAMS, f"There are {most} subscriptions already, the most allowed")
+    listener.watch(uri)
+    return {}
+
+
+def unsubscribe(
+    dispatcher: Dispatcher, request: Request, caller: Caller, session: Session
+) -> dict[str, Json]:
+    """Tell of a resource's changes no more (legacy)."""
+    _require(dispatcher.registry, "resources", request.method)
+    _listener(session, request.method).unwatch(_param(request.params, "uri"))
+    return {}
+
+
+def _listener(session: Session, method: str) -> Listener:
+    if session.listener is None:
+        raise McpError(METHOD_NOT_FOUND, f"{method} needs a connection that lasts")
+    return session.listener
+
+
+def listen(dispatcher: Dispatcher, request: Request, caller: Caller, session: Session) -> Listen:
+    """Open a stream of changes (2026-07-28, "Subscriptions")."""
+    wanted = read_filter(request.params, dispatcher)
+    most = dispatcher.limits.max_subscriptions
+    if session.subscriptions >= most:
+        raise McpError(INVALID_PARAMS, f"There are {most} subscriptions already, the most allowed")
+    session.subscriptions += 1
+    return Listen(dispatcher, request, caller.revision, wanted, session)
+
+
+def get_prompt(
+    dispatcher: Dispatcher, request: Request, caller: Caller, session: Session
+) -> PromptCall:
+    """Check a prompt's arguments, so that it is ready to be written."""
+    registry = dispatcher.registry
+    _require(registry, "prompts", request.method)
+    prompt = registry.find_prompt(_param(request.params, "name"))
+    arguments = request.params.get("arguments")
+    try:
+        keywords = prompt.bind({} if arguments is None else arguments)
+    except ArgumentError as error:
+        message = f"Invalid arguments for prompt {prompt.name}: {error}"
+        raise McpError(INVALID_PARAMS, message) from None
+    timeout = registry.timeout_of(prompt, dispatcher.limits)
+    return PromptCall(dispatcher, request, prompt, keywords, caller, session, timeout)
+
+
+def complete(
+    dispatcher: Dispatcher, request: Request, caller: Caller, session: Session
+) -> CompletionCall:
+    """Find who completes an argument (2026-07-28, "Completion")."""
+    registry = dispatcher.registry
+    _require(registry, "completions", request.method)
+    match request.params:
+        case {
+            "ref": {"type": "ref/prompt", "name": str(target)}
+            | {"type": "ref/resource", "uri": str(target)},
+            "argument": {"name": str(name), "value": str(value)},
+        }:
+            pass
+        case _:
+            raise McpError(
+                INVALID_PARAMS,
+                'Invalid params: completion needs "ref" (of type "ref/prompt" with a "name", or '
+                '"ref/resource" with a "uri") and "argument" with a "name" and a "value"',
+            )
+    kind = request.params["ref"]["type"]
+    completer = registry.find_completer(kind, target, name)
+    keywords = completer.keywords(value, _chosen(request.params.get("context")))
+    timeout = registry.timeout_of(completer, dispatcher.limits)
+    return CompletionCall(dispatcher, request, completer, keywords, caller, session, timeout)
+
+
+def _chosen(context: Json) -> dict[str, str]:
+    """The arguments that a client has chosen already."""
+    arguments = context.get("arguments", {}) if isinstance(context, dict) else {}
+    if not isinstance(arguments, dict):
+        return {}
+    return {name: each for name, each in arguments.items() if isinstance(each, str)}
+
+
+def set_log_level(
+    dispatcher: Dispatcher, request: Request, caller: Caller, session: Session
+) -> dict[str, Json]:
+    """Send log messages of this level and above from now on (legacy)."""
+    session.log_level = log_level(_param(request.params, "level"))
+    return {}
+
+
+def _require(registry: Registry, offer: str, method: str) -> None:
+    if offer not in registry.offers:
         data = {"server": registry.name}
         raise McpError(METHOD_NOT_FOUND, f"{method} handler not registered", data)
 
 
-def capabilities_of(registry: Registry) -> dict[str, Json]:
+_CAPABILITIES: Final[Mapping[str, dict[str, Json]]] = {
+    "tools": {"listChanged": True},
+    "resources": {"subscribe": True, "listChanged": True},
+    "prompts": {"listChanged": True},
+    "completions": {},
+    "logging": {},
+}
+
+
+def capabilities_of(registry: Registry, revision: Revision) -> dict[str, Json]:
     """Say what a registry offers: what is there is supported, what is not is not."""
-    return {"tools": {}} if registry.tools else {}
+    return {
+        offer: dict(details)
+        for offer, details in _CAPABILITIES.items()
+        if offer in registry.offers and offer in revision.capabilities
+    }
 
 
-def caching_hints(registry: Registry) -> dict[str, Json]:
-    """Say how long a list may be kept, and by whom (2026-07-28, "Caching")."""
-    return {"ttlMs": round(registry.cache_ttl * 1000), "cacheScope": registry.cache_scope}
-
-
-def _param(params: Mapping[str, Json], name: str, kind: type) -> Json:
+def _param(params: Mapping[str, Json], name: str) -> str:
     value = params.get(name)
-    if value.__class__ is kind:
-        return value
+    if value.__class__ is str:
+        text: str = value
+        return text
     got = "it is missing" if name not in params else f"not {json_type(value)}"
     raise McpError(INVALID_PARAMS, f'Invalid params: "{name}" must be a string, {got}')
-
-
-class ListCache:
-    """The lists of a registry, page by page, kept until the registry changes."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self._changes = -1
-        self._pages: dict[tuple[Revision, str | None], dict[str, Json]] = {}
-
-    def tools(self, revision: Revision, cursor: Json) -> dict[str, Json]:
-        """Return one page of the tools.
-
-        Raises:
-            McpError: The cursor is not one of ours (`-32602`).
-        """
-        if self._changes != self._registry.changes:
-            self._pages.clear()
-            self._changes = self._registry.changes
-        if cursor is not None and not isinstance(cursor, str):
-            raise _invalid_cursor()
-        page = self._pages.get((revision, cursor))
-        if page is None:
-            page = self._pages[revision, cursor] = self._page(revision, cursor)
-        return page
-
-    def _page(self, revision: Revision, cursor: str | None) -> dict[str, Json]:
-        tools = list(self._registry.tools.values())
-        start = 0 if cursor is None else _start_of(cursor, [each.name for each in tools])
-        end = start + (self._registry.page_size or len(tools))
-        result: dict[str, Json] = {"tools": []}
-        for tool in tools[start:end]:
-            shown = to_wire(tool.description, revision)
-            if revision.structured_objects_only and not tool.object_output:
-                shown.pop("outputSchema", None)
-            result["tools"].append(shown)
-        if end < len(tools):
-            result["nextCursor"] = _cursor_after(tools[end - 1].name)
-        if revision.modern:
-            result |= caching_hints(self._registry)
-        return result
-
-
-def _cursor_after(name: str) -> str:
-    return base64.urlsafe_b64encode(f"after:{name}".encode()).decode()
-
-
-def _start_of(cursor: str, names: list[str]) -> int:
-    try:
-        kind, _, name = (
-            base64.b64decode(cursor, altchars=b"-_", validate=True).decode().partition(":")
-        )
-        if kind == "after":
-            return names.index(name) + 1
-    except (binascii.Error, ValueError):
-        pass
-    raise _invalid_cursor()
-
-
-def _invalid_cursor() -> McpError:
-    return McpError(INVALID_PARAMS, "Invalid cursor; ask for the list again from its beginning")
 
 
 _METHODS: Final[Mapping[str, Method]] = {
@@ -207,8 +275,15 @@ _METHODS: Final[Mapping[str, Method]] = {
     "server/discover": discover,
     "ping": ping,
     "shutdown": shutdown,
-    "tools/list": list_tools,
     "tools/call": call_tool,
+    "resources/read": read_resource,
+    "resources/subscribe": subscribe,
+    "resources/unsubscribe": unsubscribe,
+    "subscriptions/listen": listen,
+    "prompts/get": get_prompt,
+    "completion/complete": complete,
+    "logging/setLevel": set_log_level,
+    **dict.fromkeys(LISTINGS, list_items),
 }
 
 TABLE: Final[Mapping[Revision, Mapping[str, Method]]] = {

@@ -5,13 +5,13 @@ nothing that could outlive it. How many run at a time is bounded for each `Embed
 """
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from math import inf
 from typing import Final
 
 import trio
 
-from trio_mcp.peer.exchange import Cause, Exchange
+from trio_mcp.peer.exchange import Back, Cause, Exchange
 from trio_mcp.registry import Registry
 from trio_mcp.server.dispatcher import Dispatcher, Session
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_REQUEST, McpError
@@ -52,7 +52,8 @@ class Embedded:
             raise TypeError(f"a Registry is needed, not {type(registry).__name__}")
         self._limits = limits or Limits()
         self._dispatcher = Dispatcher(registry, self._limits, state)
-        self._session = Session(self._dispatcher, "in-process")
+        self.session: Final = Session(self._dispatcher, "in-process")
+        """What is known of the client."""
         self.is_open = False
         """Whether a state was given with `open`."""
         self._open: dict[str | int, Exchange] = {}
@@ -126,7 +127,7 @@ class Embedded:
 
     def _take_note(self, message: Single) -> bytes | None:
         if isinstance(message, Malformed):
-            return self._session.malformed(message, b"")
+            return self.session.malformed(message, b"")
         if isinstance(message, Notification):
             if message.method == "notifications/cancelled":
                 exchange = self._find(message.params.get("requestId"))
@@ -134,14 +135,19 @@ class Embedded:
                     exchange.cancel(Cause.PEER)
                     self._slot_freed.unpark_all()  # it may wait for a slot
             else:
-                self._session.notified(message)
+                self.session.notified(message)
         return None
 
     def _find(self, id: object) -> Exchange | None:
         return self._open.get(id) if isinstance(id, str | int) else None
 
     async def answer_request(
-        self, request: Request, *, in_batch: bool = False, deadline: float = inf
+        self,
+        request: Request,
+        *,
+        in_batch: bool = False,
+        deadline: float = inf,
+        back: Back | None = None,
     ) -> bytes | None:
         """Answer one request with a line.
 
@@ -149,6 +155,7 @@ class Embedded:
             request: The request.
             in_batch: Whether it is part of a batch.
             deadline: When the caller loses interest, by Trio's clock.
+            back: What its handler may say and ask meanwhile; `None` for nothing.
 
         Returns:
             The line; `None` if the request was cancelled, or the deadline has passed.
@@ -157,32 +164,39 @@ class Embedded:
             return error_line(request.id, _STOPPING)
         if request.id in self._open:
             return error_line(request.id, _DUPLICATE)
-        call = self._session.begin(request, in_batch)
+        call = self.session.begin(request, in_batch)
         if isinstance(call, bytes):
             return call
-        exchange = self._open[request.id] = Exchange(request.id, call, None, 0)
+        exchange = self._open[request.id] = Exchange(request.id, call, None, 0, back=back)
         try:
-            with trio.CancelScope(deadline=deadline) if not self._free_slots else nullcontext():
-                while not self._free_slots and exchange.cause is None:
-                    await self._slot_freed.park()
-            if exchange.cause is not None:
-                return call.unfinished(exchange)
-            if not self._free_slots:
-                return None  # the deadline passed
-            self._free_slots -= 1
+            if not self._free_slots and not call.long_lived:
+                with trio.CancelScope(deadline=deadline):
+                    while not self._free_slots and exchange.cause is None:
+                        await self._slot_freed.park()
+                if exchange.cause is not None:
+                    return call.unfinished(exchange)
+                if not self._free_slots:
+                    return None  # the deadline passed
+            slots = 0 if call.long_lived else 1
+            self._free_slots -= slots
             try:
                 exchange.started = trio.current_time()
                 limit = exchange.started + call.timeout
                 exchange.scope = scope = trio.CancelScope(deadline=min(limit, deadline))
                 line = await call.run(exchange, scope)
-                return None if scope.cancelled_caught and deadline < limit else line
+                return None if scope.cancelled_caught and _gave_up(exchange, deadline) else line
             finally:
-                self._free_slots += 1
+                self._free_slots += slots
                 self._slot_freed.unpark()
         finally:
             del self._open[request.id]
             if not self._open:
                 self._idle.unpark_all()
+
+
+def _gave_up(exchange: Exchange, deadline: float) -> bool:
+    """Whether it was the caller's deadline that passed."""
+    return exchange.cause is None and deadline <= trio.current_time()
 
 
 @asynccontextmanager

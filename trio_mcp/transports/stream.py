@@ -1,6 +1,7 @@
 """Serving a registry on one byte stream: lifespan, connection, and the handle to both."""
 
 from collections.abc import Callable
+from functools import partial
 
 import trio
 
@@ -9,6 +10,7 @@ from trio_mcp.peer.outbox import SendNowait
 from trio_mcp.registry import Registry
 from trio_mcp.server.dispatcher import Dispatcher, Session
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
+from trio_mcp.server.subscriptions import tell_changes
 from trio_mcp.wire.limits import Limits
 
 
@@ -72,6 +74,7 @@ async def serve_connection(
             session.stop = connection.stop
             lifecycle.running(connection.stop)
             task_status.started(lifecycle)
-            await connection.run()
+            with registry.changes.listen() as session.listener:
+                await connection.run(partial(tell_changes, session.listener, connection.say))
     finally:
         lifecycle.reach(ServerState.STOPPED)

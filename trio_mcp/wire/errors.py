@@ -57,3 +57,16 @@ class ToolError(Exception):
         ...
         trio_mcp.wire.errors.ToolError: Error: Division by zero
     """
+
+
+class ResourceNotFound(Exception):
+    """Raised by the function of a resource when there is nothing at that URI.
+
+    The caller is told with the error code that its revision has for that.
+
+    Example:
+        >>> raise ResourceNotFound("users://42/profile")
+        Traceback (most recent call last):
+        ...
+        trio_mcp.wire.errors.ResourceNotFound: users://42/profile
+    """

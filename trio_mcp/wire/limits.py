@@ -45,6 +45,15 @@ class Limits:
     tool_timeout: float = field(default=60.0, validator=_positive)
     """Seconds that a tool may run, unless its registry or the tool itself says otherwise."""
 
+    question_timeout: float = field(default=300.0, validator=_positive)
+    """Seconds that a client may take for a question; the tool's own clock stops meanwhile."""
+
+    progress_rate: float = field(default=20.0, validator=_positive)
+    """Progress notifications that one request sends in a second, after a first few."""
+
+    max_subscriptions: int = field(default=1000, validator=_positive)
+    """Open subscriptions of one connection, and resources in one of them."""
+
     cancel_patience: float = field(default=1.0, validator=_at_least_zero)
     """Seconds that a cancelled call has to end before it is answered without it."""
 

@@ -6,9 +6,11 @@ Code never compares versions. It asks a `Revision` what it has: a method, a fiel
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from attrs import field, frozen
+
+from trio_mcp.wire.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND
 
 
 @frozen(kw_only=True, eq=False)
@@ -32,6 +34,27 @@ class Revision:
 
     methods: frozenset[str] = field(factory=frozenset, repr=False)
     """The requests that a client may send."""
+
+    questions: frozenset[str] = field(factory=frozenset, repr=False)
+    """What a server may ask its client."""
+
+    capabilities: frozenset[str] = field(factory=frozenset, repr=False)
+    """What a server may declare that it offers."""
+
+    resource_not_found: int = RESOURCE_NOT_FOUND
+    """The code of the error that says so."""
+
+    progress_messages: bool = True
+    """Progress may come with a few words."""
+
+    url_elicitation: bool = False
+    """Users may be sent to a web page."""
+
+    elicitation_ids: bool = False
+    """Sending a user to a web page needs an id."""
+
+    sampling_tools: bool = False
+    """Models that a client is asked to run may be given tools."""
 
 
 def _methods() -> dict[str, tuple[int, int]]:
@@ -62,24 +85,46 @@ def _methods() -> dict[str, tuple[int, int]]:
 METHODS: Final[frozenset[str]] = frozenset(_methods())
 """Every request that some revision knows."""
 
+_QUESTIONS: Final = {"roots/list": 0, "sampling/createMessage": 0, "elicitation/create": 2}
+_CAPABILITIES: Final = {"tools": 0, "resources": 0, "prompts": 0, "logging": 0, "completions": 1}
 
-def _methods_of(order: int) -> frozenset[str]:
-    spans = _methods().items()
-    return frozenset(method for method, (since, until) in spans if since <= order <= until)
+
+def _revision(name: str, order: int, **rules: Any) -> Revision:
+    def known(since: dict[str, int]) -> frozenset[str]:
+        return frozenset(each for each, first in since.items() if first <= order)
+
+    methods = {method: since for method, (since, until) in _methods().items() if order <= until}
+    return Revision(
+        name=name,
+        order=order,
+        methods=known(methods),
+        questions=known(_QUESTIONS),
+        capabilities=known(_CAPABILITIES),
+        **rules,
+    )
 
 
 ALL: Final = (
-    Revision(name="2024-11-05", order=0, methods=_methods_of(0)),
-    Revision(name="2025-03-26", order=1, methods=_methods_of(1)),
-    Revision(name="2025-06-18", order=2, methods=_methods_of(2)),
-    Revision(name="2025-11-25", order=3, methods=_methods_of(3), argument_errors_are_results=True),
-    Revision(
-        name="2026-07-28",
-        order=4,
-        methods=_methods_of(4),
+    _revision("2024-11-05", 0, progress_messages=False),
+    _revision("2025-03-26", 1),
+    _revision("2025-06-18", 2),
+    _revision(
+        "2025-11-25",
+        3,
+        argument_errors_are_results=True,
+        url_elicitation=True,
+        elicitation_ids=True,
+        sampling_tools=True,
+    ),
+    _revision(
+        "2026-07-28",
+        4,
         modern=True,
         argument_errors_are_results=True,
         structured_objects_only=False,
+        resource_not_found=INVALID_PARAMS,
+        url_elicitation=True,
+        sampling_tools=True,
     ),
 )
 

@@ -1,0 +1,122 @@
+"""What a server's other features give, as values."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TypeVar
+
+from attrs import frozen
+
+from trio_mcp.client.errors import ProtocolError
+from trio_mcp.wire.conversion import from_wire
+from trio_mcp.wire.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND, McpError
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.payloads import (
+    BlobResourceContents,
+    ResourceContents,
+    TextResourceContents,
+)
+
+T = TypeVar("T")
+
+
+@frozen
+class ReadResult:
+    """What `Client.read_resource` found.
+
+    Args:
+        contents: Its pieces; most resources have one.
+        ttl: Seconds for which it may be taken for fresh.
+        cache_scope: Whether it may be kept for everybody (`public`) or for this caller alone.
+        meta: The result's `_meta`.
+    """
+
+    contents: list[ResourceContents]
+    ttl: float = 0.0
+    cache_scope: str = "private"
+    meta: dict[str, Json] | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of all pieces that are text, one after the other."""
+        return "".join(
+            each.text for each in self.contents if isinstance(each, TextResourceContents)
+        )
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of all pieces, one after the other.
+
+        Raises:
+            ProtocolError: One of them is not base64.
+        """
+        return b"".join(_bytes_of(each) for each in self.contents)
+
+
+def _bytes_of(piece: ResourceContents) -> bytes:
+    if not isinstance(piece, BlobResourceContents):
+        return piece.text.encode()
+    try:
+        return base64.b64decode(piece.blob, validate=True)
+    except binascii.Error as error:
+        raise ProtocolError(f"the resource {piece.uri} is not base64: {error}") from None
+
+
+def read_result(wire: dict[str, Json]) -> ReadResult:
+    """Make a `ReadResult` of what the server sent.
+
+    Raises:
+        ProtocolError: It is none.
+    """
+    contents = [_piece(each) for each in _items(wire, "contents")]
+    ttl = wire.get("ttlMs", 0)
+    scope = wire.get("cacheScope")
+    return ReadResult(
+        contents,
+        ttl=max(ttl, 0) / 1000 if isinstance(ttl, int | float) else 0.0,
+        cache_scope=scope if scope == "public" else "private",
+        meta=wire.get("_meta"),
+    )
+
+
+def _piece(wire: Json) -> ResourceContents:
+    if isinstance(wire, dict) and "text" in wire:
+        return payload(TextResourceContents, wire, "resources/read")
+    return payload(BlobResourceContents, wire, "resources/read")
+
+
+def is_not_found(error: McpError, uri: str) -> bool:
+    """Whether an error says that there is no such resource, in any revision's way."""
+    if error.code == RESOURCE_NOT_FOUND:
+        return True
+    about = error.data.get("uri") if isinstance(error.data, dict) else None
+    return error.code == INVALID_PARAMS and about == uri
+
+
+def payload(kind: type[T], wire: Json, method: str) -> T:
+    """Make a payload of what the server sent.
+
+    Raises:
+        ProtocolError: It does not fit.
+    """
+    try:
+        return from_wire(wire, kind)
+    except ValueError as error:
+        raise ProtocolError(f"the result of {method} is not MCP: {error}") from None
+
+
+def payloads(kind: type[T], wire: list[Json], method: str) -> list[T]:
+    """Make payloads of a list that the server sent.
+
+    Raises:
+        ProtocolError: One of them does not fit.
+    """
+    return [payload(kind, each, method) for each in wire]
+
+
+def _items(wire: dict[str, Json], key: str) -> list[Json]:
+    found = wire.get(key)
+    if not isinstance(found, list):
+        raise ProtocolError(f"the server's result has no {key}")
+    return found

@@ -1,0 +1,174 @@
+"""Questions to the client: what they look like on the wire, and what its answers mean."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, cast
+from urllib.parse import urlsplit
+
+from attrs import frozen
+
+from trio_mcp.schema import ArgumentError
+from trio_mcp.wire.conversion import from_wire, to_wire
+from trio_mcp.wire.errors import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    MISSING_CLIENT_CAPABILITY,
+    McpError,
+    ToolError,
+)
+from trio_mcp.wire.jsonrpc import Json, json_type
+from trio_mcp.wire.payloads import CreateMessageResult, Root, SamplingMessage
+
+if TYPE_CHECKING:
+    from trio_mcp.registry.context import Conversation
+
+T = TypeVar("T")
+
+Action = Literal["accept", "decline", "cancel"]
+_ACTIONS: Final = ("accept", "decline", "cancel")
+_REFUSED: Final = {
+    "decline": "The user declined to answer.",
+    "cancel": "The user dismissed the question.",
+}
+
+
+@frozen
+class Answer(Generic[T]):
+    """A user's answer.
+
+    Args:
+        action: `accept`, `decline` (an explicit no) or `cancel` (dismissed without a choice).
+        content: What was filled in; `None` unless it was accepted.
+    """
+
+    action: Action
+    content: T | None = None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the user accepted."""
+        return self.action == "accept"
+
+    @property
+    def value(self) -> T:
+        """What was filled in.
+
+        Raises:
+            ToolError: The user did not accept; the text says what happened instead.
+        """
+        if self.action != "accept":
+            raise ToolError(_REFUSED[self.action])
+        return cast(T, self.content)
+
+
+async def elicit(talk: Conversation, message: str, kind: Any, key: str | None) -> Answer[Any]:
+    """Ask the user to fill in a form."""
+    from trio_mcp.schema.forms import form_of
+
+    _require(talk, "elicitation/create", "elicitation", "form")
+    form = form_of(kind, talk.revision)
+    params: dict[str, Json] = {"message": message, "requestedSchema": form.schema}
+    if talk.revision.url_elicitation:
+        params["mode"] = "form"
+    action, content = _answer(await talk.ask("elicitation/create", params, key))
+    if action != "accept":
+        return Answer(action)
+    try:
+        return Answer(action, form.parse(content))
+    except ArgumentError as error:
+        raise _bad_answer("elicitation/create", str(error)) from None
+
+
+async def elicit_url(talk: Conversation, message: str, url: str, key: str | None) -> Answer[None]:
+    """Ask the user to visit a web page."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("https", "http") or not parts.hostname:
+        raise ValueError("the URL of a page for the user must begin with https:// or http://")
+    _require(talk, "elicitation/create", "elicitation", "url")
+    params: dict[str, Json] = {"mode": "url", "message": message, "url": url}
+    if talk.revision.elicitation_ids:
+        params["elicitationId"] = str(uuid.uuid4())
+    action, _ = _answer(await talk.ask("elicitation/create", params, key))
+    return Answer(action)
+
+
+async def sample(
+    talk: Conversation,
+    messages: str | Sequence[str | SamplingMessage],
+    max_tokens: int,
+    options: Mapping[str, Any],
+    key: str | None,
+) -> CreateMessageResult:
+    """Ask the client to have its model write something."""
+    _require(talk, "sampling/createMessage", "sampling")
+    said = [messages] if isinstance(messages, str) else messages
+    params: dict[str, Json] = {
+        "messages": [
+            to_wire(SamplingMessage("user", each) if isinstance(each, str) else each, talk.revision)
+            for each in said
+        ],
+        "maxTokens": max_tokens,
+    }
+    if options["tools"]:
+        _require(talk, "sampling/createMessage", "sampling", "tools")
+        params["tools"] = [to_wire(each, talk.revision) for each in options["tools"]]
+        if options["tool_choice"] is not None:
+            params["toolChoice"] = {"mode": options["tool_choice"]}
+    if options["model_preferences"] is not None:
+        params["modelPreferences"] = to_wire(options["model_preferences"], talk.revision)
+    plain = {
+        "systemPrompt": options["system_prompt"],
+        "temperature": options["temperature"],
+        "stopSequences": options["stop_sequences"] and list(options["stop_sequences"]),
+    }
+    params |= {name: each for name, each in plain.items() if each is not None}
+    result = await talk.ask("sampling/createMessage", params, key)
+    try:
+        return from_wire(result, CreateMessageResult)
+    except ValueError as error:
+        raise _bad_answer("sampling/createMessage", str(error)) from None
+
+
+async def roots(talk: Conversation, key: str | None) -> list[Root]:
+    """Ask the client for its roots."""
+    _require(talk, "roots/list", "roots")
+    result = await talk.ask("roots/list", {}, key)
+    try:
+        match result:
+            case {"roots": list(found)}:
+                return [from_wire(each, Root) for each in found]
+    except ValueError as error:
+        raise _bad_answer("roots/list", str(error)) from None
+    raise _bad_answer("roots/list", "it has no list of roots")
+
+
+def _answer(result: Json) -> tuple[Action, Json]:
+    action: Any = result.get("action") if isinstance(result, dict) else None
+    if action not in _ACTIONS:
+        what = json_type(result) if not isinstance(result, dict) else f"action {action!r:.40}"
+        raise _bad_answer("elicitation/create", f"an action was expected, not {what}")
+    return action, result.get("content", {})
+
+
+def _bad_answer(method: str, why: str) -> McpError:
+    return McpError(INVALID_PARAMS, f"Invalid answer to {method}: {why}")
+
+
+def _require(talk: Conversation, method: str, *capability: str) -> None:
+    """Make sure that the caller can be asked.
+
+    Raises:
+        McpError: It has not declared the capability, or its revision does not know the question.
+    """
+    if method in talk.revision.questions and talk.supports(*capability):
+        return
+    name = ".".join(capability)
+    message = f"This needs a client with the capability {name}, which it has not declared"
+    if not talk.revision.modern:
+        raise McpError(INVALID_REQUEST, message)
+    needed: dict[str, Json] = {}
+    for each in reversed(capability):
+        needed = {each: needed}
+    raise McpError(MISSING_CLIENT_CAPABILITY, message, {"requiredCapabilities": needed})

@@ -1,0 +1,117 @@
+"""Telling those who listen that something of a registry has changed.
+
+A change is a value. Each listener keeps the changes that it has not told yet in a set, so a burst
+of equal ones is one change, and a listener that is slow keeps no more than there are different
+ones. Nothing is kept where nobody listens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final, Literal
+
+import trio
+from attrs import frozen
+
+Kind = Literal["tools", "resources", "prompts"]
+KINDS: Final[tuple[Kind, ...]] = ("tools", "resources", "prompts")
+
+
+@frozen
+class ListChanged:
+    """The list of tools, of resources (templates among them) or of prompts has changed."""
+
+    kind: Kind
+
+
+@frozen
+class ResourceUpdated:
+    """What a resource says has changed."""
+
+    uri: str
+
+
+Change = ListChanged | ResourceUpdated
+
+
+class Listener:
+    """Who wants to know of some changes. Made by `Changes.listen`."""
+
+    def __init__(self, changes: Changes, kinds: Iterable[Kind], uris: Iterable[str]) -> None:
+        self._changes = changes
+        self._token = trio.lowlevel.current_trio_token()
+        self._parked = trio.lowlevel.ParkingLot()
+        self._pending: dict[Change, None] = {}
+        self.kinds: set[Kind] = set(kinds)
+        """The lists that it wants to know of. May be changed."""
+        self.uris: set[str] = set()
+        """The resources that it wants to know of; see `watch` and `unwatch`."""
+        for uri in uris:
+            self.watch(uri)
+
+    def watch(self, uri: str) -> None:
+        """Want to know of a resource as well."""
+        self.uris.add(uri)
+        self._changes.watchers.setdefault(uri, set()).add(self)
+
+    def unwatch(self, uri: str) -> None:
+        """Want to know of a resource no more."""
+        self.uris.discard(uri)
+        self._pending.pop(ResourceUpdated(uri), None)
+        watchers = self._changes.watchers.get(uri, set())
+        watchers.discard(self)
+        if not watchers:
+            self._changes.watchers.pop(uri, None)
+
+    def note(self, change: Change) -> None:
+        """Keep a change until it is told. May be called in any thread."""
+        self._pending[change] = None
+        if trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._token:
+            self._parked.unpark_all()
+        else:
+            self._token.run_sync_soon(self._parked.unpark_all)
+
+    async def next(self) -> list[Change]:
+        """Wait until there is something to tell. Cancelled, nothing is lost."""
+        while not self._pending:
+            await self._parked.park()
+        changes = list(self._pending)
+        self._pending.clear()
+        return changes
+
+
+class Changes:
+    """The changes of one registry, and who listens."""
+
+    def __init__(self) -> None:
+        self.versions: Final[dict[Kind, int]] = dict.fromkeys(KINDS, 0)
+        """How often each list has changed."""
+        self.listeners: Final[set[Listener]] = set()
+        """All who listen."""
+        self.watchers: Final[dict[str, set[Listener]]] = {}
+        """Those who want to know of a resource, by its URI."""
+
+    def list_changed(self, kind: Kind) -> None:
+        """Note that something was added to a list, or removed from it."""
+        self.versions[kind] += 1
+        for listener in list(self.listeners):
+            if kind in listener.kinds:
+                listener.note(ListChanged(kind))
+
+    def resource_updated(self, uri: str) -> None:
+        """Note that a resource has changed."""
+        for listener in list(self.watchers.get(uri, ())):
+            listener.note(ResourceUpdated(uri))
+
+    @contextmanager
+    def listen(self, kinds: Iterable[Kind] = (), uris: Iterable[str] = ()) -> Iterator[Listener]:
+        """Listen for the length of a block."""
+        listener = Listener(self, kinds, uris)
+        self.listeners.add(listener)
+        try:
+            yield listener
+        finally:
+            self.listeners.discard(listener)
+            for uri in list(listener.uris):
+                listener.unwatch(uri)

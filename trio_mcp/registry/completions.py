@@ -1,0 +1,101 @@
+"""Completion: suggestions for the arguments of prompts and the variables of templates.
+
+They come from a function, from a list, or, where there is neither, from an annotation that names
+all possible values (`Literal`, `Enum`, `bool`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from attrs import evolve, frozen
+
+from trio_mcp.registry.context import Context
+from trio_mcp.registry.handlers import Handler
+from trio_mcp.schema import SchemaError, describe_function
+from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.payloads import Completion
+
+MOST_VALUES: Final = 100
+"""So many suggestions one answer may hold (2026-07-28, "Completion")."""
+
+
+@frozen(eq=False, kw_only=True)
+class Completer(Handler):
+    """A registered completion. Made by `Registry.completion`."""
+
+    parameters: frozenset[str]
+    """Which of `value` and `arguments` the function takes."""
+
+    def keywords(self, value: str, arguments: Mapping[str, str]) -> dict[str, Any]:
+        """The function's keyword arguments."""
+        given = {"value": value, "arguments": dict(arguments)}
+        return {name: each for name, each in given.items() if name in self.parameters}
+
+
+def make_completer(function: Callable[..., Any], what: str, timeout: float | None) -> Completer:
+    """Make a completion of a function that takes `value`, and `arguments` if it likes."""
+    label = f"Completion of {what}"
+    try:
+        described = describe_function(function, context_type=Context, describe_result=False)
+        parameters = frozenset(described.input_schema.get("properties", {}))
+        if "value" not in parameters or not parameters <= {"value", "arguments"}:
+            raise SchemaError(
+                "the function takes `value` (what has been typed) and, if it likes, `arguments` "
+                f"(what was chosen already), not: {', '.join(sorted(parameters)) or 'nothing'}"
+            )
+    except SchemaError as error:
+        raise SchemaError(f"{label}: {error}") from None
+    return Completer(
+        name=what,
+        label=label,
+        function=function,
+        timeout=timeout,
+        context_parameter=described.context_parameter,
+        parameters=parameters,
+    )
+
+
+def from_values(values: Sequence[str]) -> Callable[..., Any]:
+    """Make a completion function of a list: what begins as typed, then what contains it."""
+    known = [str(each) for each in values]
+
+    async def complete(value: str) -> list[str]:
+        typed = value.casefold()
+        starts = [each for each in known if each.casefold().startswith(typed)]
+        contains = [each for each in known if typed in each.casefold() and each not in starts]
+        return starts + contains
+
+    return complete
+
+
+def values_of(schema: Json) -> list[str]:
+    """All values that a parameter's schema allows, if it names them; else none."""
+    if not isinstance(schema, dict):
+        return []
+    if schema.get("type") == "boolean":
+        return ["true", "false"]
+    named = schema.get("enum") or [schema["const"]] if {"enum", "const"} & schema.keys() else []
+    return [each for each in named if isinstance(each, str)]
+
+
+def suggestions_of(completer: Completer, value: Any) -> Completion:
+    """Turn what a completion function returned into what its caller gets.
+
+    Raises:
+        McpError: It is neither a list of strings nor a `Completion` (`-32603`).
+    """
+    found = value if isinstance(value, Completion) else None
+    values = list(value) if isinstance(value, list | tuple) else found.values if found else None
+    if values is None or not all(isinstance(each, str) for each in values):
+        kind = type(value).__name__
+        message = f"Invalid handler result type: {kind} (completion of {completer.name})"
+        raise McpError(INTERNAL_ERROR, message)
+    total = len(values) if found is None or found.total is None else found.total
+    more = total > MOST_VALUES or len(values) > MOST_VALUES
+    if found is not None:
+        more = more or bool(found.has_more)
+        return evolve(found, values=values[:MOST_VALUES], has_more=more)
+    return Completion(values[:MOST_VALUES], total=total, has_more=more)

@@ -1,0 +1,394 @@
+"""Files below a directory, and nothing outside of it.
+
+A path from outside is never joined to another and looked up: between checking such a path and
+opening it, somebody may swap a directory for a link. Instead it is walked one name at a time.
+Each name is opened within the directory that is open already, without following links, so
+wherever the walk stands, it got there through real directories. It does not ask where links lead:
+they are all refused. (Hard links and mounts cannot be told from what they stand for, and are
+taken for it.)
+
+Whatever is not a file that may be read is not there: the one error for all of it tells nobody
+what lies in the way. Only trouble of our own, such as too many open files, stays an `OSError`.
+
+Everything here blocks and is meant for worker threads. No descriptor outlives its call.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import mimetypes
+import os
+import posixpath
+import re
+import stat
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from attrs import define
+
+from trio_mcp.schema.sentences import cut
+
+__all__ = [
+    "NotFound",
+    "TooLarge",
+    "is_text",
+    "list_files_below",
+    "media_type_of",
+    "read_file_below",
+]
+
+
+class NotFound(LookupError):
+    """There is no such file, or none that may be read."""
+
+
+class TooLarge(ValueError):
+    """The file is larger than allowed."""
+
+
+_DIRECTORY: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_DIRECTORY
+_INNER: Final = _DIRECTORY | os.O_NOFOLLOW
+_FILE: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY
+
+_LONGEST_PATH: Final = 4096  # bytes
+_LONGEST_NAME: Final = 255  # bytes
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_CHUNK: Final = 256 * 1024
+
+# What the system says of names that are no files for us, as opposed to trouble of our own.
+_NOT_THERE: Final = frozenset(
+    {
+        errno.EACCES,
+        errno.EINVAL,
+        errno.EILSEQ,  # not a name for this file system
+        errno.EISDIR,
+        errno.ELOOP,  # a link
+        errno.EMLINK,  # a link, on FreeBSD
+        errno.ENAMETOOLONG,
+        errno.ENODEV,
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.ENXIO,  # a socket
+        errno.EOPNOTSUPP,  # a socket, on macOS
+        errno.EPERM,
+        errno.ESTALE,  # gone from a network file system
+    }
+)
+
+
+# Reading --------------------------------------------------------------------------------------
+
+
+def read_file_below(root: Path, relative: str, *, max_bytes: int) -> bytes:
+    """Read a file below a directory.
+
+    Args:
+        root: The directory, which may be a link itself. It is opened anew each time.
+        relative: The path from there, with `/` between names. Nothing in it is decoded.
+        max_bytes: The most bytes that the file may have.
+
+    Raises:
+        NotFound: The path does not lead to a regular file that may be read: it is absolute,
+            empty or too long, has empty names, `.`, `..` or control characters, meets a link, or
+            ends at a directory, a device, a pipe or nothing; or the directory is not there.
+        TooLarge: The file has more bytes.
+        OSError: The system failed, for want of descriptors or by an error of the disk.
+    """
+    names = _names(relative)
+    if not names:
+        raise _not_found(relative)
+    try:
+        with _opened(root, names[:-1]) as directory:
+            return _read(directory, names[-1], relative, max_bytes)
+    except OSError as error:
+        if error.errno in _NOT_THERE:
+            raise _not_found(relative) from error
+        raise
+
+
+def _not_found(relative: str) -> NotFound:
+    return NotFound(f"there is no file {cut(relative)}")
+
+
+def _names(relative: str) -> list[str]:
+    """The names in a path, or none at all if it must not be followed."""
+    try:
+        encoded = os.fsencode(relative)
+        relative.encode()  # no halves of surrogate pairs, which may stand for any bytes
+    except UnicodeEncodeError:
+        return []
+    names = relative.split("/")
+    if (
+        len(encoded) > _LONGEST_PATH
+        or max(map(len, encoded.split(b"/"))) > _LONGEST_NAME
+        or _CONTROL.search(relative)
+        or not {"", ".", ".."}.isdisjoint(names)
+    ):
+        return []
+    return names
+
+
+@contextmanager
+def _opened(root: Path, names: Sequence[str]) -> Iterator[int]:
+    """The descriptor of a directory below the root; closed in the end."""
+    here = os.open(root, _DIRECTORY)
+    try:
+        for name in names:
+            above, here = here, os.open(name, _INNER, dir_fd=here)
+            os.close(above)
+        yield here
+    finally:
+        os.close(here)
+
+
+def _read(directory: int, name: str, relative: str, max_bytes: int) -> bytes:
+    # To open a device can set it going, so look first. What counts is what was opened.
+    if not stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+        raise _not_found(relative)
+    file = os.open(name, _FILE, dir_fd=directory)
+    try:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            raise _not_found(relative)
+        data = bytearray()
+        if status.st_size <= max_bytes:
+            while chunk := os.read(file, min(_CHUNK, max_bytes + 1 - len(data))):
+                data += chunk
+        if status.st_size > max_bytes or len(data) > max_bytes:  # it may have grown
+            raise TooLarge(f"the file {cut(relative)} is larger than {max_bytes} bytes")
+        return bytes(data)
+    finally:
+        os.close(file)
+
+
+# Listing --------------------------------------------------------------------------------------
+
+_MOST_ENTRIES: Final = 20_000
+_MOST_LEVELS: Final = 32
+
+
+def list_files_below(root: Path, prefix: str = "", *, most: int = 1000) -> list[str]:
+    """List files below a directory whose paths begin with a prefix.
+
+    Links are neither listed nor followed, nor is anything else that `read_file_below` would
+    refuse by its name or its kind.
+
+    Args:
+        root: The directory, which may be a link itself.
+        prefix: How the paths begin; it may end in the middle of a name.
+        most: The most paths that are returned: the first ones, in order.
+
+    Returns:
+        Paths relative to the root, with `/` between names, sorted by their characters. Empty if
+        the prefix leads nowhere. At most 20,000 entries of directories are looked at, and 32
+        levels of directories below the prefix; what lies beyond is left out.
+
+    Raises:
+        OSError: The system failed, for want of descriptors or by an error of the disk.
+    """
+    parent, slash, beginning = prefix.rpartition("/")
+    names = _names(parent) if slash else []
+    if slash and not names:
+        return []
+    try:
+        with _opened(root, names) as directory:
+            found = _Walk().files(directory, parent + slash, beginning, _MOST_LEVELS)
+            with closing(found):  # it has directories open
+                return list(islice(found, max(most, 0)))
+    except OSError as error:
+        if error.errno in _NOT_THERE:
+            return []
+        raise
+
+
+@define
+class _Walk:
+    """A walk through directories, in the order of paths."""
+
+    left: int = _MOST_ENTRIES
+    """Entries that may still be looked at."""
+
+    def files(
+        self, directory: int, above: str, beginning: str, levels: int
+    ) -> Generator[str, None, None]:
+        """The paths of files in a directory, where names begin so, and in those below it."""
+        for name in self._entries(directory, beginning):
+            path = above + name
+            if not _names(path.removesuffix("/")):
+                continue
+            if not name.endswith("/"):
+                yield path
+            elif levels > 1:
+                yield from self._files_in(directory, name[:-1], path, levels - 1)
+
+    def _files_in(self, directory: int, name: str, path: str, levels: int) -> Iterator[str]:
+        try:
+            inner = os.open(name, _INNER, dir_fd=directory)
+        except OSError as error:
+            if error.errno in _NOT_THERE:
+                return
+            raise
+        try:
+            yield from self.files(inner, path, "", levels)
+        finally:
+            os.close(inner)
+
+    def _entries(self, directory: int, beginning: str) -> list[str]:
+        """The names of files, and of directories with a slash, sorted as their paths are."""
+        names: list[str] = []
+        with os.scandir(directory) as entries:
+            for entry in islice(entries, self.left):
+                self.left -= 1
+                if not entry.name.startswith(beginning):
+                    continue
+                if entry.is_file(follow_symlinks=False):
+                    names.append(entry.name)
+                elif entry.is_dir(follow_symlinks=False):
+                    names.append(entry.name + "/")
+        return sorted(names)
+
+
+# Media types ----------------------------------------------------------------------------------
+
+_TYPES: Final = {
+    ".bash": "text/x-shellscript",
+    ".c": "text/x-c",
+    ".cc": "text/x-c++",
+    ".cfg": "text/plain",
+    ".cjs": "text/javascript",
+    ".conf": "text/plain",
+    ".cpp": "text/x-c++",
+    ".cs": "text/x-csharp",
+    ".diff": "text/x-diff",
+    ".go": "text/x-go",
+    ".h": "text/x-c",
+    ".hpp": "text/x-c++",
+    ".ini": "text/plain",
+    ".ipynb": "application/x-ipynb+json",
+    ".java": "text/x-java",
+    ".js": "text/javascript",
+    ".jsonl": "application/jsonl",
+    ".jsx": "text/jsx",
+    ".kt": "text/x-kotlin",
+    ".log": "text/plain",
+    ".lua": "text/x-lua",
+    ".markdown": "text/markdown",
+    ".md": "text/markdown",
+    ".mjs": "text/javascript",
+    ".ndjson": "application/x-ndjson",
+    ".patch": "text/x-diff",
+    ".php": "text/x-php",
+    ".pl": "text/x-perl",
+    ".proto": "text/plain",
+    ".py": "text/x-python",
+    ".pyi": "text/x-python",
+    ".rb": "text/x-ruby",
+    ".rs": "text/x-rust",
+    ".rst": "text/x-rst",
+    ".sh": "text/x-shellscript",
+    ".sql": "application/sql",
+    ".swift": "text/x-swift",
+    ".tex": "text/x-tex",
+    ".toml": "application/toml",
+    ".ts": "text/x-typescript",
+    ".tsx": "text/x-typescript",
+    ".webp": "image/webp",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+}
+_NAMES: Final = frozenset(
+    {
+        ".editorconfig",
+        ".gitattributes",
+        ".gitignore",
+        "changelog",
+        "copying",
+        "dockerfile",
+        "license",
+        "makefile",
+        "notice",
+        "readme",
+    }
+)
+_COMPRESSED: Final = {
+    "br": "application/x-brotli",
+    "bzip2": "application/x-bzip2",
+    "compress": "application/x-compress",
+    "gzip": "application/gzip",
+    "xz": "application/x-xz",
+}
+_UNKNOWN: Final = "application/octet-stream"
+
+_TEXTUAL: Final = frozenset(
+    {
+        "application/ecmascript",
+        "application/graphql",
+        "application/javascript",
+        "application/json",
+        "application/jsonl",
+        "application/sql",
+        "application/toml",
+        "application/x-csh",
+        "application/x-javascript",
+        "application/x-latex",
+        "application/x-ndjson",
+        "application/x-sh",
+        "application/x-tex",
+        "application/x-texinfo",
+        "application/x-yaml",
+        "application/xml",
+        "application/yaml",
+    }
+)
+_TEXTUAL_SUFFIXES: Final = ("+json", "+xml", "+yaml")
+
+
+def media_type_of(path: str) -> str:
+    """Guess a file's media type from its name, the same on every machine.
+
+    Returns:
+        The type; that of the compression for compressed files; `application/octet-stream` if
+        the name tells nothing.
+
+    Example:
+        >>> media_type_of("docs/index.md"), media_type_of("data.tar.gz"), media_type_of("a.xyzzy")
+        ('text/markdown', 'application/gzip', 'application/octet-stream')
+    """
+    name = posixpath.basename(path)
+    suffix = posixpath.splitext(name)[1].lower()
+    if suffix in _TYPES:
+        return _TYPES[suffix]
+    if not suffix:
+        return "text/plain" if name.lower() in _NAMES else _UNKNOWN
+    # The function takes "data:" for a URL.
+    guessed, compression = _system_independent().guess_type(name.replace(":", "_"))
+    if compression is not None:
+        return _COMPRESSED.get(compression, _UNKNOWN)
+    return guessed or _UNKNOWN
+
+
+@functools.cache
+def _system_independent() -> mimetypes.MimeTypes:
+    """Python's own table, without those that are installed on some systems."""
+    return mimetypes.MimeTypes()
+
+
+def is_text(data: bytes, media_type: str) -> bool:
+    """Whether data is text: the type says so, and it is UTF-8.
+
+    Args:
+        data: The content.
+        media_type: Its media type; parameters are ignored.
+    """
+    kind = media_type.partition(";")[0].strip().lower()
+    if not (kind.startswith("text/") or kind in _TEXTUAL or kind.endswith(_TEXTUAL_SUFFIXES)):
+        return False
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,102 @@
+"""What tools, resources, prompts and completions have in common: a function that is run."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import orjson
+import trio
+from attrs import field, frozen
+
+from trio_mcp.registry.context import Context
+from trio_mcp.schema import ArgumentError, FunctionSchema, compile_validator
+from trio_mcp.wire.jsonrpc import Json
+
+Keywords = dict[str, Any]
+
+
+@frozen(eq=False, kw_only=True)
+class Handler:
+    """A function of the author's that answers requests."""
+
+    name: str
+    """What it is asked for by: a name, or a URI."""
+    label: str
+    """What it is, for the log and for its tasks."""
+    function: Callable[..., Any]
+    timeout: float | None = None
+    """Seconds that it may run; `None` for the registry's or the server's default."""
+    context_parameter: str | None = None
+    is_async: bool = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Look once whether the function is async."""
+        object.__setattr__(self, "is_async", _is_async(self.function))
+
+    def run(
+        self,
+        keywords: Keywords,
+        make_context: Callable[[], Context],
+        limiter: trio.CapacityLimiter | None = None,
+    ) -> Awaitable[Any]:
+        """Run the function: on the Trio thread if it is async, in a worker thread if it is not.
+
+        Cancelled, a worker thread is left to itself, so blocking code does not hold up its
+        caller; it goes on until it returns, and its result is dropped.
+        """
+        if self.context_parameter is not None:
+            keywords = {**keywords, self.context_parameter: make_context()}
+        if self.is_async:
+            running: Awaitable[Any] = self.function(**keywords)
+            return running
+        call = partial(self.function, **keywords)
+        return trio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    while isinstance(function, partial):
+        function = function.func
+    call = getattr(function, "__call__", None)  # noqa: B004  # a callable object
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+class TextArguments:
+    """Typed arguments that travel as text: those of prompts, and the variables of templates.
+
+    A text that the parameter takes as it is stays as it is; any other is read as JSON. So `"3"` is
+    a number to an `int` and a string to a `str`.
+    """
+
+    def __init__(self, described: FunctionSchema) -> None:
+        schema = described.input_schema
+        rest = {key: value for key, value in schema.items() if key == "$defs"}
+        self._takes = {
+            name: compile_validator({**rest, **each}, inferred=True)
+            for name, each in schema.get("properties", {}).items()
+        }
+        self._validate = compile_validator(schema, inferred=True)
+        self._structure = described.structure
+
+    def bind(self, texts: dict[str, Json]) -> Keywords:
+        """Turn texts into keyword arguments.
+
+        Raises:
+            ArgumentError: They do not fit; the message is for the caller.
+        """
+        arguments = {name: self._value(name, text) for name, text in texts.items()}
+        problem = self._validate(arguments)
+        if problem is not None:
+            raise ArgumentError(problem)
+        return self._structure(arguments)
+
+    def _value(self, name: str, text: Json) -> Json:
+        takes = self._takes.get(name)
+        if not isinstance(text, str) or takes is None or takes(text) is None:
+            return text
+        try:
+            return orjson.loads(text)
+        except ValueError:
+            return text

@@ -1,0 +1,338 @@
+"""State that travels through the client and comes back as it left.
+
+A request that needs more input is answered and forgotten; what its second round has to know goes
+to the client as an opaque `requestState`, and the client is not to be trusted with it (2026-07-28,
+"Multi Round-Trip Requests", server requirements 4 and 5). So a state is a Fernet token: encrypted,
+authenticated, and written in one way only. Within, beside the content, it says until when it is
+good, for which request and principal it was made (a digest of whatever the server binds it to),
+and its own random number, by which a second use is noticed.
+
+Fernet would take a token with a few characters more, or with other last bits: its base64 is read
+leniently. Here a state must be, character for character, what its bytes encode to.
+
+Expiry is part of the sealed payload and is judged by our own clock, so Fernet's time stamp is
+written but not asked.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Literal
+
+from attrs import frozen
+
+from trio_mcp.wire.jsonrpc import Json
+
+if TYPE_CHECKING:
+    from cryptography.fernet import MultiFernet
+
+__all__ = ["Sealer", "StateRefused"]
+
+Cause = Literal["tampered", "expired", "foreign", "replayed"]
+
+_PURPOSE: Final = "trio-mcp request state 1"
+_LONGEST: Final = 256 * 1024
+"""Characters of a state: more are neither sealed nor looked at."""
+
+_NO_KEY: Final = (
+    "a key is 32 bytes in URL-safe base64 (44 characters); make one with Sealer.generate_key()"
+)
+_NO_PACKAGE: Final = (
+    "sealing request state needs the package 'cryptography': pip install 'trio-mcp[ask]'"
+)
+
+
+class StateRefused(ValueError):
+    """A state that came back cannot be trusted.
+
+    Its text is the same whatever the reason, so that whoever tries states out learns nothing from
+    it; the reason is for the log.
+
+    Args:
+        cause: Which check failed.
+        detail: The same in a few words.
+    """
+
+    cause: Cause
+    """`tampered` (nobody sealed this with our keys), `expired`, `foreign` (sealed for another
+    request, principal or purpose), or `replayed` (opened before)."""
+
+    def __init__(self, cause: Cause, detail: str) -> None:
+        super().__init__("The request state is not acceptable; send the request anew, without it.")
+        self.cause = cause
+        self.__cause__ = ValueError(f"{cause}: {detail}")
+
+
+class Sealer:
+    """Seals state before it goes to a client, and opens what comes back.
+
+    May be used from several threads. That a state was opened is known to this sealer alone: where
+    several processes share keys, each of them would open it once. What must happen at most once
+    everywhere needs a record that all of them share.
+
+    Args:
+        keys: The first one seals, all of them open, so that keys can be changed without losing
+            what is under way: put the new one first, and drop the old one after `ttl`. Without
+            keys a random one is made, and states are lost when the process ends.
+        ttl: Seconds that a state is good for.
+        clock: Tells the time, in seconds; processes that share keys need clocks that agree.
+        most_used: How many opened states are remembered, the oldest forgotten first; no
+            state is remembered longer than it is good for.
+
+    Raises:
+        ValueError: A key is unusable (the message says how to make one), or a number is out of
+            range.
+        RuntimeError: There are keys, but the package `cryptography` is not installed. Without
+            keys it is not imported, and not missed, before the first state.
+
+    Example:
+        >>> sealer = Sealer([Sealer.generate_key()])
+        >>> sealer.open(sealer.seal({"step": 2}, "tools/call"), "tools/call")
+        {'step': 2}
+    """
+
+    def __init__(
+        self,
+        keys: Sequence[bytes | str] | None = None,
+        *,
+        ttl: float = 600.0,
+        clock: Callable[[], float] = time.time,
+        most_used: int = 10_000,
+    ) -> None:
+        if not (ttl > 0 and math.isfinite(ttl)):
+            raise ValueError(f"ttl must be a number of seconds above 0, not {ttl!r}")
+        if most_used < 0:
+            raise ValueError(f"most_used must be at least 0, not {most_used!r}")
+        self._ttl = ttl
+        self._clock = clock
+        self._used = _Used(most_used)
+        self._made: MultiFernet | None = None
+        if keys is None:
+            self._keys: list[bytes | str] = [self.generate_key()]
+        else:
+            self._keys = _list_of_keys(keys)
+            self._fernet()
+
+    @staticmethod
+    def generate_key() -> str:
+        """Make a random key, for `keys`; whoever has it can make and read states."""
+        return base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
+
+    def check_ready(self) -> None:
+        """Make sure that states can be sealed here.
+
+        Raises:
+            RuntimeError: The package `cryptography` is not installed.
+        """
+        self._fernet()
+
+    def seal(self, content: Json, binding: Json) -> str:
+        """Seal a state.
+
+        Args:
+            content: What to remember. The client can neither read nor change it.
+            binding: What the state is good for: everything that must be the same when it comes
+                back, such as server, method, tool, arguments and principal. Objects are compared
+                without regard to order, and numbers by their value.
+
+        Returns:
+            The state, for `requestState`: 256 KiB at most.
+
+        Raises:
+            TypeError: One of them is not JSON.
+            ValueError: The state would be too long.
+            RuntimeError: The package `cryptography` is not installed.
+        """
+        now = self._clock()
+        payload = _Payload(secrets.token_hex(16), now + self._ttl, _digest(binding), content)
+        state = self._fernet().encrypt_at_time(payload.to_bytes(), int(now)).decode()
+        if len(state) > _LONGEST:
+            raise ValueError(
+                f"the sealed state would have {len(state)} characters, and {_LONGEST} are the "
+                "most that come back; keep what is large on the server, and seal what finds it"
+            )
+        return state
+
+    def open(self, state: str, binding: Json) -> Json:
+        """Open a state that a client presents, once.
+
+        A state that is presented with another binding is refused, and stays good for its own.
+
+        Args:
+            state: Whatever came as `requestState`.
+            binding: What the request at hand is, as it was for `seal`.
+
+        Returns:
+            The content.
+
+        Raises:
+            StateRefused: It was altered, is out of date, belongs to another request or was opened
+                before.
+            TypeError: The binding is not JSON.
+            RuntimeError: The package `cryptography` is not installed.
+        """
+        digest = _digest(binding)
+        payload = _Payload.from_bytes(self._decrypt(state))
+        now = self._clock()
+        if now >= payload.expires:
+            raise StateRefused("expired", f"it was good until {payload.expires:.0f}")
+        if payload.binding != digest:
+            raise StateRefused("foreign", "it was sealed for another request or principal")
+        if not self._used.add(payload.id, payload.expires, now):
+            raise StateRefused("replayed", "it was opened before")
+        return payload.content
+
+    def _decrypt(self, state: str) -> bytes:
+        fernet = self._fernet()
+        from cryptography.fernet import InvalidToken
+
+        if not isinstance(state, str):
+            raise StateRefused("tampered", "it is no string")
+        if len(state) > _LONGEST:
+            raise StateRefused("tampered", f"it is longer than {_LONGEST} characters")
+        if not _is_canonical(state):
+            raise StateRefused("tampered", "it is not written as we write it")
+        with suppress(InvalidToken):
+            return fernet.decrypt(state)
+        raise StateRefused("tampered", "none of the keys has sealed it")
+
+    def _fernet(self) -> MultiFernet:
+        if self._made is None:
+            self._made = _fernet_of(self._keys)
+        return self._made
+
+
+def _is_canonical(state: str) -> bool:
+    """Whether this is the one way to write its bytes."""
+    try:
+        return base64.urlsafe_b64encode(base64.urlsafe_b64decode(state)).decode() == state
+    except ValueError:  # no base64, or not even ASCII
+        return False
+
+
+def _list_of_keys(keys: Sequence[bytes | str]) -> list[bytes | str]:
+    if isinstance(keys, bytes | str):
+        raise ValueError("keys must be a list of keys; put the key in brackets")
+    if not keys:
+        raise ValueError(f"there must be a key in keys, or leave keys out: {_NO_KEY}")
+    return list(keys)
+
+
+def _fernet_of(keys: Sequence[bytes | str]) -> MultiFernet:
+    try:
+        from cryptography.fernet import Fernet, MultiFernet
+    except ImportError as error:
+        raise RuntimeError(_NO_PACKAGE) from error
+    try:
+        return MultiFernet([Fernet(key) for key in keys])
+    except (ValueError, TypeError, AttributeError):  # the key itself belongs in no message
+        raise ValueError(f"one of the keys is not usable: {_NO_KEY}") from None
+
+
+@frozen
+class _Payload:
+    """What is sealed."""
+
+    id: str
+    expires: float
+    binding: str
+    content: Json
+
+    def to_bytes(self) -> bytes:
+        fields = [_PURPOSE, self.id, self.expires, self.binding, _plain(self.content)]
+        return _text(fields).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> _Payload:
+        try:
+            purpose, *fields = json.loads(data)
+            if purpose == _PURPOSE:
+                return cls(*fields)
+        except (ValueError, TypeError):
+            pass
+        # The same key may seal other things elsewhere.
+        raise StateRefused("foreign", "it was sealed for another purpose")
+
+
+class _Used:
+    """The states that were opened, for as long as they could be opened again.
+
+    They are kept in the order of opening. None is good for longer than the time-to-live after it
+    was opened, so those that have expired are soon at the front.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._expiries: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def add(self, id: str, expires: float, now: float) -> bool:
+        """Whether this is the first time."""
+        with self._lock:
+            while self._expiries and next(iter(self._expiries.values())) <= now:
+                self._forget_oldest()
+            if id in self._expiries:
+                return False
+            self._expiries[id] = expires
+            if len(self._expiries) > self._most:
+                self._forget_oldest()
+            return True
+
+    def _forget_oldest(self) -> None:
+        del self._expiries[next(iter(self._expiries))]
+
+
+# JSON ---------------------------------------------------------------------------------------
+
+
+def _digest(binding: Json) -> str:
+    """The same for equal JSON values, and only for those."""
+    text = _text(_plain(binding, number=_whole), sort=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _text(value: Json, *, sort: bool = False) -> str:
+    try:
+        return json.dumps(value, allow_nan=False, sort_keys=sort, separators=(",", ":"))
+    except ValueError as error:  # an integer of more digits than Python writes
+        raise TypeError(f"what is sealed must be JSON: {error}") from None
+
+
+def _same(number: float) -> int | float:
+    return number
+
+
+def _whole(number: float) -> int | float:
+    """JSON has one kind of number: a client may send 1 where it sent 1.0 before."""
+    return int(number) if number.is_integer() else number
+
+
+def _plain(value: Json, number: Callable[[float], int | float] = _same) -> Json:
+    """A copy, once it is clear that nothing would be changed on the way."""
+    try:
+        return _copy(value, number)
+    except RecursionError:
+        raise TypeError("what is sealed must be JSON, and this is nested too deeply") from None
+
+
+def _copy(value: Json, number: Callable[[float], int | float]) -> Json:
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return number(value)
+    if isinstance(value, list | tuple):
+        return [_copy(each, number) for each in value]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _copy(each, number) for key, each in value.items()}
+    raise TypeError(
+        f"what is sealed must be JSON, and a {type(value).__name__} in it is not: use strings, "
+        "finite numbers, booleans, None, lists, and dictionaries whose keys are strings"
+    )

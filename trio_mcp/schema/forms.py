@@ -1,0 +1,323 @@
+"""Forms: what a server may ask of a user (elicitation), and what to make of the answer.
+
+A form is a flat object. What is asked for is said as everywhere else, by a class or a type; each
+field becomes a schema as a tool's parameter does, which is then read as the field of a form
+(`form_fields`) and written as the revision wants it. The answer goes the same way back: it is
+checked against the very schema that was sent, and what formats demand beyond it, and structured.
+
+Fields that were not asked for are left out of what is returned.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, TypeVar, overload
+
+import attrs
+from attrs import NOTHING, field, frozen
+
+from trio_mcp.schema.annotations import (
+    Builder,
+    alias_value,
+    describe,
+    is_type_alias,
+    published_default,
+)
+from trio_mcp.schema.bounds import check_size, dialect_of
+from trio_mcp.schema.docstrings import parse_docstring
+from trio_mcp.schema.errors import ArgumentError, SchemaError
+from trio_mcp.schema.fields import (
+    fields_of,
+    is_named_tuple,
+    is_record,
+    is_typed_dict,
+    own_docstring,
+)
+from trio_mcp.schema.form_fields import DIALECTS_SINCE, FORMS_SINCE, FormField, read_field
+from trio_mcp.schema.sentences import cut, json_kind, listed
+from trio_mcp.schema.structuring import bare, hook_for, is_plain
+from trio_mcp.schema.validate import Validate, compile_validator
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.revisions import ALL, Revision
+
+__all__ = ["Form", "form_of"]
+
+T = TypeVar("T")
+
+_ONLY: Final = "value"
+"""The name of the only field of a form for a single value."""
+
+
+@frozen
+class _Question:
+    """One field: how it is asked, and how its answer is read."""
+
+    name: str
+    field: FormField
+    required: bool
+    annotation: Any = Any
+    none_if_empty: bool = False
+    """Whether `None` stands for an answer that was not given; else the class knows better."""
+
+    def read(self, answer: Json) -> Any:
+        expected = self.field.missed_format(answer)
+        if expected is None:
+            if is_plain(self.annotation, numbers=False):
+                return answer
+            try:
+                return hook_for(self.annotation)(answer)
+            except ValueError as error:  # such as an integer that no float can hold
+                expected = str(error)
+        raise ArgumentError(
+            f"Field {self.name!r} must be {expected}, but {json_kind(answer)} came ({cut(answer)})."
+        )
+
+
+@frozen(eq=False)
+class Form(Generic[T]):
+    """A form to be filled in by a user, as one revision writes it."""
+
+    schema: dict[str, Json]
+    """The `requestedSchema`."""
+
+    _questions: list[_Question] = field(repr=False)
+    _make: Callable[[dict[str, Any]], T] = field(repr=False)
+    _validate: Validate = field(repr=False)
+
+    def parse(self, content: Json) -> T:
+        """Turn the content of an accepted form into what was asked for.
+
+        Args:
+            content: What the client returned.
+
+        Returns:
+            An instance of the class, the single value, or for a raw schema a dictionary. Where
+            an optional field was left empty it has its default, which is `None` if the class
+            gives no other.
+
+        Raises:
+            ArgumentError: The content does not fit; the message names the field, what was
+                expected and what came.
+        """
+        if not isinstance(content, dict):
+            raise ArgumentError(
+                f"The form must be an object, but {json_kind(content)} came ({cut(content)})."
+            )
+        wrong = self._validate(content)
+        if wrong is not None:
+            raise ArgumentError(wrong)
+        answers: dict[str, Any] = {}
+        for each in self._questions:
+            if each.name in content:
+                answers[each.name] = each.read(content[each.name])
+            elif each.none_if_empty:
+                answers[each.name] = None
+        return self._make(answers)
+
+
+@overload
+def form_of(kind: type[T], revision: Revision) -> Form[T]: ...
+@overload
+def form_of(kind: Mapping[str, Json], revision: Revision) -> Form[dict[str, Json]]: ...
+@overload
+def form_of(kind: object, revision: Revision) -> Form[Any]: ...
+def form_of(kind: Any, revision: Revision) -> Form[Any]:
+    """Make the form that asks a user for a value (Elicitation, "Form Mode", "Requested Schema").
+
+    Args:
+        kind: An attrs class, a dataclass or a `TypedDict`, whose fields are `str`, `int`,
+            `float`, `bool`, `date`, `datetime`, `Literal` or `Enum` of strings, a list of the
+            latter two, or one of these or `None`; what stands in `Annotated` describes and bounds
+            them, and `{"format": "email"}` or `"uri"` there says more of a string. A field with a
+            default, or that may be `None`, may be left empty. Or one of those types alone, which
+            makes a form with one field, "value". Or a JSON Schema, whose own title and description
+            are not sent.
+        revision: The revision that the client speaks. The titles of an `Enum`, from the names of
+            its members, and defaults are written as it has them; 2025-06-18 has defaults only for
+            `bool`, and no lists.
+
+    Returns:
+        The form.
+
+    Raises:
+        SchemaError: Forms cannot ask for such a value, or not in this revision. The message names
+            the field and says what is allowed.
+
+    Example:
+        >>> from trio_mcp.wire.revisions import NEWEST
+        >>> form = form_of(bool, NEWEST)
+        >>> form.schema["properties"]
+        {'value': {'type': 'boolean'}}
+        >>> form.parse({"value": True})
+        True
+    """
+    if revision.order < FORMS_SINCE:
+        raise SchemaError(
+            f"revision {revision.name} has no forms; they came with {ALL[FORMS_SINCE].name}"
+        )
+    if isinstance(kind, Mapping):
+        return _form_of_schema(kind, revision)
+    record = _without_names(kind)
+    if is_record(record) and not is_named_tuple(record):
+        owner = f" of {record.__qualname__}"
+        return _finish(_questions_of(record), revision, _maker(record), owner)
+    only = _question(_ONLY, kind, required=True)
+    return _finish([only], revision, lambda answers: answers[_ONLY])
+
+
+def _without_names(kind: Any) -> Any:
+    """What stands behind aliases, new types and descriptions."""
+    kind = bare(kind)
+    return _without_names(alias_value(kind)) if is_type_alias(kind) else kind
+
+
+def _finish(
+    questions: list[_Question],
+    revision: Revision,
+    make: Callable[[dict[str, Any]], Any],
+    owner: str = "",
+    dialect: str | None = None,
+) -> Form[Any]:
+    properties = {}
+    for each in questions:
+        try:
+            properties[each.name] = each.field.to_schema(revision)
+        except SchemaError as error:
+            raise SchemaError(f"field {each.name!r}{owner}: {error}") from error
+    schema: dict[str, Json] = {} if dialect is None else {"$schema": dialect}
+    schema |= {"type": "object", "properties": properties}
+    required = [each.name for each in questions if each.required]
+    if required:
+        schema["required"] = required
+    check_size(schema)
+    validate = compile_validator(schema, inferred=True, noun="field")
+    return Form(schema, questions, make, validate)
+
+
+# Types ----------------------------------------------------------------------------------------
+
+
+def _questions_of(kind: type) -> list[_Question]:
+    docs = parse_docstring(own_docstring(kind))
+    return [
+        _question(
+            each.name,
+            each.annotation,
+            required=each.required,
+            default=each.default,
+            description=each.description or docs.parameters.get(each.name),
+            owner=f" of {kind.__qualname__}",
+        )
+        for each in fields_of(kind)
+        if each.init
+    ]
+
+
+def _question(
+    name: str,
+    annotation: Any,
+    *,
+    required: bool,
+    default: Any = NOTHING,
+    description: str | None = None,
+    owner: str = "",
+) -> _Question:
+    builder = _Builder()
+    try:
+        schema, optional = _without_null(builder.finish(builder.build(annotation)))
+        describe(schema, description, NOTHING)
+        default = published_default(default)
+        if default is not NOTHING and default is not None:
+            schema["default"] = default
+        field = read_field(schema)
+    except SchemaError as error:
+        raise SchemaError(f"field {name!r}{owner}: {error}") from error
+    return _Question(name, field, required and not optional, annotation, required and optional)
+
+
+class _Builder(Builder):
+    """Knows an `Enum` by the names of its members, too."""
+
+    def _enum(self, kind: type[enum.Enum]) -> dict[str, Any]:
+        schema = super()._enum(kind)
+        if schema["type"] == "string" and any(each.name != each.value for each in kind):
+            del schema["enum"]
+            schema["oneOf"] = [{"const": each.value, "title": _title(each.name)} for each in kind]
+        return schema
+
+
+def _title(name: str) -> str:
+    """`DARK_RED` as people write it: `Dark red`."""
+    words = name.replace("_", " ").strip() or name
+    return words.capitalize() if words.isupper() or words.islower() else words
+
+
+def _without_null(schema: dict[str, Json]) -> tuple[dict[str, Json], bool]:
+    """A schema without the null that it allows, and whether it did."""
+    without = dict(schema)
+    members = schema.get("anyOf")
+    if isinstance(members, list) and {"type": "null"} in members:
+        others = [each for each in members if each != {"type": "null"}]
+        del without["anyOf"]
+        without = {**others[0], **without} if len(others) == 1 else {"anyOf": others, **without}
+    kinds, values = without.get("type"), without.get("enum")
+    if isinstance(kinds, list) and isinstance(values, list) and None in values:
+        named = [each for each in kinds if each != "null"]
+        without["type"] = named[0] if len(named) == 1 else named
+        without["enum"] = [each for each in values if each is not None]
+    return without, without != schema
+
+
+def _maker(kind: Any) -> Callable[[dict[str, Any]], Any]:
+    """What makes an instance of the fields that were answered."""
+    if is_typed_dict(kind):
+        return lambda answers: answers
+    names = {each.name: each.alias for each in attrs.fields(kind)} if attrs.has(kind) else {}
+
+    def make(answers: dict[str, Any]) -> Any:
+        try:
+            return kind(**{names.get(name) or name: value for name, value in answers.items()})
+        except Exception as error:
+            # What a class says of its own values is meant for those who give them; anything else
+            # may be of the inside and stays there.
+            said = error.args[0] if isinstance(error, ValueError) and error.args else None
+            text = f": {said[:200].rstrip('.')}" if isinstance(said, str) and said else ""
+            raise ArgumentError(f"The form is not acceptable{text}.") from error
+
+    return make
+
+
+# Raw schemas ----------------------------------------------------------------------------------
+
+_MEANT: Final = ("$schema", "type", "properties", "required")
+_NOT_SENT: Final = ("title", "description")
+
+
+def _form_of_schema(schema: Mapping[str, Json], revision: Revision) -> Form[dict[str, Json]]:
+    for keyword in schema:
+        if keyword not in (*_MEANT, *_NOT_SENT):
+            raise SchemaError(
+                f"{cut(keyword)} has no place in the schema of a form, which has "
+                f"{listed(map(repr, _MEANT), 'and')}"
+            )
+    properties, required = schema.get("properties"), schema.get("required", [])
+    if schema.get("type") != "object" or not isinstance(properties, Mapping):
+        raise SchemaError("the schema of a form must have the type 'object', and 'properties'")
+    known = [each for each in properties if isinstance(required, list) and each in required]
+    if not isinstance(required, list) or len(known) != len(required):
+        raise SchemaError("'required' must list names that are in 'properties', each once")
+    questions = []
+    for name, each in properties.items():
+        if not isinstance(name, str):
+            raise SchemaError(f"field {cut(name)}: its name must be a string")
+        try:
+            questions.append(_Question(name, read_field(each), name in required))
+        except SchemaError as error:
+            raise SchemaError(f"field {name!r}: {error}") from error
+    dialect = schema.get("$schema")
+    if dialect is not None:
+        dialect_of(schema)
+    if revision.order < DIALECTS_SINCE:
+        dialect = None
+    return _finish(questions, revision, lambda answers: answers, dialect=dialect)

@@ -1,0 +1,261 @@
+"""What a handler says and asks while its request is open, and how each era carries it.
+
+Progress and log messages are notifications on the request's own way back. A question is a request
+to the client in legacy revisions. In modern ones there is no such thing: the handler is unwound,
+the client gets the question as the result of its request (`input_required`), and sends the request
+again with the answer. Then the handler runs from its beginning, and every question that has been
+answered is answered at once from the record: the answers of earlier rounds, which travel sealed in
+`requestState`, and those of the last one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections import Counter
+from math import inf, isfinite
+from typing import TYPE_CHECKING, Final
+
+import orjson
+import trio
+
+from trio_mcp.peer.asking import ConnectionEnded, DeadlinePassed
+from trio_mcp.peer.exchange import Back, Cause, Exchange
+from trio_mcp.wire.bucket import TokenBucket
+from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, McpError
+from trio_mcp.wire.jsonrpc import Json, Request, encode, is_id, json_type
+from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
+from trio_mcp.wire.revisions import META_LOG_LEVEL
+
+if TYPE_CHECKING:
+    from trio_mcp.server.caller import Caller
+    from trio_mcp.server.dispatcher import Dispatcher, Session
+
+logger = logging.getLogger("trio_mcp.calls")
+
+_PROGRESS_BURST: Final = 20
+
+
+def notification(method: str, params: dict[str, Json]) -> bytes:
+    """Write a notification as a line."""
+    return encode({"jsonrpc": "2.0", "method": method, "params": params})
+
+
+class RequestConversation:
+    """The way back to the caller of one request (a `Conversation`).
+
+    Args:
+        dispatcher: Who answers the request.
+        request: The request.
+        caller: Who sent it.
+        session: On which connection.
+        exchange: The request, while it is open.
+        binding: What the request is about: a sealed state is good for this alone.
+
+    Raises:
+        McpError: The request carries answers that are no answers, or a state that is refused.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        request: Request,
+        caller: Caller,
+        session: Session,
+        exchange: Exchange,
+        binding: Json,
+    ) -> None:
+        self.revision = caller.revision
+        self._dispatcher = dispatcher
+        self._caller = caller
+        self._session = session
+        self._exchange = exchange
+        self._binding = binding
+        meta = request.params.get("_meta")
+        self._meta: dict[str, Json] = meta if isinstance(meta, dict) else {}
+        self._last_progress = -inf
+        self._progress_bucket: TokenBucket | None = None
+        self._held_back: bytes | None = None  # the last progress, if it was one too many
+        self._asked: Counter[str] = Counter()
+        self._questions_open = 0
+        self._kept: dict[str, Json] = {}  # what the record of this round has to hold as well
+        self._answers = self._recorded_answers(request.params)
+        self.questions: Final[dict[str, Json]] = {}
+        """What the client has to answer before the handler can go on."""
+
+    # -- saying ---------------------------------------------------------------------------
+
+    @property
+    def _back(self) -> Back | None:
+        """The way back, while something may be said."""
+        exchange = self._exchange
+        return None if exchange.answered or exchange.cause is not None else exchange.back
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Tell how far the work is, if the caller wants to know."""
+        await trio.lowlevel.checkpoint()
+        if not isfinite(progress) or not isfinite(total or 0):
+            raise ValueError("progress and total must be finite numbers")
+        token = self._meta.get("progressToken")
+        back = self._back
+        if back is None or not is_id(token) or progress <= self._last_progress:
+            return
+        self._last_progress = progress
+        params: dict[str, Json] = {"progressToken": token, "progress": progress}
+        if total is not None:
+            params["total"] = total
+        if message is not None and self.revision.progress_messages:
+            params["message"] = message
+        line = notification("notifications/progress", params)
+        if self._progress_bucket is None:
+            rate = self._dispatcher.limits.progress_rate
+            self._progress_bucket = TokenBucket(rate, max(_PROGRESS_BURST, rate))
+        if self._progress_bucket.take(trio.current_time()):
+            self._held_back = None
+            await back.say(line)
+        else:
+            self._held_back = line
+
+    def finish(self) -> None:
+        """Say what was held back: the answer comes next."""
+        if self._held_back is not None and self._back is not None:
+            self._back.say_nowait(self._held_back)
+
+    def logs(self, level: LoggingLevel) -> bool:
+        """Whether the caller wants log messages of this level."""
+        wanted = self._meta.get(META_LOG_LEVEL) if self.revision.modern else self._session.log_level
+        severity = LOGGING_LEVELS.get(level)
+        if severity is None:
+            raise ValueError(f"no log level {level!r}; there are: {', '.join(LOGGING_LEVELS)}")
+        return wanted in LOGGING_LEVELS and severity >= LOGGING_LEVELS[wanted]
+
+    async def log(self, level: LoggingLevel, data: Json, source: str | None) -> None:
+        """Send a log message."""
+        await trio.lowlevel.checkpoint()
+        if self.logs(level) and self._back is not None:
+            await self._back.say(log_line(level, data, source))
+
+    def log_nowait(self, level: LoggingLevel, data: Json, source: str | None) -> None:
+        """Send a log message without waiting for room."""
+        if self.logs(level) and self._back is not None:
+            self._back.say_nowait(log_line(level, data, source))
+
+    # -- asking ---------------------------------------------------------------------------
+
+    def supports(self, *capability: str) -> bool:
+        """Whether the caller has declared a capability."""
+        declared: Json = self._caller.capabilities
+        for place, name in enumerate(capability):
+            if not isinstance(declared, dict):
+                return False
+            if capability[:place] == ("elicitation",) and name == "form" and not declared:
+                return True  # what an empty object stands for
+            if name not in declared:
+                return False
+            declared = declared[name]
+        return True
+
+    async def ask(self, method: str, params: dict[str, Json], key: str | None) -> Json:
+        """Ask the caller something, and return its result."""
+        await trio.lowlevel.checkpoint()
+        if self.revision.modern:
+            return await self._ask_by_result(method, params, key)
+        if self._exchange.back is None:
+            raise McpError(INVALID_REQUEST, "The client cannot be asked anything on this transport")
+        return await self._ask_by_request(self._exchange.back, method, params)
+
+    async def _ask_by_request(self, back: Back, method: str, params: dict[str, Json]) -> Json:
+        patience = self._dispatcher.limits.question_timeout
+        deadline = trio.current_time() + patience
+        self._stop_the_clock(patience)
+        try:
+            return await back.ask(method, params, deadline)
+        except DeadlinePassed:
+            message = f"The client did not answer {method} within {patience:g} s"
+            raise McpError(INTERNAL_ERROR, message) from None
+        except ConnectionEnded:
+            raise McpError(INTERNAL_ERROR, f"The client left before it answered {method}") from None
+        finally:
+            self._start_the_clock()
+
+    def _stop_the_clock(self, patience: float) -> None:
+        """A person's time to think is not the handler's: its deadline waits."""
+        scope = self._exchange.scope
+        if scope is not None and not self._questions_open:
+            self._left = scope.deadline - trio.current_time()
+        self._questions_open += 1
+        if scope is not None:
+            scope.deadline = trio.current_time() + patience + self._left
+
+    def _start_the_clock(self) -> None:
+        self._questions_open -= 1
+        scope = self._exchange.scope
+        if scope is not None and not self._questions_open:
+            scope.deadline = trio.current_time() + self._left
+
+    async def _ask_by_result(self, method: str, params: dict[str, Json], key: str | None) -> Json:
+        question: dict[str, Json] = {"method": method, "params": params}
+        key = self._key_of(question, key)
+        if key in self._answers:
+            return self._answers[key]
+        self._dispatcher.registry.sealer.check_ready()
+        self.questions[key] = question
+        await trio.lowlevel.checkpoint()  # those that run beside us have questions as well
+        self._exchange.cancel(Cause.INPUT)
+        return await trio.sleep_forever()
+
+    def _key_of(self, question: dict[str, Json], key: str | None) -> str:
+        """Name a question, so that it is known again when the handler runs again."""
+        if key is None:
+            text = orjson.dumps(question, option=orjson.OPT_SORT_KEYS)
+            key = hashlib.sha256(text).hexdigest()[:16]
+        self._asked[key] += 1
+        return key if self._asked[key] == 1 else f"{key}-{self._asked[key]}"
+
+    def _recorded_answers(self, params: dict[str, Json]) -> dict[str, Json]:
+        if not self.revision.modern:
+            return {}
+        given = params.get("inputResponses", {})
+        if not isinstance(given, dict):
+            message = f"Invalid params: inputResponses must be an object, not {json_type(given)}"
+            raise McpError(INVALID_PARAMS, message)
+        if "requestState" in params:
+            record = self._opened(params["requestState"])
+            pending = {key: given[key] for key in record["asked"] if key in given}
+            self._kept = {**pending, **record["answers"]}
+        return {**given, **self._kept}
+
+    def _opened(self, state: Json) -> dict[str, Json]:
+        from trio_mcp.registry.sealing import StateRefused
+
+        if not isinstance(state, str):
+            message = f"Invalid params: requestState must be a string, not {json_type(state)}"
+            raise McpError(INVALID_PARAMS, message)
+        try:
+            record: dict[str, Json] = self._dispatcher.registry.sealer.open(state, self._binding)
+        except StateRefused as refusal:
+            logger.warning("A requestState was refused: %s", refusal.cause)
+            raise McpError(INVALID_PARAMS, str(refusal)) from None
+        return record
+
+    def input_required(self) -> dict[str, Json]:
+        """Make the result that asks the client, and gives it the record to bring back."""
+        answered = {key: self._answers[key] for key in self._asked if key in self._answers}
+        record = {"answers": {**self._kept, **answered}, "asked": list(self.questions)}
+        return {
+            "resultType": "input_required",
+            "inputRequests": dict(self.questions),
+            "requestState": self._dispatcher.registry.sealer.seal(record, self._binding),
+        }
+
+
+def log_line(level: str, data: Json, source: str | None) -> bytes:
+    """Write a log message as a line.
+
+    Raises:
+        TypeError: The data is not JSON.
+    """
+    params: dict[str, Json] = {"level": level, "data": data}
+    if source is not None:
+        params["logger"] = source
+    return notification("notifications/message", params)

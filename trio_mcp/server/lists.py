@@ -1,0 +1,114 @@
+"""The lists of a registry, page by page, kept until the registry changes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from attrs import frozen
+
+from trio_mcp.registry import Registry
+from trio_mcp.registry.changes import Kind
+from trio_mcp.wire.conversion import to_wire
+from trio_mcp.wire.errors import INVALID_PARAMS, McpError
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.revisions import Revision
+
+
+def caching_hints(registry: Registry) -> dict[str, Json]:
+    """Say how long a list may be kept, and by whom (2026-07-28, "Caching")."""
+    return {"ttlMs": round(registry.cache_ttl * 1000), "cacheScope": registry.cache_scope}
+
+
+def _shown(item: Any, revision: Revision) -> dict[str, Json]:
+    return to_wire(item.description, revision)
+
+
+def _shown_tool(tool: Any, revision: Revision) -> dict[str, Json]:
+    shown = to_wire(tool.description, revision)
+    if revision.structured_objects_only and not tool.object_output:
+        shown.pop("outputSchema", None)
+    return shown
+
+
+@frozen
+class Listing:
+    """One of the lists: where its items are, and how they are shown."""
+
+    kind: Kind
+    key: str
+    """Its name in the result."""
+    items: Callable[[Registry], Mapping[str, Any]]
+    show: Callable[[Any, Revision], dict[str, Json]] = _shown
+
+
+LISTINGS: Final[dict[str, Listing]] = {
+    "tools/list": Listing("tools", "tools", lambda registry: registry.tools, _shown_tool),
+    "resources/list": Listing("resources", "resources", lambda registry: registry.resources),
+    "resources/templates/list": Listing(
+        "resources", "resourceTemplates", lambda registry: registry.resource_templates
+    ),
+    "prompts/list": Listing("prompts", "prompts", lambda registry: registry.prompts),
+}
+
+
+class ListCache:
+    """The pages that were asked for, as each revision writes them."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._versions: dict[str, int] = {}
+        self._pages: dict[str, dict[tuple[Revision, str | None], dict[str, Json]]] = {}
+
+    def page(self, method: str, revision: Revision, cursor: Json) -> dict[str, Json]:
+        """Return one page of a list.
+
+        Raises:
+            McpError: The cursor is not one of ours (`-32602`).
+        """
+        version = self._registry.changes.versions[LISTINGS[method].kind]
+        if self._versions.get(method) != version:
+            self._pages[method] = {}
+            self._versions[method] = version
+        if cursor is not None and not isinstance(cursor, str):
+            raise _invalid_cursor()
+        pages = self._pages[method]
+        page = pages.get((revision, cursor))
+        if page is None:
+            page = pages[revision, cursor] = self._page(LISTINGS[method], revision, cursor)
+        return page
+
+    def _page(self, listing: Listing, revision: Revision, cursor: str | None) -> dict[str, Json]:
+        items = listing.items(self._registry)
+        names = list(items)
+        start = 0 if cursor is None else _start_of(cursor, names)
+        end = start + (self._registry.page_size or len(names))
+        shown = [listing.show(items[name], revision) for name in names[start:end]]
+        result: dict[str, Json] = {listing.key: shown}
+        if end < len(names):
+            result["nextCursor"] = _cursor_after(names[end - 1])
+        if revision.modern:
+            result |= caching_hints(self._registry)
+        return result
+
+
+def _cursor_after(name: str) -> str:
+    return base64.urlsafe_b64encode(f"after:{name}".encode()).decode()
+
+
+def _start_of(cursor: str, names: list[str]) -> int:
+    try:
+        kind, _, name = (
+            base64.b64decode(cursor, altchars=b"-_", validate=True).decode().partition(":")
+        )
+        if kind == "after":
+            return names.index(name) + 1
+    except (binascii.Error, ValueError):
+        pass
+    raise _invalid_cursor()
+
+
+def _invalid_cursor() -> McpError:
+    return McpError(INVALID_PARAMS, "Invalid cursor; ask for the list again from its beginning")

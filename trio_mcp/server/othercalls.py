@@ -1,0 +1,65 @@
+"""Requests other than tool calls that run a function: reading, prompts, completion."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from attrs import define, field
+
+from trio_mcp.registry.completions import suggestions_of
+from trio_mcp.registry.prompts import messages_of
+from trio_mcp.registry.resources import contents_of
+from trio_mcp.server.handlercall import HandlerCall
+from trio_mcp.wire.conversion import to_wire
+from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
+from trio_mcp.wire.jsonrpc import Json
+
+
+@define(eq=False)
+class ReadCall(HandlerCall):
+    """A `resources/read`, ready to run."""
+
+    uri: str = field(kw_only=True)
+    kind: ClassVar[str] = "Resource"
+
+    @property
+    def target(self) -> str:
+        """What was asked for: of a template, one of its resources."""
+        return self.uri
+
+    def wire(self, value: Any) -> dict[str, Json]:
+        """Turn what the function returned into contents."""
+        revision = self.caller.revision
+        contents = contents_of(self.handler, self.uri, value)
+        result: dict[str, Json] = {"contents": [to_wire(each, revision) for each in contents]}
+        if revision.modern:
+            result["ttlMs"] = round(self.handler.cache_ttl * 1000)
+            result["cacheScope"] = self.handler.cache_scope
+        return result
+
+
+@define(eq=False)
+class PromptCall(HandlerCall):
+    """A `prompts/get`, ready to run."""
+
+    kind: ClassVar[str] = "Prompt"
+
+    def wire(self, value: Any) -> dict[str, Json]:
+        """Turn what the function returned into messages."""
+        try:
+            return to_wire(messages_of(self.handler, value), self.caller.revision)
+        except (TypeError, ValueError, AttributeError):  # blocks that were filled in wrongly
+            kind = type(value).__name__
+            message = f"Invalid handler result type: {kind} (prompt {self.handler.name})"
+            raise McpError(INTERNAL_ERROR, message) from None
+
+
+@define(eq=False)
+class CompletionCall(HandlerCall):
+    """A `completion/complete`, ready to run."""
+
+    kind: ClassVar[str] = "Completion"
+
+    def wire(self, value: Any) -> dict[str, Json]:
+        """Turn what the function returned into suggestions."""
+        return {"completion": to_wire(suggestions_of(self.handler, value), self.caller.revision)}

@@ -1,0 +1,138 @@
+"""Telling clients what has changed: by subscription, or to a whole connection.
+
+In modern revisions a client opens a stream of changes with `subscriptions/listen`; it is a request
+like any other, and goes on until one of the sides ends it. In legacy revisions there is one stream
+for each connection: the lists that were declared at its beginning, and the resources that the
+client subscribed to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from math import inf
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import trio
+from attrs import define, field
+
+from trio_mcp.peer.exchange import Cause, Exchange
+from trio_mcp.registry.changes import KINDS, Change, Kind, ListChanged, Listener
+from trio_mcp.server.conversation import notification
+from trio_mcp.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND, McpError
+from trio_mcp.wire.jsonrpc import Json, Request, error_line, json_type, result_line
+from trio_mcp.wire.revisions import META_SUBSCRIPTION, Revision
+
+if TYPE_CHECKING:
+    from trio_mcp.server.dispatcher import Dispatcher, Session
+
+_FILTERS: Final[dict[str, Kind]] = {f"{kind}ListChanged": kind for kind in KINDS}
+_RESOURCES: Final = "resourceSubscriptions"
+
+
+def change_line(change: Change, meta: dict[str, Json] | None = None) -> bytes:
+    """Write a change as a notification."""
+    params: dict[str, Json] = {} if meta is None else {"_meta": meta}
+    if isinstance(change, ListChanged):
+        return notification(f"notifications/{change.kind}/list_changed", params)
+    return notification("notifications/resources/updated", {**params, "uri": change.uri})
+
+
+async def tell_changes(listener: Listener, say: Callable[[bytes], Awaitable[None]]) -> None:
+    """Tell a legacy client of changes, until cancelled."""
+    while True:
+        for change in await listener.next():
+            await say(change_line(change))
+
+
+@define
+class Filter:
+    """What a subscription is for."""
+
+    kinds: list[Kind] = field(factory=list)
+    uris: list[str] = field(factory=list)
+
+    def wire(self) -> dict[str, Json]:
+        """As it is written in an acknowledgement."""
+        shown: dict[str, Json] = {f"{kind}ListChanged": True for kind in self.kinds}
+        if self.uris:
+            shown[_RESOURCES] = list(self.uris)
+        return shown
+
+
+def read_filter(params: dict[str, Json], dispatcher: Dispatcher) -> Filter:
+    """Read what a client wants to know of, as far as there is such a thing here.
+
+    Raises:
+        McpError: The filter is not one (`-32602`).
+    """
+    wanted = params.get("notifications")
+    if not isinstance(wanted, dict):
+        raise _invalid(f'"notifications" must be an object, not {json_type(wanted)}')
+    found = Filter()
+    declared = dispatcher.registry.offers
+    for name, kind in _FILTERS.items():
+        value = wanted.get(name, False)
+        if not isinstance(value, bool):
+            raise _invalid(f'"{name}" must be a boolean, not {json_type(value)}')
+        if value and kind in declared:
+            found.kinds.append(kind)
+    uris = wanted.get(_RESOURCES, [])
+    if not isinstance(uris, list) or not all(isinstance(each, str) for each in uris):
+        raise _invalid(f'"{_RESOURCES}" must be an array of strings')
+    most = dispatcher.limits.max_subscriptions
+    if len(uris) > most:
+        raise _invalid(f'"{_RESOURCES}" holds {len(uris)} URIs; at most {most} are served')
+    found.uris = [each for each in dict.fromkeys(uris) if dispatcher.registry.has_resource(each)]
+    return found
+
+
+def _invalid(why: str) -> McpError:
+    return McpError(INVALID_PARAMS, f"Invalid params: {why}")
+
+
+@define(eq=False)
+class Listen:
+    """A `subscriptions/listen`: acknowledged first, then each change as it comes."""
+
+    dispatcher: Dispatcher
+    request: Request
+    revision: Revision
+    filter: Filter
+    session: Session
+
+    timeout: ClassVar[float] = inf
+    long_lived: ClassVar[bool] = True
+    label: ClassVar[str] = "Subscription"
+
+    async def run(self, exchange: Exchange, scope: trio.CancelScope) -> bytes | None:
+        """Tell of changes until the scope is cancelled."""
+        try:
+            return await self._run(exchange, scope)
+        finally:
+            self.session.subscriptions -= 1
+
+    async def _run(self, exchange: Exchange, scope: trio.CancelScope) -> bytes | None:
+        back = exchange.back
+        if back is None:
+            why = "Subscriptions need a transport that can carry notifications"
+            return error_line(self.request.id, McpError(METHOD_NOT_FOUND, why))
+        meta = {META_SUBSCRIPTION: self.request.id}
+        with (
+            scope,
+            self.dispatcher.registry.changes.listen(
+                self.filter.kinds, self.filter.uris
+            ) as listener,
+        ):
+            shown = {"_meta": meta, "notifications": self.filter.wire()}
+            await back.say(notification("notifications/subscriptions/acknowledged", shown))
+            while True:
+                for change in await listener.next():
+                    await back.say(change_line(change, meta))
+        return self.unfinished(exchange)
+
+    def unfinished(self, exchange: Exchange) -> bytes | None:
+        """Return the result that ends it in good order; none if the client ended it."""
+        if exchange.answered or exchange.cause is Cause.PEER:
+            return None
+        result = {"_meta": {META_SUBSCRIPTION: self.request.id}}
+        return result_line(self.request.id, self.dispatcher.complete(result, self.revision))

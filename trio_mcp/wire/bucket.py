@@ -1,0 +1,45 @@
+"""A token bucket: so many at once, so many in a second after that."""
+
+from attrs import define, field
+
+
+@define
+class TokenBucket:
+    """Says how often something may happen.
+
+    Args:
+        rate: How often in a second, in the long run.
+        burst: How often at once.
+
+    Example:
+        >>> bucket = TokenBucket(rate=1.0, burst=2.0)
+        >>> [bucket.take(now) for now in (0.0, 0.1, 0.2, 1.5)]
+        [True, True, False, True]
+    """
+
+    rate: float
+    burst: float
+    _filled: float = field(init=False)
+    _since: float | None = field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Begin with a full bucket."""
+        self._filled = self.burst
+
+    def take(self, now: float) -> bool:
+        """Take a token, if there is one.
+
+        Args:
+            now: The time in seconds, by any clock that does not go back.
+        """
+        return self.wait(now) == 0.0
+
+    def wait(self, now: float) -> float:
+        """Take a token, or say in how many seconds there will be one."""
+        if self._since is not None:
+            self._filled = min(self.burst, self._filled + (now - self._since) * self.rate)
+        self._since = now
+        if self._filled >= 1.0:
+            self._filled -= 1.0
+            return 0.0
+        return (1.0 - self._filled) / self.rate
