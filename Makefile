@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test conformance check format bench clean
 
 help:  ## Say what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -21,6 +21,9 @@ demo: $(VENV)/.cli  ## Show two servers answering a scripted session on stdio
 
 test: $(VENV)/.test  ## Run the tests
 	@$(BIN)/python -m pytest
+
+conformance: $(VENV)/.test  ## Run the official conformance suite against a server and a client
+	@$(BIN)/python -m tests.conformance.run
 
 check: $(VENV)/.lint  ## Format, lint, types, tests with coverage
 	@$(BIN)/ruff format --check .

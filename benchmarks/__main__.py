@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser
 
-from benchmarks import client, framing, stdio
+from benchmarks import client, features, framing, stdio
 from benchmarks.report import add_output_options, publish
 
 
@@ -11,7 +11,8 @@ def main() -> None:
     stdio.add_options(parser)
     add_output_options(parser)
     options = parser.parse_args()
-    publish([framing.run(options), stdio.run(options), client.run(options)], options)
+    benchmarks = (framing, stdio, features, client)
+    publish([benchmark.run(options) for benchmark in benchmarks], options)
 
 
 main()

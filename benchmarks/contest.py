@@ -7,10 +7,11 @@ flight. A first round, which is not counted, fills caches and finds out who can 
 import json
 from collections.abc import Callable, Sequence
 from time import monotonic, perf_counter
+from typing import Generic, TypeVar
 
 from attrs import define, evolve, field, frozen
 
-from benchmarks.eras import FIRST_ID, MAX_CALLS, TEXT, Era
+from benchmarks.eras import FIRST_ID, MAX_CALLS, TEXT, Calls, Era
 from benchmarks.load import Load, LoadError, drive, write_all
 from benchmarks.peers import Peer
 from benchmarks.processes import Server, running
@@ -20,6 +21,9 @@ _LIFETIME = 60.0
 _WARM_UP_SLICE = 0.3
 _WARM_UP_SLICES = 10
 _PILOT = 200
+
+S = TypeVar("S")
+"""What one round measured of one server."""
 
 
 @frozen
@@ -37,13 +41,13 @@ class Sample:
 
 
 @frozen
-class Outcome:
+class Outcome(Generic[S]):
     """A server and its samples, one per round; none if it is missing."""
 
     peer: Peer
-    samples: list[Sample] = field(factory=list)
+    samples: list[S] = field(factory=list)
 
-    def values(self, pick: Callable[[Sample], float | None]) -> list[float]:
+    def values(self, pick: Callable[[S], float | None]) -> list[float]:
         """Pick one figure out of every sample; nothing if the system does not tell it."""
         picked = [pick(sample) for sample in self.samples]
         return [value for value in picked if value is not None]
@@ -51,11 +55,13 @@ class Outcome:
 
 @define
 class Caller:
-    """Calls a server's tool, with ids that never repeat."""
+    """Calls a server's tool, or sends other requests, with ids that never repeat."""
 
     server: Server
     era: Era
     next_id: int = FIRST_ID
+    make: Callable[[int, int], Calls] | None = None
+    """Makes so many requests from that id on, in place of calls of the echo tool."""
 
     def open(self) -> float:
         """Make the handshake and return the seconds since the start of the process."""
@@ -71,7 +77,7 @@ class Caller:
 
     def check(self) -> None:
         """Call once and look at the answer closely."""
-        write_all(self.server.writer, self.era.calls(1, self._take(1)).blob)
+        write_all(self.server.writer, self.era.calls(1, self.take(1)).blob)
         answer = json.loads(self.server.lines.read())
         if "result" not in answer or answer["result"]["content"][0]["text"] != TEXT:
             raise LoadError("the echo tool gave a wrong answer")
@@ -95,10 +101,11 @@ class Caller:
     def run(self, count: int, window: int) -> Load:
         """Call so many times, or nearly, and measure."""
         count = min(max(count, _PILOT), MAX_CALLS // 8)
-        calls = self.era.calls(count, self._take(count))
+        calls = (self.make or self.era.calls)(count, self.take(count))
         return drive(self.server.writer, self.server.lines, calls, window)
 
-    def _take(self, count: int) -> int:
+    def take(self, count: int) -> int:
+        """Return the first of so many ids that nobody has yet."""
         first_id = self.next_id
         self.next_id += count
         return first_id
@@ -137,8 +144,8 @@ def _measure(server: Server, caller: Caller, seconds: float) -> Sample:
 
 def contest(
     peers: Sequence[Peer], *, rounds: int, seconds: float, budget: float, pinned: bool
-) -> list[Outcome]:
-    """Measure everybody in rounds; who cannot take part is in the outcome with the reason.
+) -> list[Outcome[Sample]]:
+    """Measure everybody in rounds, as `in_rounds` does.
 
     Args:
         peers: Who takes part, in the order of a round.
@@ -147,22 +154,46 @@ def contest(
         budget: Seconds after which no further round begins; one round there is always.
         pinned: Whether the server has one processor and the load generator the other.
     """
+
+    def take(peer: Peer, seconds: float) -> Sample:
+        return measure(peer, seconds=seconds, pinned=pinned)
+
+    return in_rounds(peers, take, rounds=rounds, seconds=seconds, budget=budget)
+
+
+def in_rounds(
+    peers: Sequence[Peer],
+    take: Callable[[Peer, float], S],
+    *,
+    rounds: int,
+    seconds: float,
+    budget: float,
+) -> list[Outcome[S]]:
+    """Measure everybody in rounds; who cannot take part is in the outcome with the reason.
+
+    Args:
+        peers: Who takes part, in the order of a round.
+        take: Takes a sample of one, that lasts about so many seconds; 0 for the least.
+        rounds: How often.
+        seconds: How long a sample lasts, by the measure of `take`.
+        budget: Seconds after which no further round begins; one round there is always.
+    """
     end = monotonic() + budget
-    outcomes = [_attempt(Outcome(peer), 0.0, pinned) for peer in peers]
+    outcomes: list[Outcome[S]] = [_attempt(Outcome(peer), take, 0.0) for peer in peers]
     outcomes = [evolve(outcome, samples=[]) for outcome in outcomes]
     for number in range(rounds):
         if number and monotonic() > end:
             break
-        outcomes = [_attempt(outcome, seconds, pinned) for outcome in outcomes]
+        outcomes = [_attempt(outcome, take, seconds) for outcome in outcomes]
     return outcomes
 
 
-def _attempt(outcome: Outcome, seconds: float, pinned: bool) -> Outcome:
+def _attempt(outcome: Outcome[S], take: Callable[[Peer, float], S], seconds: float) -> Outcome[S]:
     """Add a sample, unless the server is missing or fails now."""
     if outcome.peer.missing:
         return outcome
     try:
-        sample = measure(outcome.peer, seconds=seconds, pinned=pinned)
+        sample = take(outcome.peer, seconds)
     except LoadError as error:
         return Outcome(outcome.peer.lacking(str(error)))
     return evolve(outcome, samples=[*outcome.samples, sample])

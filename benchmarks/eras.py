@@ -1,4 +1,4 @@
-"""What is said to a server: how a conversation opens, and how the echo tool is called.
+"""What is said to a server: how a conversation opens, how the echo tool is called, and the rest.
 
 Calls are bytes that are ready before the clock starts. All of them have the same length, since
 their ids have the same number of digits, so that a run of calls is one slice of one blob.
@@ -31,13 +31,24 @@ class Era:
     """The first line is a request and its answer is awaited; the others are notifications."""
     meta: dict[str, Any] = field(factory=dict)
 
+    def request(self, id: int, method: str, params: dict[str, Any]) -> bytes:
+        """Make one request; a `_meta` of its own is added to that of the era."""
+        meta = {**self.meta.get("_meta", {}), **params.get("_meta", {})}
+        whole = {**params, "_meta": meta} if meta else params
+        return _line({"id": id, "method": method, "params": whole})
+
     def calls(self, count: int, first_id: int = FIRST_ID, tool: str = "echo") -> "Calls":
         """Make `count` calls with consecutive ids."""
+        params = {"name": tool, "arguments": {"text": TEXT}}
+        return self.requests("tools/call", params, count, first_id)
+
+    def requests(
+        self, method: str, params: dict[str, Any], count: int, first_id: int = FIRST_ID
+    ) -> "Calls":
+        """Make `count` requests of a kind with consecutive ids."""
         if first_id < FIRST_ID or first_id + count > FIRST_ID + MAX_CALLS:
             raise ValueError("the ids would differ in length")
-        params = {"name": tool, "arguments": {"text": TEXT}, **self.meta}
-        template = _line({"id": 0, "method": "tools/call", "params": params})
-        head, tail = template.split(b'"id":0', 1)
+        head, tail = self.request(0, method, params).split(b'"id":0', 1)
         numbers = range(first_id, first_id + count)
         blob = b"".join([b'%b"id":%d%b' % (head, number, tail) for number in numbers])
         return Calls(blob, first_id, count)

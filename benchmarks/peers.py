@@ -63,14 +63,28 @@ def peers(*, install: bool) -> list[Peer]:
     ]
 
 
+def feature_peers(*, install: bool) -> list[Peer]:
+    """Name everybody whose features beside tools are measured.
+
+    Args:
+        install: Whether packages from npm that are not there yet are installed.
+    """
+    found = [
+        Peer(OURS, python_server("trio_mcp_features.py")),
+        find_typescript(install=install, script="typescript_sdk_features.mjs"),
+        find_python(script="python_sdk_features.py"),
+    ]
+    return [evolve(peer, era=MODERN) for peer in found]
+
+
 def python_server(script: str, *arguments: str) -> Command:
     """Start one of our scripts with the Python that runs the benchmark."""
     return Command([sys.executable, str(_SERVERS / script), *arguments], {"PYTHONPATH": str(_ROOT)})
 
 
-def find_python(package: str = "mcp") -> Peer:
+def find_python(package: str = "mcp", *, script: str = "python_sdk_echo.py") -> Peer:
     """Look for the official Python SDK, version 2."""
-    peer = Peer(PYTHON, python_server("python_sdk_echo.py"))
+    peer = Peer(PYTHON, python_server(script))
     try:
         found = version(package)
     except PackageNotFoundError:
@@ -80,15 +94,22 @@ def find_python(package: str = "mcp") -> Peer:
     return evolve(peer, version=found)
 
 
-def find_typescript(folder: Path = _SERVERS, *, install: bool, node: str = "node") -> Peer:
+def find_typescript(
+    folder: Path = _SERVERS,
+    *,
+    install: bool,
+    node: str = "node",
+    script: str = "typescript_sdk_echo.mjs",
+) -> Peer:
     """Look for the TypeScript SDK, version 2, and install it where it is missing.
 
     Args:
         folder: Where `package.json` is and `node_modules` belongs.
         install: Whether it may be installed.
         node: The name of the interpreter.
+        script: The server in that folder.
     """
-    peer = Peer(TYPESCRIPT, Command([node, str(folder / "typescript_sdk_echo.mjs")], {}))
+    peer = Peer(TYPESCRIPT, Command([node, str(folder / script)], {}))
     if shutil.which(node) is None:
         return peer.lacking(f"{node} is not installed")
     manifest = folder / "node_modules" / "@modelcontextprotocol" / "server" / "package.json"

@@ -2,16 +2,15 @@
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from attrs import frozen
-
-from benchmarks.chart import Bar, Panel
+from benchmarks.chart import Panel
+from benchmarks.columns import Column, bars, measurements, ratio, row
 from benchmarks.contest import WINDOW, Outcome, Sample, contest
 from benchmarks.endless import LIMIT, MIB, Endless, feed_endless_line
-from benchmarks.figures import Target, paired_ratio, targets_table
+from benchmarks.figures import Target, targets_table
 from benchmarks.peers import OURS, OURS_1000, PYTHON, TYPESCRIPT, YARDSTICK, peers
 from benchmarks.report import Report, add_output_options, publish
 from benchmarks.tables import table
@@ -20,73 +19,32 @@ _SLACK = 1.1
 """An endless line may cost the limit, and a tenth of it for what is being read."""
 
 
-@frozen
-class Column:
-    """One figure of a sample: its name, how it is picked, and how it is written."""
-
-    key: str
-    title: str
-    pick: Callable[[Sample], float | None]
-    scale: float
-    form: str
-
-    def text(self, value: float) -> str:
-        return format(value * self.scale, self.form)
-
-
-COLUMNS = {
-    column.key: column
-    for column in (
-        Column("start", "start ms", lambda s: s.start, 1e3, ".0f"),
-        Column("p50", "p50 µs", lambda s: s.sequential.p50, 1e6, ".0f"),
-        Column("p99", "p99 µs", lambda s: s.sequential.p99, 1e6, ".0f"),
-        Column("rate", "req/s", lambda s: s.sequential.rate, 1, ",.0f"),
-        Column("p50_many", f"p50 µs @{WINDOW}", lambda s: s.windowed.p50, 1e6, ",.0f"),
-        Column("p99_many", f"p99 µs @{WINDOW}", lambda s: s.windowed.p99, 1e6, ",.0f"),
-        Column("rate_many", f"req/s @{WINDOW}", lambda s: s.windowed.rate, 1, ",.0f"),
-        Column("cpu", f"CPU µs @{WINDOW}", lambda s: s.cpu, 1e6, ".1f"),
-        Column("memory", "peak MiB", lambda s: s.memory, 1 / MIB, ".1f"),
-    )
-}
+_COLUMNS: Sequence[Column[Sample]] = (
+    Column("start", "start ms", lambda s: s.start, 1e3, ".0f"),
+    Column("p50", "p50 µs", lambda s: s.sequential.p50, 1e6, ".0f"),
+    Column("p99", "p99 µs", lambda s: s.sequential.p99, 1e6, ".0f"),
+    Column("rate", "req/s", lambda s: s.sequential.rate, 1, ",.0f"),
+    Column("p50_many", f"p50 µs @{WINDOW}", lambda s: s.windowed.p50, 1e6, ",.0f"),
+    Column("p99_many", f"p99 µs @{WINDOW}", lambda s: s.windowed.p99, 1e6, ",.0f"),
+    Column("rate_many", f"req/s @{WINDOW}", lambda s: s.windowed.rate, 1, ",.0f"),
+    Column("cpu", f"CPU µs @{WINDOW}", lambda s: s.cpu, 1e6, ".1f"),
+    Column("memory", "peak MiB", lambda s: s.memory, 1 / MIB, ".1f"),
+)
+COLUMNS = {column.key: column for column in _COLUMNS}
 
 
-def servers_table(outcomes: Sequence[Outcome]) -> str:
+def servers_table(outcomes: Sequence[Outcome[Sample]]) -> str:
     """Lay out the medians, and the throughput beside ours; who is missing is named."""
-    headers = ["stdio, echo tool", *(column.title for column in COLUMNS.values()), "× ours"]
+    headers = ["stdio, echo tool", *(column.title for column in _COLUMNS), "× ours"]
     return table(headers, [_row(outcome, outcomes) for outcome in outcomes])
 
 
-def _row(outcome: Outcome, outcomes: Sequence[Outcome]) -> list[str]:
-    name = _title(outcome)
+def _row(outcome: Outcome[Sample], outcomes: Sequence[Outcome[Sample]]) -> list[str]:
+    cells = row(outcome, _COLUMNS)
     if outcome.peer.missing:
-        return [f"{name}  missing: {outcome.peer.missing}"]
-    cells = []
-    for column in COLUMNS.values():
-        values = outcome.values(column.pick)
-        cells.append(column.text(median(values)) if values else "n/a")
-    ratio, _ = ratio_of(outcomes, "rate_many", outcome.peer.name, OURS)
-    return [name, *cells, "-" if ratio is None else f"{ratio:.2f}"]
-
-
-def _title(outcome: Outcome) -> str:
-    return " ".join(filter(None, [outcome.peer.name, outcome.peer.version]))
-
-
-def ratio_of(
-    outcomes: Sequence[Outcome], key: str, name: str, other: str
-) -> tuple[float | None, str]:
-    """Return the ratio of one figure of two servers, or why there is none."""
-    by_name = {outcome.peer.name: outcome for outcome in outcomes}
-    series = []
-    for outcome in (by_name[name], by_name[other]):
-        values = outcome.values(COLUMNS[key].pick)
-        if not values:
-            return None, f"{outcome.peer.name} is missing"
-        series.append(values)
-    rounds = min(map(len, series))
-    if any(len(values) != rounds for values in series):
-        return None, "the rounds do not match"
-    return paired_ratio(*series), ""
+        return cells
+    figure, _ = ratio(outcomes, COLUMNS["rate_many"], outcome.peer.name, OURS)
+    return [*cells, "-" if figure is None else f"{figure:.2f}"]
 
 
 _TARGETS: Sequence[tuple[str, str, str, str, float, bool]] = (
@@ -99,11 +57,11 @@ _TARGETS: Sequence[tuple[str, str, str, str, float, bool]] = (
 )
 
 
-def targets(outcomes: Sequence[Outcome], endless: Endless) -> list[Target]:
+def targets(outcomes: Sequence[Outcome[Sample]], endless: Endless) -> list[Target]:
     """Hold the figures against what was promised."""
     found = []
     for text, key, name, other, bound, at_least in _TARGETS:
-        figure, reason = ratio_of(outcomes, key, name, other)
+        figure, reason = ratio(outcomes, COLUMNS[key], name, other)
         found.append(Target(text, bound, figure, at_least, reason))
     growth = None if endless.growth is None else endless.growth / LIMIT
     reason = f"{OURS} is missing" if endless.missing else "the system does not tell"
@@ -113,7 +71,7 @@ def targets(outcomes: Sequence[Outcome], endless: Endless) -> list[Target]:
     return found
 
 
-def remarks(outcomes: Sequence[Outcome], endless: Endless) -> list[str]:
+def remarks(outcomes: Sequence[Outcome[Sample]], endless: Endless) -> list[str]:
     """Say in words how far the figures can be trusted."""
     said = []
     rates = {o.peer.name: o.values(COLUMNS["rate_many"].pick) for o in outcomes}
@@ -138,7 +96,7 @@ def remarks(outcomes: Sequence[Outcome], endless: Endless) -> list[str]:
     return said
 
 
-def panels(outcomes: Sequence[Outcome]) -> list[Panel]:
+def panels(outcomes: Sequence[Outcome[Sample]]) -> list[Panel]:
     """Draw one panel per figure that a reader compares."""
     titles = {
         "rate_many": f"requests per second, {WINDOW} in flight",
@@ -148,30 +106,15 @@ def panels(outcomes: Sequence[Outcome]) -> list[Panel]:
         "memory": "peak memory in MiB",
         "cpu": f"processor time per request in µs, {WINDOW} in flight",
     }
-    return [Panel(title, _bars(outcomes, COLUMNS[key])) for key, title in titles.items()]
+    return [
+        Panel(title, bars(outcomes, COLUMNS[key], leave_out=[YARDSTICK]))
+        for key, title in titles.items()
+    ]
 
 
-def _bars(outcomes: Sequence[Outcome], column: Column) -> list[Bar]:
-    bars = []
-    for outcome in outcomes:
-        values = outcome.values(column.pick)
-        if values and outcome.peer.name != YARDSTICK:
-            middle = median(values)
-            ours = outcome.peer.name.startswith(OURS)
-            bars.append(Bar(_title(outcome), middle, column.text(middle), ours))
-    return bars
-
-
-def figures(outcomes: Sequence[Outcome], endless: Endless) -> dict[str, Any]:
+def figures(outcomes: Sequence[Outcome[Sample]], endless: Endless) -> dict[str, Any]:
     """Return everything measured, as JSON values, in seconds and bytes."""
-    servers = {
-        outcome.peer.name: {
-            "version": outcome.peer.version,
-            "missing": outcome.peer.missing,
-            **{key: outcome.values(column.pick) for key, column in COLUMNS.items()},
-        }
-        for outcome in outcomes
-    }
+    servers = measurements(outcomes, _COLUMNS)
     line = {"sent": endless.sent, "growth": endless.growth, "missing": endless.missing}
     return {"servers": servers, "endless_line": line}
 

@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from trio_mcp.client import connect as connect
     from trio_mcp.client.handlers import Handlers as Handlers
     from trio_mcp.transports.control import ControlRouter as ControlRouter
+    from trio_mcp.transports.http.app import http_app as http_app
+    from trio_mcp.transports.http.policy import HttpPolicy as HttpPolicy
+    from trio_mcp.transports.http.serve import serve_http as serve_http
+    from trio_mcp.transports.http.server import HttpLimits as HttpLimits
     from trio_mcp.transports.memory import handle_message as handle_message
 
 # What a server on stdio does not need is imported when it is first asked for.
@@ -47,6 +51,10 @@ _LATER = {
     "Handlers": "trio_mcp.client.handlers",
     "connect": "trio_mcp.client",
     "handle_message": "trio_mcp.transports.memory",
+    "HttpLimits": "trio_mcp.transports.http.server",
+    "HttpPolicy": "trio_mcp.transports.http.policy",
+    "http_app": "trio_mcp.transports.http.app",
+    "serve_http": "trio_mcp.transports.http.serve",
 }
 
 __all__ = [
@@ -63,6 +71,8 @@ __all__ = [
     "EmbeddedResource",
     "GetPromptResult",
     "Handlers",
+    "HttpLimits",
+    "HttpPolicy",
     "Icon",
     "ImageContent",
     "Implementation",
@@ -86,7 +96,9 @@ __all__ = [
     "ToolError",
     "connect",
     "handle_message",
+    "http_app",
     "serve",
+    "serve_http",
     "serve_stream",
 ]
 

@@ -118,6 +118,13 @@ async def test_the_era_can_be_forced(era) -> None:
         assert result.text == "hello"
 
 
+@pytest.mark.requirement("E2")
+async def test_a_version_that_was_refused_is_tried_again_if_the_server_says_so() -> None:
+    async with tortured("refuses-once") as (client, torture):
+        assert client.revision == "2026-07-28"
+        assert methods(torture)[:2] == ["server/discover", "server/discover"]
+
+
 @pytest.mark.requirement("E2", "E5")
 @pytest.mark.parametrize(
     ("switch", "options", "why"),

@@ -33,6 +33,9 @@ RESULTS = {
     "logging/setLevel": "EmptyResult",
 }
 
+MAY_ASK = ("tools/call", "prompts/get", "resources/read")
+"""What a modern server may answer with a question."""
+
 
 def available() -> bool:
     """Whether the schemas are there."""
@@ -77,6 +80,9 @@ def judge(message: Any, revision: str, method: str | None = None) -> None:
         name = "JSONRPCResponse" if revision < "2025-11-25" else "JSONRPCResultResponse"
         _validator(revision, name).validate(message)
         kind = RESULTS.get(method or "", "Result")
+        if message["result"].get("resultType") == "input_required":
+            assert method in MAY_ASK, f"{method} must not be answered with a question"
+            kind = "InputRequiredResult"
         _validator(revision, kind if kind in definitions else "Result").validate(message["result"])
     elif "id" in message:
         _validator(revision, "ServerRequest").validate(message)

@@ -11,4 +11,4 @@ def main() -> None:
         if error.name not in ("cyclopts", "rich"):
             raise
         sys.exit("trio-mcp: the command line needs more packages: pip install 'trio-mcp[cli]'")
-    run()
+    sys.exit(run(sys.argv[1:]))

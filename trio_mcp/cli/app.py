@@ -1,23 +1,80 @@
-"""The commands of `trio-mcp`."""
+"""The commands of `trio-mcp`: which there are, and how each one ends."""
+
+from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import Final
 
-from cyclopts import App
+from cyclopts import App, CycloptsError
 
-from trio_mcp.cli.serve import serve
-from trio_mcp.cli.target import TargetError
+from trio_mcp.cli.failures import OK, USAGE, one_line, report
+from trio_mcp.cli.target import join_command
 
-app = App(
-    name="trio-mcp",
-    help="The Model Context Protocol for Trio.",
-    result_action="return_value",
+_COMMANDS: Final = {
+    "Servers": {
+        "serve": "serve:serve",
+        "new": "new.command:new",
+        "install": "install.command:install",
+    },
+    "Using a server": {
+        "tools": "listing:tools",
+        "call": "calling:call",
+        "resources": "listing:resources",
+        "read": "calling:read",
+        "prompts": "listing:prompts",
+        "prompt": "calling:prompt",
+        "inspect": "inspecting.command:inspect",
+    },
+    "Examining a server": {
+        "doctor": "doctor.command:doctor",
+        "bench": "bench.command:bench",
+    },
+}
+"""By group and name, the function of each command; it is imported only when it is needed."""
+
+_EPILOGUE: Final = (
+    "A TARGET is FILE.py:REGISTRY, MODULE:REGISTRY, a URL, or any command, which then comes last, "
+    "after --. Exit status: 0 all is well, 1 it failed, 2 the command line is wrong, "
+    "130 interrupted."
 )
-app.command(serve)
 
 
-def run() -> None:
-    """Run a command; what a person can put right is told in one line."""
+def make_app() -> App:
+    """Put the commands together."""
+    app = App(
+        name="trio-mcp",
+        help="The Model Context Protocol for Trio: run servers, use them, examine them.",
+        help_epilogue=_EPILOGUE,
+        version=_version,
+        result_action="return_value",
+        print_error=False,
+        exit_on_error=False,
+        end_of_options_delimiter="",
+    )
+    for group, commands in _COMMANDS.items():
+        for name, place in commands.items():
+            app.command(f"trio_mcp.cli.{place}", name=name, group=group)
+    app.register_install_completion_command(help="Teach your shell to complete this command line.")
+    return app
+
+
+def run(words: Sequence[str]) -> int:
+    """Run one command line and return its exit status; whatever fails is told in one line."""
+    app = make_app()
     try:
-        app()
-    except TargetError as error:
-        sys.exit(f"trio-mcp: {error}")
+        command, bound, _ = app.parse_args(join_command(words))
+        status = command(*bound.args, **bound.kwargs)
+        sys.stdout.flush()
+    except CycloptsError as error:
+        print(f"trio-mcp: {one_line(str(error))} (--help tells more)", file=sys.stderr)
+        return USAGE
+    except (Exception, KeyboardInterrupt) as error:
+        return report(error)
+    return status if isinstance(status, int) else OK
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("trio-mcp")

@@ -1,16 +1,96 @@
-"""Finding the registry that a command names: `MODULE:REGISTRY` or `FILE.py:REGISTRY`."""
+"""What a command is about: a registry, a command that starts a server, or a URL.
+
+A command of several words follows `--`. On its way through the parser of the command line it
+travels as one word, joined by NUL, which no argument of a process can contain.
+"""
+
+from __future__ import annotations
 
 import importlib
 import importlib.util
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING, Final
 
-from trio_mcp.registry import Registry
+from attrs import frozen
+
+from trio_mcp.cli.failures import Failure, Usage, brief, place_of
+
+if TYPE_CHECKING:
+    from trio_mcp.registry import Registry
+
+_NUL: Final = "\0"
 
 
-class TargetError(Exception):
+class TargetError(Failure):
     """There is no registry where the command says; the message tells what to do."""
+
+
+@frozen
+class Target:
+    """What a command is about: one of the three."""
+
+    text: str
+    """As it was written."""
+    command: tuple[str, ...] = ()
+    url: str | None = None
+    registry: str | None = None
+
+    @property
+    def process(self) -> list[str] | None:
+        """The command that starts the server as a process of its own; `None` for a URL."""
+        if self.registry is not None:
+            return [*OURSELVES, "serve", self.registry, "--log-level", "warning"]
+        return list(self.command) or None
+
+
+OURSELVES: Final = (sys.executable, "-P", "-m", "trio_mcp.cli")
+"""The command that runs this command line."""
+
+
+def join_command(words: Sequence[str]) -> list[str]:
+    """Put the command that follows `--` where the target belongs: first, as one word."""
+    if "--" not in words:
+        return list(words)
+    at = words.index("--")
+    name, rest, command = words[:1], words[1:at], words[at + 1 :]
+    if at == 0 or not command:
+        raise Usage("a command comes after --, as in: trio-mcp tools -- python server.py")
+    return [*name, _NUL + _NUL.join(command), *rest]
+
+
+def parse_target(word: str) -> Target:
+    """Understand a target.
+
+    Raises:
+        TargetError: There is no such file or module.
+    """
+    if word.startswith(_NUL):
+        command = tuple(word.split(_NUL)[1:])
+        return Target(" ".join(command), command=command)
+    if word.lower().startswith(("http://", "https://")):
+        return Target(word, url=word)
+    place = word.partition(":")[0]
+    if place.endswith(".py"):
+        _existing(place)
+    elif not _is_module(place):
+        raise TargetError(
+            f"there is no module {place!r}; a file is given as FILE.py, and a command after --"
+        )
+    return Target(word, registry=word)
+
+
+def registry_target(word: str) -> str:
+    """Understand a target that has to be a registry.
+
+    Raises:
+        TargetError: It is none.
+    """
+    if word.startswith(_NUL) or "://" in word:
+        raise TargetError("what is served is FILE.py:REGISTRY or MODULE:REGISTRY")
+    return word
 
 
 def load_registry(target: str) -> Registry:
@@ -21,9 +101,11 @@ def load_registry(target: str) -> Registry:
             registry is meant.
 
     Raises:
-        TargetError: The module or the registry cannot be found, or is none.
-        Exception: Whatever the module raises when it is imported.
+        TargetError: The module or the registry cannot be found, or is none, or importing it
+            fails.
     """
+    from trio_mcp.registry import Registry
+
     place, _, name = target.partition(":")
     module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
     registries = {key: value for key, value in vars(module).items() if isinstance(value, Registry)}
@@ -47,24 +129,54 @@ def _instead(registries: dict[str, Registry]) -> str:
     return f" (it has: {', '.join(registries)})" if registries else ""
 
 
+def _existing(place: str) -> Path:
+    path = Path(place)
+    if not path.is_file():
+        raise TargetError(f"there is no file {path}")
+    return path
+
+
+def _is_module(name: str) -> bool:
+    """Whether there is such a module or package, without importing it."""
+    sys.path.insert(0, "")  # as `serve` does
+    try:
+        return importlib.util.find_spec(name.partition(".")[0]) is not None
+    except (ImportError, ValueError):
+        return False
+    finally:
+        sys.path.remove("")
+
+
 def _load_module(name: str) -> ModuleType:
     sys.path.insert(0, "")  # as `python -m` does
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise
+            raise _broken(name, error) from error
         raise TargetError(f"there is no module {name!r}; a file is given as FILE.py") from None
+    except Exception as error:
+        raise _broken(name, error) from error
 
 
 def _load_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise TargetError(f"there is no file {path}")
+    _existing(str(path))
     sys.path.insert(0, str(path.parent.resolve()))  # as `python FILE.py` does
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise TargetError(f"{path} cannot be imported")
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise _broken(str(path), error) from error
     return module
+
+
+def _broken(place: str, error: Exception) -> TargetError:
+    where = place_of(error)
+    return TargetError(
+        f"{place} cannot be imported: {brief(error)}{f' ({where})' if where else ''}; "
+        "TRIO_MCP_DEBUG=1 shows the whole traceback"
+    )

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from math import inf
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from trio_mcp.client.contents import is_not_found
-from trio_mcp.client.errors import ClientError, ProtocolError
+from trio_mcp.client.errors import CallTimeout, ClientError, ProtocolError
 from trio_mcp.registry.changes import KINDS, Change, Kind, ListChanged, ResourceUpdated
 from trio_mcp.transports.beside import beside
 from trio_mcp.wire.errors import McpError
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from trio_mcp.client.requester import Requester
 
 _GOODBYE_PATIENCE: Final = 1.0
+_MOST_PENDING: Final = 10_000
 _LIST_CHANGED: Final[dict[str, Kind]] = {
     f"notifications/{kind}/list_changed": kind for kind in KINDS
 }
@@ -36,7 +37,8 @@ class ChangeStream:
     """The changes that come in while a subscription is open; iterate over it.
 
     Equal changes that were not fetched yet are one, so a slow reader keeps no more of them than
-    there are different ones. The iteration ends when the server ends the subscription.
+    there are different ones, and 10,000 at most. The iteration ends when the server ends the
+    subscription.
     """
 
     def __init__(self, kinds: Collection[Kind], uris: Collection[str]) -> None:
@@ -60,7 +62,7 @@ class ChangeStream:
         """Wait for the next change.
 
         Raises:
-            ClientError: The connection ended.
+            ClientError: The connection ended, or too many changes were not fetched.
             McpError: The server ended the subscription with an error.
         """
         await trio.lowlevel.checkpoint()
@@ -78,16 +80,27 @@ class ChangeStream:
         """Whether it was opened for that change."""
         if isinstance(change, ListChanged):
             return change.kind in self.kinds
-        return change.uri in self.uris
+        if change.uri in self.uris:
+            return True
+        # It may be a part of a resource. Where subscriptions have ids, the server says whose.
+        if self.id is not None:
+            return bool(self.uris)
+        return any(_is_part(change.uri, each) for each in self.uris)
 
     def note(self, change: Change) -> None:
         """Take in a change."""
+        if self._ended:
+            return
+        if len(self._pending) >= _MOST_PENDING and change not in self._pending:
+            self.end(ProtocolError(f"more than {_MOST_PENDING} changes were not fetched"))
+            return
         self._pending[change] = None
         self._parked.unpark_all()
 
     def end(self, failure: Exception | None = None) -> None:
-        """There will be no more."""
-        self._ended, self.failure = True, failure
+        """There will be no more. The first reason counts."""
+        if not self._ended:
+            self._ended, self.failure = True, failure
         self.agreed.set()
         self._parked.unpark_all()
 
@@ -100,6 +113,11 @@ class ChangeStream:
         self.agreed.set()
 
 
+def _is_part(uri: str, whole: str) -> bool:
+    whole = whole.removesuffix("/")
+    return uri.startswith(whole) and uri[len(whole) :].startswith(("/", "?", "#"))
+
+
 class Subscriptions:
     """The open subscriptions of one client."""
 
@@ -107,10 +125,15 @@ class Subscriptions:
         self.streams: Final[set[ChangeStream]] = set()
         self.users: Final[Counter[str]] = Counter()
         """How many of them want a resource (legacy: it is subscribed to only once)."""
+        self.turn: Final = trio.Lock()
+        """Held while that is changed, and the server told so."""
 
     def take(self, notification: Notification) -> None:
         """Pass a notification on to those whom it concerns."""
         params = notification.params
+        if notification.method == "notifications/cancelled":
+            self._cancelled(params.get("requestId"))
+            return
         meta = params.get("_meta")
         id = meta.get(META_SUBSCRIPTION) if isinstance(meta, dict) else None
         if notification.method == "notifications/subscriptions/acknowledged":
@@ -122,6 +145,12 @@ class Subscriptions:
             for stream in self._of(id):
                 if stream.wants(change):
                     stream.note(change)
+
+    def _cancelled(self, id: Json) -> None:
+        """The server has ended a subscription without an answer."""
+        if id is not None:
+            for stream in self._of(id):
+                stream.end()
 
     def _of(self, id: Json) -> Iterable[ChangeStream]:
         return [each for each in self.streams if each.id == id]
@@ -141,6 +170,7 @@ async def subscription(
     client: Requester, kinds: Collection[Kind], uris: Collection[str]
 ) -> AsyncIterator[ChangeStream]:
     """Keep a subscription open for the length of the block (`Client.subscribe`)."""
+    _check(kinds, uris)
     stream = ChangeStream(kinds, uris)
     open_ = _listening if client.era == "modern" else _subscribed
     client.subscriptions.streams.add(stream)
@@ -149,6 +179,16 @@ async def subscription(
             yield stream
     finally:
         client.subscriptions.streams.discard(stream)
+
+
+def _check(kinds: Collection[Kind], uris: Collection[str]) -> None:
+    if isinstance(uris, str) or isinstance(kinds, str):
+        raise TypeError(
+            "subscribe() takes lists; put the URI, or the name of the list, in brackets"
+        )
+    for kind in kinds:
+        if kind not in KINDS:
+            raise ValueError(f"there is no list {kind!r} to subscribe to, only: {', '.join(KINDS)}")
 
 
 @asynccontextmanager
@@ -172,7 +212,8 @@ async def _listening(client: Requester, stream: ChangeStream) -> AsyncIterator[N
         with trio.move_on_after(client.request_timeout) as scope:
             await stream.agreed.wait()
         if scope.cancelled_caught:
-            raise ProtocolError("subscriptions/listen: the server did not acknowledge it")
+            what = "the acknowledgement of subscriptions/listen"
+            raise CallTimeout(what, client.request_timeout, client.stderr())
         if stream.failure is not None:
             raise stream.failure
         yield
@@ -192,7 +233,7 @@ async def _subscribe(client: Requester, uri: str) -> bool:
 @asynccontextmanager
 async def _subscribed(client: Requester, stream: ChangeStream) -> AsyncIterator[None]:
     """Legacy: a request for each resource, and one to end it."""
-    users = client.subscriptions.users
+    stream.kinds = frozenset(kind for kind in stream.kinds if _is_announced(client, kind))
     mine: list[str] = []
 
     async def watch() -> None:
@@ -200,20 +241,43 @@ async def _subscribed(client: Requester, stream: ChangeStream) -> AsyncIterator[
         stream.end(client.failure())
 
     try:
-        for uri in stream.uris:
-            if not users[uri] and not await _subscribe(client, uri):
-                continue
-            users[uri] += 1
-            mine.append(uri)
+        await _join(client, stream.uris, mine)
         stream.uris = frozenset(mine)
         async with beside(watch):
             yield
     finally:
+        with trio.move_on_after(_GOODBYE_PATIENCE, shield=True):
+            await _leave(client, mine)
+        client.subscriptions.users.subtract(mine)  # if its turn never came
+
+
+def _is_announced(client: Requester, kind: Kind) -> bool:
+    """Whether a legacy server says that it tells of changes to a list."""
+    offered = client.capabilities.get(kind)
+    return isinstance(offered, dict) and offered.get("listChanged") is True
+
+
+async def _join(client: Requester, uris: Collection[str], mine: list[str]) -> None:
+    """Subscribe to what nobody here has subscribed to yet, and note what was to be had."""
+    users = client.subscriptions.users
+    async with client.subscriptions.turn:
+        for uri in uris:
+            mine.append(uri)
+            users[uri] += 1
+            if users[uri] == 1 and not await _subscribe(client, uri):
+                mine.remove(uri)
+                del users[uri]
+
+
+async def _leave(client: Requester, mine: list[str]) -> None:
+    """Unsubscribe from what nobody else here wants."""
+    users = client.subscriptions.users
+    async with client.subscriptions.turn:
         gone = [uri for uri in mine if users[uri] == 1]
         users.subtract(mine)
-        with trio.move_on_after(_GOODBYE_PATIENCE, shield=True):
-            try:
-                for uri in gone:
-                    await client.request("resources/unsubscribe", {"uri": uri})
-            except (ClientError, McpError):
-                pass  # the server is gone, or has ended the subscription itself
+        mine.clear()
+        for uri in gone:
+            del users[uri]
+        with suppress(ClientError, McpError):  # the server is gone, or has ended it itself
+            for uri in gone:
+                await client.request("resources/unsubscribe", {"uri": uri})

@@ -24,7 +24,7 @@ from trio_mcp.client.requester import Progress, Requester
 from trio_mcp.client.result import CallResult, call_result
 from trio_mcp.registry.changes import Kind
 from trio_mcp.schema import SchemaError, Validate, compile_validator
-from trio_mcp.wire.errors import McpError, ResourceNotFound
+from trio_mcp.wire.errors import HEADER_MISMATCH, McpError, ResourceNotFound
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.payloads import (
     Completion,
@@ -110,6 +110,10 @@ class Client(Requester):
                     )
                 case _:
                     raise ProtocolError("tools/list: a tool has no name or no inputSchema")
+        refused = self._link.learn_tools({name: tool.details for name, tool in found.items()})
+        for name, why in refused.items():
+            logger.warning("Tool %s is left out: %s", name, why)
+            del found[name]
         self._tools = found
 
     @overload
@@ -165,7 +169,8 @@ class Client(Requester):
             ProtocolError: The result is not MCP, or does not fit `returns`.
             NotConnected: The connection ended (a subclass tells how).
 
-        Cancelled, the server is told to stop, and a late answer is ignored.
+        Cancelled, the server is told to stop, and a late answer is ignored. Over HTTP the tools
+        are asked for again, and the call is sent once more, if the server misses headers.
 
         Example:
             >>> async def total(client: Client) -> float:
@@ -180,18 +185,27 @@ class Client(Requester):
         problem = tool.problem_with(given)
         if problem is not None:
             raise InvalidArguments(f"tool {name!r}: {problem}")
+        seconds = tool.timeout if timeout is None else timeout
+        params: dict[str, Json] = {"name": name, "arguments": given}
         started = trio.current_time()
-        wire = await self.request(
-            "tools/call",
-            {"name": name, "arguments": given},
-            timeout=tool.timeout if timeout is None else timeout,
-            on_progress=on_progress,
-        )
+        try:
+            wire = await self._call(params, seconds, on_progress)
+        except McpError as error:
+            if error.code != HEADER_MISMATCH:
+                raise
+            await self.refresh_tools()  # another schema wants other headers
+            left = max(seconds - (trio.current_time() - started), 0.0)
+            wire = await self._call(params, left, on_progress)
         try:
             result = call_result(wire, trio.current_time() - started)
         except ValueError as error:
             raise ProtocolError(f"the result of tool {name!r} is not MCP: {error}") from None
         return result if returns is None else result.value(returns)
+
+    async def _call(
+        self, params: dict[str, Json], seconds: float, on_progress: Progress | None
+    ) -> dict[str, Json]:
+        return await self.request("tools/call", params, timeout=seconds, on_progress=on_progress)
 
     async def ping(self, *, timeout: float | None = None) -> None:
         """Ask a legacy server whether it is there; a modern one is asked to introduce itself.

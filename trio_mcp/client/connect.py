@@ -21,6 +21,7 @@ from trio_mcp.client.errors import (
     WriteFailed,
 )
 from trio_mcp.client.handlers import Handlers
+from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.links import ClientSide, Link, MemoryLink, StreamLink
 from trio_mcp.client.requester import Log
 from trio_mcp.peer.connection import Connection
@@ -33,7 +34,7 @@ from trio_mcp.transports.process import ProcessOptions, StdioTransport, open_pro
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import Implementation, LoggingLevel
 
-Target = Sequence[str | Path] | Registry | trio.abc.Stream
+Target = Sequence[str | Path] | str | Registry | trio.abc.Stream
 
 _CLIENT: Final = Implementation("trio-mcp", "0.1.0")
 _AFTERMATH: Final = 0.5
@@ -48,6 +49,7 @@ async def connect(
     handlers: Handlers | None = None,
     client_info: Implementation = _CLIENT,
     process_options: ProcessOptions | None = None,
+    http: HttpOptions | None = None,
     connect_timeout: float = 30.0,
     tool_timeout: float = 5.0,
     request_timeout: float = 30.0,
@@ -60,12 +62,14 @@ async def connect(
     """Connect to a server for as long as the block lasts.
 
     Args:
-        target: A command to run, as a list (the server is its process); a `Registry` in this
-            process; or a Trio stream to a server that runs already.
+        target: A command to run, as a list (the server is its process); the URL of a server, with
+            `http://` or `https://`; a `Registry` in this process; or a Trio stream to a server
+            that runs already.
         era: Speak a `modern` or a `legacy` revision, instead of finding out what the server does.
         handlers: Answers to what the server asks.
         client_info: Who to say that we are.
         process_options: How a command is run and ended.
+        http: How a URL is reached: headers, proxy, TLS, bounds.
         connect_timeout: Seconds for start, handshake and the list of tools.
         tool_timeout: Seconds that a tool call waits, unless the tool or the call says otherwise.
         request_timeout: Seconds that other requests wait.
@@ -82,14 +86,25 @@ async def connect(
 
     Raises:
         CannotStart: The command does not exist, or cannot be executed.
+        CannotReach: Nobody answers at the URL.
+        HttpError: The server refuses (`Unauthorized`, `RateLimited` and so on).
         ServerExited: It exited before the handshake was done.
         OutputClosed: It closed its output before the handshake was done.
         CallTimeout: It did not do its part in time.
         ProtocolError: It does not speak MCP, or no revision that this client speaks.
         TypeError: The target is none of those.
+        ValueError: The URL is none.
+        RuntimeError: For a URL, the package `httpx2` is needed (`trio-mcp[http]`).
 
     Cancelled at any point, it leaves nothing behind: the process and its children are ended
     within the time that `Patience` allows.
+
+    Over HTTP there is no connection that could end before the block does: each request reaches
+    the server or fails on its own, with `CannotReach` or `ConnectionLost`. Only what cannot do
+    anything twice is sent once more, on its own, when a connection broke: `server/discover`,
+    lists, `resources/read`, `prompts/get`, `completion/complete`, and calls of tools whose
+    annotations have `readOnlyHint` or `idempotentHint`. A legacy session that the server has
+    ended is begun anew, with its log level and subscriptions.
 
     Example:
         >>> async def total() -> float:
@@ -134,6 +149,19 @@ async def connect(
                 client.disconnected(None)
         return
 
+    if isinstance(target, str) and target.lower().startswith(("http://", "https://")):
+        from trio_mcp.client.http.link import open_http
+
+        options = http or HttpOptions()
+        async with open_http(target, options, side, limits or Limits()) as http_link:
+            client = make(http_link)
+            try:
+                await introduce(era)
+                yield client
+            finally:
+                client.disconnected(None)
+        return
+
     async with _open(target, process_options) as stream:
         connection = Connection(
             stream,
@@ -162,7 +190,8 @@ async def _open(target: Target, options: ProcessOptions | None) -> AsyncIterator
         return
     if isinstance(target, str | bytes) or not isinstance(target, Sequence):
         raise TypeError(
-            f"connect needs a command as a list, a Registry or a stream, not {target!r:.80}"
+            "connect needs a command as a list, a URL that begins with http:// or https://, "
+            f"a Registry or a stream, not {type(target).__name__}"
         )
     async with AsyncExitStack() as stack:
         try:

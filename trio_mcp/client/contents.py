@@ -87,11 +87,19 @@ def _piece(wire: Json) -> ResourceContents:
 
 
 def is_not_found(error: McpError, uri: str) -> bool:
-    """Whether an error says that there is no such resource, in any revision's way."""
+    """Whether an error says that there is no such resource, in any revision's way.
+
+    The modern way is that of any bad parameter, but it names the URI, or the beginning of a long
+    one.
+    """
     if error.code == RESOURCE_NOT_FOUND:
         return True
     about = error.data.get("uri") if isinstance(error.data, dict) else None
-    return error.code == INVALID_PARAMS and about == uri
+    return error.code == INVALID_PARAMS and isinstance(about, str) and _is_beginning(about, uri)
+
+
+def _is_beginning(about: str, uri: str) -> bool:
+    return about != "" and uri.startswith(about)
 
 
 def payload(kind: type[T], wire: Json, method: str) -> T:

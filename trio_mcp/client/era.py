@@ -1,9 +1,12 @@
-"""Finding out which era a server is of (2026-07-28, "stdio: Backward Compatibility").
+"""Finding out which era a server is of (2026-07-28, "Backward Compatibility" of each transport).
 
 A modern server answers `server/discover`, or refuses the version with `-32022` and names others.
 Any other error means a legacy server, and so does silence; but a server that is only slow to
 start must not be taken for an old one. So `initialize` is sent when the probe has failed or has
 gone unanswered for a while, and then the first good answer counts, whichever it is.
+
+Over HTTP every request gets a response, and silence says nothing: there `initialize` waits until
+the probe has failed, with an error or with a status that says that nobody understood it.
 """
 
 from __future__ import annotations
@@ -13,11 +16,22 @@ from typing import Final, Literal
 import trio
 from attrs import frozen
 
-from trio_mcp.client.errors import ProtocolError
+from trio_mcp.client.errors import (
+    HttpError,
+    ProtocolError,
+    RateLimited,
+    RequestTooLarge,
+    Unauthorized,
+)
 from trio_mcp.client.links import Link
 from trio_mcp.wire import revisions
 from trio_mcp.wire.conversion import from_wire, to_wire
-from trio_mcp.wire.errors import UNSUPPORTED_PROTOCOL_VERSION, McpError
+from trio_mcp.wire.errors import (
+    HEADER_MISMATCH,
+    MISSING_CLIENT_CAPABILITY,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    McpError,
+)
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.payloads import Implementation
 from trio_mcp.wire.revisions import (
@@ -79,13 +93,19 @@ async def meet(link: Link, introduction: Introduction, era: Era | None = None) -
 
     Raises:
         ProtocolError: There is no revision that both speak, or the server speaks none.
+        ClientError: It cannot be asked.
         ConnectionEnded: The server went away.
     """
     if era == "modern":
         return await _discover(link, introduction)
     if era == "legacy":
         return await _initialize(link, introduction)
-    return await _Race(link, introduction).run()
+    if not link.answers_always:
+        return await _Race(link, introduction).run()
+    try:
+        return await _discover(link, introduction)
+    except _NotModern:
+        return await _initialize(link, introduction)
 
 
 class _Race:
@@ -134,21 +154,24 @@ class _NotModern(ProtocolError):
     """The server does not know `server/discover`."""
 
 
-async def _discover(
-    link: Link, introduction: Introduction, revision: Revision = NEWEST
-) -> Agreement:
+async def _discover(link: Link, introduction: Introduction) -> Agreement:
+    revision = NEWEST
     try:
-        result = await link.request("server/discover", {"_meta": introduction.meta(revision)})
-    except McpError as error:
-        if error.code != UNSUPPORTED_PROTOCOL_VERSION:
-            raise _NotModern(f"the server does not answer server/discover: {error}") from None
-        offered = error.data.get("supported") if isinstance(error.data, dict) else None
-        return await _discover(link, introduction, _common(offered, revision))
+        result = await _ask_to_discover(link, introduction, revision)
+    except _Refused as refused:
+        revision = _common(refused.offered)
+        try:
+            result = await _ask_to_discover(link, introduction, revision)
+        except _Refused:
+            raise ProtocolError(
+                f"no common protocol version: the server refuses {revision.name}, "
+                "which it says that it speaks"
+            ) from None
     match result:
         case {"supportedVersions": list(offered), "capabilities": dict(capabilities)}:
             meta = result.get("_meta")
             return Agreement(
-                revision=_common(offered, None),
+                revision=_common(offered),
                 capabilities=capabilities,
                 server_info=_identity(meta.get(META_SERVER_INFO) if isinstance(meta, dict) else 0),
                 instructions=_text(result.get("instructions")),
@@ -156,11 +179,40 @@ async def _discover(
     raise _NotModern("the server's answer to server/discover is not MCP")
 
 
-def _common(offered: Json, refused: Revision | None) -> Revision:
+class _Refused(Exception):
+    """The server refused the version; `offered` is what it says that it speaks."""
+
+    def __init__(self, offered: Json) -> None:
+        super().__init__(offered)
+        self.offered = offered
+
+
+async def _ask_to_discover(link: Link, introduction: Introduction, revision: Revision) -> Json:
+    try:
+        return await link.request("server/discover", {"_meta": introduction.meta(revision)})
+    except McpError as error:
+        if error.code == UNSUPPORTED_PROTOCOL_VERSION:
+            offered = error.data.get("supported") if isinstance(error.data, dict) else None
+            raise _Refused(offered) from None
+        kind = ProtocolError if error.code in _MODERN_ERRORS else _NotModern
+        raise kind(f"the server does not answer server/discover: {error}") from None
+    except HttpError as error:
+        if isinstance(error, _SAY_NOTHING) or not 400 <= error.status < 500:
+            raise
+        raise _NotModern(f"the server does not answer server/discover: {error}") from None
+
+
+_MODERN_ERRORS: Final = (HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY)
+"""Errors that only a modern server knows."""
+_SAY_NOTHING: Final = (Unauthorized, RateLimited, RequestTooLarge)
+"""Refusals that say nothing about the era."""
+
+
+def _common(offered: Json) -> Revision:
     """The newest modern revision that both sides speak."""
     names = offered if isinstance(offered, list) else []
     for revision in reversed(list(MODERN.values())):
-        if revision.name in names and revision is not refused:
+        if revision.name in names:
             return revision
     spoken = ", ".join(map(str, names)) or "none that it names"
     kind = _NotModern if any(each in names for each in LEGACY) else ProtocolError

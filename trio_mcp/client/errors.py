@@ -77,6 +77,66 @@ class WriteFailed(PipeClosed):
     how = "the server takes no more input"
 
 
+class CannotReach(ClientError):
+    """The server cannot be reached over HTTP: no such host, nobody listens, TLS failed."""
+
+
+class ConnectionLost(ClientError):
+    """The HTTP connection broke before the answer came. Nobody knows whether it was carried out."""
+
+
+class ResponseTooLarge(ClientError):
+    """The server's answer is longer than `HttpOptions.max_response_bytes`."""
+
+
+class HttpError(ClientError):
+    """The server refused a request on the level of HTTP.
+
+    Attributes:
+        status: The HTTP status.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(status, message)
+        self.status = status
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class Unauthorized(HttpError):
+    """The server wants credentials, or other ones (401, 403, 407).
+
+    Attributes:
+        www_authenticate: What it says about them: the value of `WWW-Authenticate`.
+    """
+
+    def __init__(self, status: int, message: str, www_authenticate: str | None = None) -> None:
+        super().__init__(status, message)
+        self.www_authenticate = www_authenticate
+
+
+class RateLimited(HttpError):
+    """The server has had too many requests (429).
+
+    Attributes:
+        retry_after: Seconds to wait, if it says so.
+    """
+
+    def __init__(self, status: int, message: str, retry_after: float | None = None) -> None:
+        super().__init__(status, message)
+        self.retry_after = retry_after
+
+
+class RequestTooLarge(HttpError):
+    """The request is longer than the server allows (413)."""
+
+
+class SessionExpired(HttpError):
+    """The server has ended the session (404). It may or may not have carried out the request."""
+
+
 class CallTimeout(ClientError, TimeoutError):
     """The server did not answer in time.
 

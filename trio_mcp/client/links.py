@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from math import inf
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -42,6 +42,13 @@ Params = dict[str, Json]
 class Link(Protocol):
     """What a `Client` sends through."""
 
+    @property
+    def answers_always(self) -> bool:
+        """Whether silence means that an answer is still to come, whatever was asked."""
+
+    def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
+        """Take note of the server's tools; tell which ones cannot be called this way, and why."""
+
     def next_id(self) -> Id:
         """Reserve the id of a request."""
 
@@ -56,6 +63,7 @@ class Link(Protocol):
 
         Raises:
             McpError: The server answered with an error.
+            ClientError: It could not be asked, where each request has a way of its own.
             ConnectionEnded: The connection ended.
             DeadlinePassed: It was not answered in time. The server has been told to stop.
         """
@@ -67,10 +75,16 @@ class Link(Protocol):
 class StreamLink:
     """Requests over a connection."""
 
+    answers_always: ClassVar[bool] = False
+
     def __init__(self, connection: Connection) -> None:
         self.next_id = connection.asking.next_id
         self.request = connection.asking.ask
         self.notify = connection.asking.notify
+
+    def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
+        """Do nothing: on a stream all tools are called the same way."""
+        return {}
 
 
 class MemoryLink:
@@ -80,6 +94,8 @@ class MemoryLink:
     the line that any client would get, so neither side can change what the other one holds.
     """
 
+    answers_always: ClassVar[bool] = False
+
     def __init__(self, embedded: Embedded, side: ClientSide) -> None:
         self._embedded = embedded
         self._side = side
@@ -88,6 +104,10 @@ class MemoryLink:
     def next_id(self) -> Id:
         """Reserve the id of a request."""
         return next(self._ids)
+
+    def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
+        """Do nothing: within a process all tools are called the same way."""
+        return {}
 
     async def request(
         self,
@@ -128,6 +148,9 @@ class MemoryLink:
         told = decode(line[:-1])
         assert isinstance(told, Notification)
         self._side.notified(told)
+
+    def hang_up(self) -> None:
+        """Do nothing: there is no stream."""
 
     async def ask(self, method: str, params: Params, deadline: float) -> Json:
         """Answer a question."""

@@ -322,6 +322,9 @@ class Connection:
         """Send a request, and return its result. Raises as `Asking.ask` does."""
         return await self.asking.ask(method, params, deadline)
 
+    def hang_up(self) -> None:
+        """Do nothing: a connection that is given up does not come back."""
+
     # -- calls ----------------------------------------------------------------------------
 
     def _start(self, exchange: Exchange) -> None:

@@ -53,6 +53,9 @@ class Back(Protocol):
     async def ask(self, method: str, params: dict[str, Json], deadline: float) -> Json:
         """Send a request, and return its result. Raises as `Asking.ask` does."""
 
+    def hang_up(self) -> None:
+        """Have the other side come back for the rest, where there is a way to do so."""
+
 
 @define(eq=False)
 class Exchange:

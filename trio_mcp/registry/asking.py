@@ -19,7 +19,15 @@ from trio_mcp.wire.errors import (
     ToolError,
 )
 from trio_mcp.wire.jsonrpc import Json, json_type
-from trio_mcp.wire.payloads import CreateMessageResult, Root, SamplingMessage
+from trio_mcp.wire.payloads import (
+    BLOCK_SINCE,
+    CreateMessageResult,
+    Root,
+    SamplingMessage,
+    ToolResultContent,
+    ToolUseContent,
+)
+from trio_mcp.wire.revisions import Revision
 
 if TYPE_CHECKING:
     from trio_mcp.registry.context import Conversation
@@ -32,6 +40,13 @@ _REFUSED: Final = {
     "decline": "The user declined to answer.",
     "cancel": "The user dismissed the question.",
 }
+
+
+class Unwound(Exception):
+    """This run of a handler ends here: it is run again once its question has been answered."""
+
+    def __init__(self) -> None:
+        super().__init__("the handler is run again once its question has been answered")
 
 
 @frozen
@@ -86,7 +101,8 @@ async def elicit_url(talk: Conversation, message: str, url: str, key: str | None
     parts = urlsplit(url)
     if parts.scheme not in ("https", "http") or not parts.hostname:
         raise ValueError("the URL of a page for the user must begin with https:// or http://")
-    _require(talk, "elicitation/create", "elicitation", "url")
+    known = talk.revision.url_elicitation
+    _require(talk, "elicitation/create", "elicitation", "url", known=known)
     params: dict[str, Json] = {"mode": "url", "message": message, "url": url}
     if talk.revision.elicitation_ids:
         params["elicitationId"] = str(uuid.uuid4())
@@ -106,13 +122,17 @@ async def sample(
     said = [messages] if isinstance(messages, str) else messages
     params: dict[str, Json] = {
         "messages": [
-            to_wire(SamplingMessage("user", each) if isinstance(each, str) else each, talk.revision)
+            to_wire(message, talk.revision)
             for each in said
+            for message in _as_revision_has_it(
+                SamplingMessage("user", each) if isinstance(each, str) else each, talk.revision
+            )
         ],
         "maxTokens": max_tokens,
     }
     if options["tools"]:
-        _require(talk, "sampling/createMessage", "sampling", "tools")
+        known = talk.revision.sampling_tools
+        _require(talk, "sampling/createMessage", "sampling", "tools", known=known)
         params["tools"] = [to_wire(each, talk.revision) for each in options["tools"]]
         if options["tool_choice"] is not None:
             params["toolChoice"] = {"mode": options["tool_choice"]}
@@ -129,6 +149,25 @@ async def sample(
         return from_wire(result, CreateMessageResult)
     except ValueError as error:
         raise _bad_answer("sampling/createMessage", str(error)) from None
+
+
+def _as_revision_has_it(message: SamplingMessage, revision: Revision) -> list[SamplingMessage]:
+    """Write a message of several blocks as several, where a revision has only one in each.
+
+    Raises:
+        McpError: The revision does not have such a block at all (`-32600`).
+    """
+    blocks = message.content if isinstance(message.content, list) else [message.content]
+    for each in blocks:
+        of_tools = isinstance(each, ToolUseContent | ToolResultContent)
+        if revision.order < BLOCK_SINCE.get(type(each), 0) or (
+            of_tools and not revision.sampling_tools
+        ):
+            what = f"content of type {each.type} in sampling"
+            raise McpError(INVALID_REQUEST, _too_old(revision, what))
+    if isinstance(message.content, list) and not revision.sampling_tools:
+        return [SamplingMessage(message.role, each) for each in blocks]
+    return [message]
 
 
 async def roots(talk: Conversation, key: str | None) -> list[Root]:
@@ -156,15 +195,23 @@ def _bad_answer(method: str, why: str) -> McpError:
     return McpError(INVALID_PARAMS, f"Invalid answer to {method}: {why}")
 
 
-def _require(talk: Conversation, method: str, *capability: str) -> None:
+def _require(talk: Conversation, method: str, *capability: str, known: bool = True) -> None:
     """Make sure that the caller can be asked.
+
+    Args:
+        talk: The way to the caller.
+        method: The question.
+        *capability: What the caller must have declared.
+        known: Whether the caller's revision has this kind of the question.
 
     Raises:
         McpError: It has not declared the capability, or its revision does not know the question.
     """
-    if method in talk.revision.questions and talk.supports(*capability):
-        return
     name = ".".join(capability)
+    if method not in talk.revision.questions or not known:
+        raise McpError(INVALID_REQUEST, _too_old(talk.revision, name))
+    if talk.supports(*capability):
+        return
     message = f"This needs a client with the capability {name}, which it has not declared"
     if not talk.revision.modern:
         raise McpError(INVALID_REQUEST, message)
@@ -172,3 +219,7 @@ def _require(talk: Conversation, method: str, *capability: str) -> None:
     for each in reversed(capability):
         needed = {each: needed}
     raise McpError(MISSING_CLIENT_CAPABILITY, message, {"requiredCapabilities": needed})
+
+
+def _too_old(revision: Revision, what: str) -> str:
+    return f"The client speaks revision {revision.name}, which does not have {what}"

@@ -7,8 +7,9 @@ ones. Nothing is kept where nobody listens.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, Literal
 
 import trio
@@ -66,19 +67,39 @@ class Listener:
 
     def note(self, change: Change) -> None:
         """Keep a change until it is told. May be called in any thread."""
-        self._pending[change] = None
         if trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._token:
-            self._parked.unpark_all()
+            self._note(change)
         else:
-            self._token.run_sync_soon(self._parked.unpark_all)
+            with suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(self._note, change, idempotent=True)
 
-    async def next(self) -> list[Change]:
-        """Wait until there is something to tell. Cancelled, nothing is lost."""
-        while not self._pending:
+    def _note(self, change: Change) -> None:
+        if self._wants(change):
+            self._pending[change] = None
+            self._parked.unpark_all()
+
+    def _wants(self, change: Change) -> bool:
+        if isinstance(change, ListChanged):
+            return change.kind in self.kinds
+        return change.uri in self.uris
+
+    async def next(self) -> Change:
+        """Wait for a change that is not told yet. Cancelled, nothing is lost."""
+        while True:
+            await trio.lowlevel.checkpoint_if_cancelled()
+            if self._pending:
+                return self._take()
             await self._parked.park()
-        changes = list(self._pending)
-        self._pending.clear()
-        return changes
+
+    def rest(self) -> Iterator[Change]:
+        """The changes that are not told yet, without waiting for more."""
+        while self._pending:
+            yield self._take()
+
+    def _take(self) -> Change:
+        change = next(iter(self._pending))
+        del self._pending[change]
+        return change
 
 
 class Changes:
@@ -86,7 +107,8 @@ class Changes:
 
     def __init__(self) -> None:
         self.versions: Final[dict[Kind, int]] = dict.fromkeys(KINDS, 0)
-        """How often each list has changed."""
+        """A number for each list, which is another one after each change."""
+        self._next_version: Final = itertools.count(1)
         self.listeners: Final[set[Listener]] = set()
         """All who listen."""
         self.watchers: Final[dict[str, set[Listener]]] = {}
@@ -94,7 +116,7 @@ class Changes:
 
     def list_changed(self, kind: Kind) -> None:
         """Note that something was added to a list, or removed from it."""
-        self.versions[kind] += 1
+        self.versions[kind] = next(self._next_version)  # in one step: there may be threads
         for listener in list(self.listeners):
             if kind in listener.kinds:
                 listener.note(ListChanged(kind))

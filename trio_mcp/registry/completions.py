@@ -15,7 +15,7 @@ from trio_mcp.registry.context import Context
 from trio_mcp.registry.handlers import Handler
 from trio_mcp.schema import SchemaError, describe_function
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
-from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.payloads import Completion
 
 MOST_VALUES: Final = 100
@@ -72,13 +72,20 @@ def from_values(values: Sequence[str]) -> Callable[..., Any]:
 
 
 def values_of(schema: Json) -> list[str]:
-    """All values that a parameter's schema allows, if it names them; else none."""
+    """All values that a parameter's schema allows, if it names them, as texts; else none."""
     if not isinstance(schema, dict):
         return []
     if schema.get("type") == "boolean":
         return ["true", "false"]
+    if isinstance(schema.get("anyOf"), list):
+        members = [values_of(each) for each in schema["anyOf"] if each != {"type": "null"}]
+        return [value for each in members for value in each] if all(members) else []
     named = schema.get("enum") or [schema["const"]] if {"enum", "const"} & schema.keys() else []
-    return [each for each in named if isinstance(each, str)]
+    return [_text(each) for each in named if each is not None]
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else encode(value)[:-1].decode()
 
 
 def suggestions_of(completer: Completer, value: Any) -> Completion:
@@ -87,15 +94,15 @@ def suggestions_of(completer: Completer, value: Any) -> Completion:
     Raises:
         McpError: It is neither a list of strings nor a `Completion` (`-32603`).
     """
-    found = value if isinstance(value, Completion) else None
-    values = list(value) if isinstance(value, list | tuple) else found.values if found else None
-    if values is None or not all(isinstance(each, str) for each in values):
+    found = value if isinstance(value, Completion) else Completion(value)
+    values = found.values
+    if not isinstance(values, list | tuple) or not all(isinstance(each, str) for each in values):
         kind = type(value).__name__
         message = f"Invalid handler result type: {kind} (completion of {completer.name})"
         raise McpError(INTERNAL_ERROR, message)
-    total = len(values) if found is None or found.total is None else found.total
-    more = total > MOST_VALUES or len(values) > MOST_VALUES
-    if found is not None:
-        more = more or bool(found.has_more)
-        return evolve(found, values=values[:MOST_VALUES], has_more=more)
-    return Completion(values[:MOST_VALUES], total=total, has_more=more)
+    shown = list(values[:MOST_VALUES])
+    total = found.total
+    if total is None and found is not value:  # a list is all there is
+        total = len(values)
+    more = len(values) > len(shown) or (total is not None and total > len(shown))
+    return evolve(found, values=shown, total=total, has_more=bool(more or found.has_more))

@@ -41,6 +41,9 @@ class Conversation(Protocol):
     async def log(self, level: LoggingLevel, data: Json, logger: str | None) -> None:
         """Send a log message."""
 
+    def hang_up(self) -> None:
+        """Have the client come back for the rest, if it can."""
+
     def supports(self, *capability: str) -> bool:
         """Whether the caller has declared a capability."""
 
@@ -161,6 +164,15 @@ class Context:
     async def emergency(self, data: Json, *, logger: str | None = None) -> None:
         """Send a log message of level `emergency`. As `log`."""
         await self.log("emergency", data, logger=logger)
+
+    def hang_up(self) -> None:
+        """Close the HTTP response of this request, but not the request (2025-11-25, "Polling").
+
+        A client with a session comes back for the rest after a while, so a long job need not hold
+        a connection open. On any other transport, and in modern revisions, nothing happens.
+        """
+        if self._conversation is not None:
+            self._conversation.hang_up()
 
     # -- asking ---------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from trio_mcp.schema import ArgumentError, FunctionSchema, compile_validator
 from trio_mcp.wire.jsonrpc import Json
 
 Keywords = dict[str, Any]
+_RunArguments = tuple[Keywords, Callable[[], Context], trio.CapacityLimiter | None]
 
 
 @frozen(eq=False, kw_only=True)
@@ -30,6 +31,8 @@ class Handler:
     timeout: float | None = None
     """Seconds that it may run; `None` for the registry's or the server's default."""
     context_parameter: str | None = None
+    places: trio.CapacityLimiter | None = None
+    """Bounds how many run at the same time; `None` for any number."""
     is_async: bool = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -47,6 +50,22 @@ class Handler:
         Cancelled, a worker thread is left to itself, so blocking code does not hold up its
         caller; it goes on until it returns, and its result is dropped.
         """
+        if self.places is not None:
+            return self._run_in_a_place(self.places, keywords, make_context, limiter)
+        return self._run(keywords, make_context, limiter)
+
+    async def _run_in_a_place(
+        self, places: trio.CapacityLimiter, *arguments: *_RunArguments
+    ) -> Any:
+        async with places:
+            return await self._run(*arguments)
+
+    def _run(
+        self,
+        keywords: Keywords,
+        make_context: Callable[[], Context],
+        limiter: trio.CapacityLimiter | None,
+    ) -> Awaitable[Any]:
         if self.context_parameter is not None:
             keywords = {**keywords, self.context_parameter: make_context()}
         if self.is_async:

@@ -10,8 +10,9 @@ from attrs import frozen
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.handlers import Handler, Keywords, TextArguments
 from trio_mcp.schema import ArgumentError, SchemaError, describe_function
+from trio_mcp.wire.conversion import from_wire, to_wire
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
-from trio_mcp.wire.jsonrpc import Json, json_type
+from trio_mcp.wire.jsonrpc import Json, encode, json_type
 from trio_mcp.wire.payloads import (
     ContentBlock,
     GetPromptResult,
@@ -107,10 +108,13 @@ def messages_of(prompt: Prompt, value: Any) -> GetPromptResult:
         McpError: The value is none of these (`-32603`, naming its type).
     """
     if isinstance(value, GetPromptResult):
-        return value
+        return _checked(prompt, value, value)
     pieces = value if isinstance(value, list | tuple) else [value]
     messages = [_message(prompt, each) for each in pieces]
-    return GetPromptResult(messages, description=prompt.description.description)
+    result = GetPromptResult(messages, description=prompt.description.description)
+    return (
+        result if all(each.__class__ is str for each in pieces) else _checked(prompt, value, result)
+    )
 
 
 def _message(prompt: Prompt, value: Any) -> PromptMessage:
@@ -120,6 +124,20 @@ def _message(prompt: Prompt, value: Any) -> PromptMessage:
         return PromptMessage("user", TextContent(value))
     if isinstance(value, ContentBlock):
         return PromptMessage("user", value)
+    raise _invalid(prompt, value)
+
+
+def _checked(prompt: Prompt, value: Any, result: GetPromptResult) -> GetPromptResult:
+    """Make sure that messages and blocks which the prompt filled itself are what they should be."""
+    try:
+        wire = to_wire(result)
+        encode(wire)
+        from_wire(wire, GetPromptResult)
+    except Exception:  # whatever a wrongly filled block makes the converter raise
+        raise _invalid(prompt, value) from None
+    return result
+
+
+def _invalid(prompt: Prompt, value: Any) -> McpError:
     kind = type(value).__name__
-    message = f"Invalid handler result type: {kind} (prompt {prompt.name})"
-    raise McpError(INTERNAL_ERROR, message)
+    return McpError(INTERNAL_ERROR, f"Invalid handler result type: {kind} (prompt {prompt.name})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -27,6 +28,7 @@ from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import Icon, Implementation, ToolAnnotations
 
 if TYPE_CHECKING:
+    from trio_mcp.registry.log_bridge import LogBridge
     from trio_mcp.registry.sealing import Sealer
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -136,6 +138,8 @@ class Registry:
         self._state_keys = state_keys
         self._state_ttl = state_ttl
         self._sealer: Sealer | None = None
+        self.log_bridge: LogBridge | None = None
+        """Forwards the standard library's log; `None` until `log_handler` is called."""
 
     @property
     def name(self) -> str:
@@ -161,6 +165,7 @@ class Registry:
         icons: Sequence[Icon] | None = ...,
         meta: Mapping[str, Json] | None = ...,
         timeout: float | None = ...,
+        max_concurrent: int | None = ...,
     ) -> Callable[[F], F]: ...
 
     def tool(self, function: Any = None, **options: Any) -> Any:
@@ -184,6 +189,8 @@ class Registry:
             icons: Pictures for user interfaces.
             meta: The tool's `_meta`, under namespaced keys.
             timeout: Seconds that a call may take, in place of the registry's.
+            max_concurrent: How many calls of it may run at the same time, for all clients
+                together; further ones wait, and their time counts.
 
         Returns:
             The function, unchanged.
@@ -591,6 +598,35 @@ class Registry:
         return make_completer(
             from_values(values_of(parameters[argument])), f"{argument} of {target}", None
         )
+
+    # -- logging --------------------------------------------------------------------------
+
+    def log_handler(self, level: int | str = logging.INFO) -> logging.Handler:
+        """Make a handler that forwards the standard library's log to clients.
+
+        Attached to a logger, it sends what a tool, resource, prompt or completion of this registry
+        logs while it serves a request, in its tasks and worker threads, to the caller of that
+        request, as far as the caller wants messages of that level. What is logged elsewhere goes
+        nowhere, and neither do tracebacks and the log of this library. Of a flood only some
+        messages are sent.
+
+        Args:
+            level: The least severe level that is forwarded.
+
+        Raises:
+            ValueError: There is no such level.
+            TypeError: The level is neither a number nor a name.
+
+        Example:
+            >>> registry = Registry("clock")
+            >>> handler = registry.log_handler(logging.WARNING)
+            >>> logging.getLogger("clock").addHandler(handler)
+        """
+        from trio_mcp.registry.log_bridge import LogBridge
+
+        if self.log_bridge is None:
+            self.log_bridge = LogBridge()
+        return self.log_bridge.handler(level)
 
     # -- what there is --------------------------------------------------------------------
 

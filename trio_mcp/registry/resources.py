@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import base64
+import binascii
 import re
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Any, Final, Literal
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.handlers import Handler, Keywords, TextArguments
+from trio_mcp.registry.uri_search import LONGEST_URI, read_uri
 from trio_mcp.registry.uri_template import UriTemplate
 from trio_mcp.schema import FunctionSchema, SchemaError, describe_function, unstructure
+from trio_mcp.schema.sentences import cut
+from trio_mcp.wire.conversion import from_wire, to_wire
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.payloads import (
@@ -28,6 +33,8 @@ from trio_mcp.wire.payloads import (
 CONTENTS: Final = (TextResourceContents, BlobResourceContents)
 
 CacheScope = Literal["public", "private"]
+
+_SCOPES: Final = ("public", "private")
 
 
 @frozen(eq=False, kw_only=True)
@@ -95,19 +102,14 @@ def make_resource(
 
     The arguments are those of `Registry.resource`.
     """
-    what = f"Resource {uri!r}"
+    what = f"Resource {cut(uri)}"
     try:
-        if not _SCHEME.match(uri):
-            raise SchemaError("a URI begins with a scheme, such as 'config:' or 'file:'")
-        if timeout is not None and not timeout > 0:
-            raise SchemaError(f"timeout must be more than 0 seconds, not {timeout!r}")
-        if cache_ttl < 0:
-            raise SchemaError(f"cache_ttl must be at least 0 seconds, not {cache_ttl!r}")
-        described = describe_function(function, context_type=Context, describe_result=False)
         template = _template_of(uri)
-        _check_parameters(described, () if template is None else template.variables)
+        _check_options(timeout, size, cache_ttl, cache_scope)
         if template is not None and size is not None:
             raise SchemaError("only a single resource has a size, not a template")
+        described = describe_function(function, context_type=Context, describe_result=False)
+        _check_parameters(described, () if template is None else template.variables)
     except (SchemaError, ValueError) as error:
         raise SchemaError(f"{what}: {error}") from None
     shown: dict[str, Any] = {
@@ -140,7 +142,36 @@ def make_resource(
 
 
 def _template_of(uri: str) -> UriTemplate | None:
-    return UriTemplate.parse(uri) if "{" in uri or "}" in uri else None
+    """Read a URI template; `None` for a URI without variables.
+
+    Raises:
+        SchemaError: It is neither.
+        ValueError: Likewise.
+    """
+    if not _SCHEME.match(uri):
+        raise SchemaError("a URI begins with a scheme, such as 'config:' or 'file:'")
+    if "{" in uri or "}" in uri:
+        return UriTemplate.parse(uri)
+    if len(uri) > LONGEST_URI:
+        raise SchemaError(f"a URI has {LONGEST_URI} characters at most, not {len(uri)}")
+    if read_uri(uri) is None:
+        raise SchemaError(
+            "this is no URI; percent-encode what cannot stand in one, such as %20 for a space"
+        )
+    return None
+
+
+def _check_options(
+    timeout: float | None, size: int | None, cache_ttl: float, cache_scope: str
+) -> None:
+    if timeout is not None and not timeout > 0:
+        raise SchemaError(f"timeout must be more than 0 seconds, not {timeout!r}")
+    if size is not None and (not isinstance(size, int) or size < 0):
+        raise SchemaError(f"size must be a number of bytes, not {size!r}")
+    if not 0 <= cache_ttl < inf:
+        raise SchemaError(f"cache_ttl must be at least 0 seconds, and finite, not {cache_ttl!r}")
+    if cache_scope not in _SCOPES:
+        raise SchemaError(f"cache_scope must be 'public' or 'private', not {cache_scope!r}")
 
 
 def _check_parameters(described: FunctionSchema, variables: Sequence[str]) -> None:
@@ -160,32 +191,62 @@ def _check_parameters(described: FunctionSchema, variables: Sequence[str]) -> No
 # -- what the function returned -------------------------------------------------------------
 
 
+@frozen
+class Ready:
+    """Contents that were made here, so that nobody needs to look at them again."""
+
+    contents: ResourceContents
+
+
 def contents_of(
     resource: Resource | ResourceTemplate, uri: str, value: Any
 ) -> list[ResourceContents]:
     """Turn what a resource's function returned into contents.
 
-    Text and bytes are one piece each; a content object, or a list of them, is taken as it is;
-    anything else is its JSON.
+    Text and bytes are one piece each, contents objects are taken as they are, and anything else is
+    its JSON. A list with contents objects in it is a list of pieces.
 
     Raises:
-        McpError: The value is not JSON-able (`-32603`, naming its type).
+        McpError: The value cannot be sent (`-32603`, naming its type).
     """
-    if isinstance(value, CONTENTS):
-        return [value]
-    if isinstance(value, list) and value and all(isinstance(each, CONTENTS) for each in value):
-        return value
+    if isinstance(value, Ready):
+        return [value.contents]
+    if isinstance(value, list | tuple) and any(isinstance(each, CONTENTS) for each in value):
+        return [_piece(resource, uri, each) for each in value]
+    return [_piece(resource, uri, value)]
+
+
+def _piece(resource: Resource | ResourceTemplate, uri: str, value: Any) -> ResourceContents:
     mime_type = resource.mime_type
+    if isinstance(value, CONTENTS):
+        return _checked(value, uri, mime_type)
     if isinstance(value, str):
-        return [TextResourceContents(uri, value, mime_type=mime_type or "text/plain")]
+        return TextResourceContents(uri, value, mime_type=mime_type or "text/plain")
     if isinstance(value, bytes | bytearray | memoryview):
         blob = base64.b64encode(value).decode()
-        kind = mime_type or "application/octet-stream"
-        return [BlobResourceContents(uri, blob, mime_type=kind)]
+        return BlobResourceContents(uri, blob, mime_type=mime_type or "application/octet-stream")
     try:
         text = encode(unstructure(value))[:-1].decode()
     except (TypeError, ValueError, RecursionError):
-        kind = type(value).__name__
-        message = f"Invalid handler result type: {kind} (resource {uri})"
-        raise McpError(INTERNAL_ERROR, message) from None
-    return [TextResourceContents(uri, text, mime_type=mime_type or "application/json")]
+        raise _invalid(value, uri) from None
+    return TextResourceContents(uri, text, mime_type=mime_type or "application/json")
+
+
+def _checked(contents: ResourceContents, uri: str, mime_type: str | None) -> ResourceContents:
+    """Make sure that contents which the function made itself are what they should be."""
+    try:
+        wire = to_wire(contents)
+        encode(wire)
+        from_wire(wire, type(contents))
+        if isinstance(contents, BlobResourceContents):
+            binascii.a2b_base64(contents.blob, strict_mode=True)
+    except Exception:  # whatever a wrongly filled field makes the converter raise
+        raise _invalid(contents, uri) from None
+    if contents.mime_type is None and contents.uri == uri:
+        return evolve(contents, mime_type=mime_type)
+    return contents
+
+
+def _invalid(value: Any, uri: str) -> McpError:
+    kind = type(value).__name__
+    return McpError(INTERNAL_ERROR, f"Invalid handler result type: {kind} (resource {uri})")

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import trio
 from attrs import frozen
 
 from trio_mcp.registry.context import Context
@@ -81,11 +82,14 @@ def make_tool(
     icons: Sequence[Icon] | None = None,
     meta: Mapping[str, Json] | None = None,
     timeout: float | None = None,
+    max_concurrent: int | None = None,
 ) -> Tool:
     """Make a tool of a function. The arguments are those of `Registry.tool`."""
     name = _checked_name(name or str(getattr(function, "__name__", "")))
     if timeout is not None and not timeout > 0:
         raise SchemaError(f"Tool {name!r}: timeout must be more than 0 seconds, not {timeout!r}.")
+    if max_concurrent is not None and max_concurrent < 1:
+        raise SchemaError(f"Tool {name!r}: max_concurrent must be 1 or more, not {max_concurrent}.")
     try:
         inferred = describe_function(
             function,
@@ -118,6 +122,7 @@ def make_tool(
             meta=dict(meta) if meta else None,
         ),
         timeout=timeout,
+        places=None if max_concurrent is None else trio.CapacityLimiter(max_concurrent),
         context_parameter=inferred.context_parameter,
         validate=compile_validator(accepted, inferred=input_schema is None),
         structure=inferred.structure,

@@ -5,8 +5,9 @@ these a schema means is its shape. The table of shapes says what may stand besid
 keyword that is not in it is refused, because no client could be relied upon to honour it.
 
 Choices are written in three ways: plain (`enum`), with titles beside (`enumNames`, which is all
-that 2025-06-18 has), and with titles within (`oneOf`, or `anyOf` below `items`). All of them are
-read, and whichever is the revision's own is written.
+that 2025-06-18 has, and which later revisions still have), and with titles within (`oneOf`, or
+`anyOf` below `items`). All of them are read, and each is written as it was given if the revision
+has that.
 """
 
 from __future__ import annotations
@@ -79,6 +80,8 @@ class FormField:
     _shape: _Shape
     _keywords: dict[str, Json]
     _options: list[_Option] = field(factory=list)
+    _titles_beside: bool = False
+    """Whether the titles of the options were given in `enumNames`."""
 
     def to_schema(self, revision: Revision) -> dict[str, Json]:
         """Write the schema as a revision knows it, without a default if it has no place there.
@@ -94,7 +97,8 @@ class FormField:
             )
         schema: dict[str, Json] = {"type": shape.type, **self._keywords}
         if self._options:
-            schema |= _write_options(shape, self._options, revision)
+            beside = self._titles_beside or revision.order < _2025_11
+            schema |= _write_options(shape, self._options, beside)
         if "default" in schema:
             default = schema.pop("default")
             if revision.order >= shape.default_since:
@@ -125,13 +129,14 @@ def read_field(schema: Json) -> FormField:
     shape = _shape_of(schema)
     schema = _inclusive(schema) if shape is _INTEGER else dict(schema)
     options: list[_Option] = []
+    titles_beside = "enumNames" in schema
     if shape in (_CHOICE, _CHOICES):
         options = _take_options(shape, schema)
     del schema["type"]
     _check_keywords(shape, schema)
     order = ("title", "description", *shape.keywords, "default")
     keywords = {each: schema[each] for each in order if each in schema}
-    read = FormField(shape, keywords, options)
+    read = FormField(shape, keywords, options, titles_beside)
     _check_default(read, keywords)
     return read
 
@@ -283,7 +288,7 @@ def _read_titled(keyword: str, option: Json) -> _Option:
     return _Option(option["const"], option["title"])
 
 
-def _write_options(shape: _Shape, options: list[_Option], revision: Revision) -> dict[str, Json]:
+def _write_options(shape: _Shape, options: list[_Option], beside: bool) -> dict[str, Json]:
     values = [each.value for each in options]
     titles = [each.title or each.value for each in options]
     titled = any(each.title is not None for each in options)
@@ -292,7 +297,7 @@ def _write_options(shape: _Shape, options: list[_Option], revision: Revision) ->
         return {"items": {"anyOf": within} if titled else {"type": "string", "enum": values}}
     if not titled:
         return {"enum": values}
-    if revision.order < _2025_11:
+    if beside:
         return {"enum": values, "enumNames": titles}
     return {"oneOf": within}
 

@@ -13,14 +13,16 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
+from contextlib import AbstractContextManager, nullcontext
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import orjson
 import trio
 
 from trio_mcp.peer.asking import ConnectionEnded, DeadlinePassed
-from trio_mcp.peer.exchange import Back, Cause, Exchange
+from trio_mcp.peer.exchange import Back, Exchange
+from trio_mcp.registry.asking import Unwound
 from trio_mcp.wire.bucket import TokenBucket
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import Json, Request, encode, is_id, json_type
@@ -34,6 +36,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger("trio_mcp.calls")
 
 _PROGRESS_BURST: Final = 20
+
+_MAY_ASK: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+"""What may be answered with a question (2026-07-28, "Supported Requests")."""
+
+_ENDED: Final = "The request has ended, so its client cannot be asked any more"
+
+_COMPANY: Final = 10
+"""Checkpoints that a question waits for others that are asked beside it."""
 
 
 def notification(method: str, params: dict[str, Json]) -> bytes:
@@ -66,6 +76,7 @@ class RequestConversation:
         binding: Json,
     ) -> None:
         self.revision = caller.revision
+        self._method = request.method
         self._dispatcher = dispatcher
         self._caller = caller
         self._session = session
@@ -76,25 +87,33 @@ class RequestConversation:
         self._last_progress = -inf
         self._progress_bucket: TokenBucket | None = None
         self._held_back: bytes | None = None  # the last progress, if it was one too many
+        self._over = False
         self._asked: Counter[str] = Counter()
-        self._questions_open = 0
+        self._names: dict[str, None] = {}  # of all questions so far, in their order
+        self._asking: set[trio.CancelScope] = set()  # questions that wait for the client
         self._kept: dict[str, Json] = {}  # what the record of this round has to hold as well
         self._answers = self._recorded_answers(request.params)
         self.questions: Final[dict[str, Json]] = {}
         """What the client has to answer before the handler can go on."""
+        self.unwinding = False
+        """Whether the handler was cancelled because of these questions."""
 
     # -- saying ---------------------------------------------------------------------------
 
     @property
     def _back(self) -> Back | None:
         """The way back, while something may be said."""
+        return None if self.unwinding or self._has_ended else self._exchange.back
+
+    @property
+    def _has_ended(self) -> bool:
         exchange = self._exchange
-        return None if exchange.answered or exchange.cause is not None else exchange.back
+        return self._over or exchange.answered or exchange.cause is not None
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Tell how far the work is, if the caller wants to know."""
         await trio.lowlevel.checkpoint()
-        if not isfinite(progress) or not isfinite(total or 0):
+        if not _is_finite(progress) or not _is_finite(total or 0):
             raise ValueError("progress and total must be finite numbers")
         token = self._meta.get("progressToken")
         back = self._back
@@ -117,9 +136,16 @@ class RequestConversation:
             self._held_back = line
 
     def finish(self) -> None:
-        """Say what was held back: the answer comes next."""
+        """Say what was held back, and no more: the answer comes next."""
         if self._held_back is not None and self._back is not None:
             self._back.say_nowait(self._held_back)
+        self.close()
+
+    def close(self) -> None:
+        """Say and ask no more; what is asked still, by threads that were left behind, is off."""
+        self._over = True
+        for scope in self._asking:
+            scope.cancel()
 
     def logs(self, level: LoggingLevel) -> bool:
         """Whether the caller wants log messages of this level."""
@@ -140,6 +166,11 @@ class RequestConversation:
         if self.logs(level) and self._back is not None:
             self._back.say_nowait(log_line(level, data, source))
 
+    def hang_up(self) -> None:
+        """Have the client come back for the rest."""
+        if self._back is not None:
+            self._back.hang_up()
+
     # -- asking ---------------------------------------------------------------------------
 
     def supports(self, *capability: str) -> bool:
@@ -158,6 +189,8 @@ class RequestConversation:
     async def ask(self, method: str, params: dict[str, Json], key: str | None) -> Json:
         """Ask the caller something, and return its result."""
         await trio.lowlevel.checkpoint()
+        if self._has_ended:
+            raise McpError(INVALID_REQUEST, _ENDED)
         if self.revision.modern:
             return await self._ask_by_result(method, params, key)
         if self._exchange.back is None:
@@ -167,30 +200,41 @@ class RequestConversation:
     async def _ask_by_request(self, back: Back, method: str, params: dict[str, Json]) -> Json:
         patience = self._dispatcher.limits.question_timeout
         deadline = trio.current_time() + patience
-        self._stop_the_clock(patience)
+        waiting = trio.CancelScope()
+        self._stop_the_clock(patience, waiting)
         try:
-            return await back.ask(method, params, deadline)
+            with self._client_at_work(), waiting:
+                return await back.ask(method, params, deadline)
+            raise McpError(INVALID_REQUEST, _ENDED)
         except DeadlinePassed:
             message = f"The client did not answer {method} within {patience:g} s"
             raise McpError(INTERNAL_ERROR, message) from None
         except ConnectionEnded:
             raise McpError(INTERNAL_ERROR, f"The client left before it answered {method}") from None
         finally:
-            self._start_the_clock()
+            self._start_the_clock(waiting)
 
-    def _stop_the_clock(self, patience: float) -> None:
+    def _client_at_work(self) -> AbstractContextManager[None]:
+        """Keep what a client in this process logs apart from what the handler does."""
+        if self._dispatcher.registry.log_bridge is None:
+            return nullcontext()
+        from trio_mcp.registry.log_bridge import paused
+
+        return paused()
+
+    def _stop_the_clock(self, patience: float, waiting: trio.CancelScope) -> None:
         """A person's time to think is not the handler's: its deadline waits."""
         scope = self._exchange.scope
-        if scope is not None and not self._questions_open:
-            self._left = scope.deadline - trio.current_time()
-        self._questions_open += 1
         if scope is not None:
+            if not self._asking:
+                self._left = scope.deadline - trio.current_time()
             scope.deadline = trio.current_time() + patience + self._left
+        self._asking.add(waiting)
 
-    def _start_the_clock(self) -> None:
-        self._questions_open -= 1
+    def _start_the_clock(self, waiting: trio.CancelScope) -> None:
+        self._asking.discard(waiting)
         scope = self._exchange.scope
-        if scope is not None and not self._questions_open:
+        if scope is not None and not self._asking:
             scope.deadline = trio.current_time() + self._left
 
     async def _ask_by_result(self, method: str, params: dict[str, Json], key: str | None) -> Json:
@@ -198,19 +242,42 @@ class RequestConversation:
         key = self._key_of(question, key)
         if key in self._answers:
             return self._answers[key]
+        if self._method not in _MAY_ASK:
+            message = f"Revision {self.revision.name} allows no questions during {self._method}"
+            raise McpError(INTERNAL_ERROR, message)
         self._dispatcher.registry.sealer.check_ready()
         self.questions[key] = question
-        await trio.lowlevel.checkpoint()  # those that run beside us have questions as well
-        self._exchange.cancel(Cause.INPUT)
-        return await trio.sleep_forever()
+        try:
+            for _ in range(_COMPANY):
+                await trio.lowlevel.checkpoint()
+        except trio.Cancelled:
+            if not self.unwinding:  # the handler wants to know no more
+                del self.questions[key]
+            raise
+        return await self._unwind()
+
+    async def _unwind(self) -> NoReturn:
+        """Cancel the handler: it is run again when there is an answer."""
+        scope = self._exchange.scope
+        if scope is not None and not scope.cancel_called:
+            self.unwinding = True
+            scope.cancel()
+        await trio.lowlevel.checkpoint()
+        raise Unwound  # in a shielded scope, or from a thread: cancellation does not get there
 
     def _key_of(self, question: dict[str, Json], key: str | None) -> str:
         """Name a question, so that it is known again when the handler runs again."""
         if key is None:
             text = orjson.dumps(question, option=orjson.OPT_SORT_KEYS)
             key = hashlib.sha256(text).hexdigest()[:16]
-        self._asked[key] += 1
-        return key if self._asked[key] == 1 else f"{key}-{self._asked[key]}"
+        name = key
+        while True:
+            self._asked[key] += 1
+            if self._asked[key] > 1:  # the same question, or another one of that name
+                name = f"{key}-{self._asked[key]}"
+            if name not in self._names:
+                self._names[name] = None
+                return name
 
     def _recorded_answers(self, params: dict[str, Json]) -> dict[str, Json]:
         if not self.revision.modern:
@@ -240,13 +307,20 @@ class RequestConversation:
 
     def input_required(self) -> dict[str, Json]:
         """Make the result that asks the client, and gives it the record to bring back."""
-        answered = {key: self._answers[key] for key in self._asked if key in self._answers}
+        answered = {key: self._answers[key] for key in self._names if key in self._answers}
         record = {"answers": {**self._kept, **answered}, "asked": list(self.questions)}
         return {
             "resultType": "input_required",
             "inputRequests": dict(self.questions),
             "requestState": self._dispatcher.registry.sealer.seal(record, self._binding),
         }
+
+
+def _is_finite(number: float) -> bool:
+    try:
+        return isfinite(number)
+    except OverflowError:  # an integer that no float can hold
+        return False
 
 
 def log_line(level: str, data: Json, source: str | None) -> bytes:

@@ -8,7 +8,8 @@ the transport runs in a task of its own.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
 import trio
@@ -17,8 +18,9 @@ from attrs import define, field
 from trio_mcp.peer.exchange import Call
 from trio_mcp.registry import Registry
 from trio_mcp.registry.changes import Listener
-from trio_mcp.server import methods
+from trio_mcp.server import methods, tracing
 from trio_mcp.server.caller import UNKNOWN_CALLER, Caller, caller_of, is_modern
+from trio_mcp.server.handlercall import HandlerCall
 from trio_mcp.server.lists import ListCache
 from trio_mcp.wire import revisions
 from trio_mcp.wire.conversion import to_wire
@@ -42,6 +44,8 @@ from trio_mcp.wire.revisions import META_CLIENT_CAPABILITIES, META_SERVER_INFO, 
 
 logger = logging.getLogger("trio_mcp")
 
+Observe = Callable[[HandlerCall], AbstractContextManager[None]]
+
 _NEVER_BATCHED: Final = frozenset({"initialize"})
 
 
@@ -52,13 +56,21 @@ class Dispatcher:
         registry: What is served.
         limits: The bounds to keep.
         state: What the registry's lifespan yielded.
+        observe: Entered around each call that runs a handler.
     """
 
-    def __init__(self, registry: Registry, limits: Limits, state: Json = None) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        limits: Limits,
+        state: Json = None,
+        observe: Observe | None = None,
+    ) -> None:
         self.registry = registry
         self.limits = limits
         self.state = state
         self.threads = trio.CapacityLimiter(limits.max_worker_threads)
+        self.observe = _with_tracing(observe)
         self.lists = ListCache(registry)
         self._meta: dict[Revision, Json] = {}
 
@@ -110,6 +122,21 @@ class Dispatcher:
         if method in revisions.METHODS:
             message += f" (in revision {caller.revision.name})"
         return McpError(METHOD_NOT_FOUND, message, data)
+
+
+def _with_tracing(observe: Observe | None) -> Observe | None:
+    """Add spans, if the application traces."""
+    if not tracing.is_traced():
+        return observe
+    if observe is None:
+        return tracing.observe_call
+
+    @contextmanager
+    def both(call: HandlerCall) -> Iterator[None]:
+        with tracing.observe_call(call), observe(call):
+            yield
+
+    return both
 
 
 def _check_batched(request: Request, caller: Caller) -> None:

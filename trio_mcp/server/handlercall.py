@@ -26,11 +26,13 @@ from attrs import define
 
 from trio_mcp.peer.exchange import Cause, Exchange
 from trio_mcp.registry import Context
+from trio_mcp.registry.asking import Unwound
 from trio_mcp.registry.handlers import Handler
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ResourceNotFound, ToolError
 from trio_mcp.wire.jsonrpc import Json, Request, error_line, result_line, sendable_text
 
 if TYPE_CHECKING:
+    from trio_mcp.registry.log_bridge import LogBridge
     from trio_mcp.server.caller import Caller
     from trio_mcp.server.conversation import RequestConversation
     from trio_mcp.server.dispatcher import Dispatcher, Session
@@ -56,6 +58,8 @@ class HandlerCall:
     conversation: RequestConversation | None = None
     """What was said and asked; `None` until the handler gets a context."""
     exchange: Exchange | None = None
+    outcome: str = "cancelled"
+    """How it ended, once it has."""
 
     kind: ClassVar[str] = "Handler"
     long_lived: ClassVar[bool] = False
@@ -90,22 +94,28 @@ class HandlerCall:
 
     async def run(self, exchange: Exchange, scope: trio.CancelScope) -> bytes | None:
         """Run the function inside the scope and return the line that answers the call."""
+        observe = self.dispatcher.observe
+        if observe is None:
+            return await self._run(exchange, scope)
+        with observe(self):
+            return await self._run(exchange, scope)
+
+    async def _run(self, exchange: Exchange, scope: trio.CancelScope) -> bytes | None:
         self.exchange = exchange
         try:
             with scope:
                 value = await self._start()
-            if scope.cancel_called and (
-                scope.cancelled_caught or exchange.cause is not Cause.SHUTDOWN
-            ):
-                return self.unfinished(exchange)
+            if scope.cancel_called and not self._finished_in_time(exchange, scope):
+                return self._cut_short(exchange)
             line, outcome = self._line(value)
         except (trio.Cancelled, KeyboardInterrupt):
             raise
         except BaseException as error:
             if scope.cancel_called:
                 self._report_leftover(error)
-                return self.unfinished(exchange)
+                return self._cut_short(exchange)
             line, outcome = self._failure(error)
+        self.outcome = outcome
         if self.conversation is not None:
             self.conversation.finish()
         if logger.isEnabledFor(logging.INFO):
@@ -113,10 +123,22 @@ class HandlerCall:
         return line
 
     def _start(self) -> Awaitable[Any]:
+        bridge = self.dispatcher.registry.log_bridge
+        if bridge is not None:
+            return self._run_bridged(bridge)
         running: Awaitable[Any] = self.handler.run(
             self.keywords, self.context, self.dispatcher.threads
         )
         return running
+
+    async def _run_bridged(self, bridge: LogBridge) -> Any:
+        with bridge.serving(self._converse()):
+            return await self.handler.run(self.keywords, self.context, self.dispatcher.threads)
+
+    def _finished_in_time(self, exchange: Exchange, scope: trio.CancelScope) -> bool:
+        """Whether it did its work although it was told to stop, and that still counts."""
+        unwound = self.conversation is not None and self.conversation.unwinding
+        return exchange.cause is Cause.SHUTDOWN and not scope.cancelled_caught and not unwound
 
     def _line(self, value: Any) -> tuple[bytes, str]:
         dispatcher, revision = self.dispatcher, self.caller.revision
@@ -134,25 +156,39 @@ class HandlerCall:
         what = f"({self.kind.lower()} {self.handler.name})"
         return McpError(INTERNAL_ERROR, f"Invalid handler result type: {kind} {what}")
 
+    def _cut_short(self, exchange: Exchange) -> bytes | None:
+        """Return the answer to a call that has ended by its cancellation."""
+        conversation = self.conversation
+        if conversation is None:
+            return self.unfinished(exchange)
+        conversation.close()
+        if exchange.answered or exchange.cause is not None or not conversation.unwinding:
+            return self.unfinished(exchange)
+        self.outcome = "input required"
+        if logger.isEnabledFor(logging.INFO):
+            self._log(self.outcome, exchange)
+        return self._ask(conversation)
+
     def unfinished(self, exchange: Exchange) -> bytes | None:
-        """Return the answer to a cancelled call; without a cause it was the deadline."""
+        """Return the answer to a cancelled call; without a cause it was the deadline.
+
+        That is also so for one that has asked something and does not end.
+        """
         if exchange.answered:  # while it went on
             return None
-        outcome = _OUTCOMES[exchange.cause]
+        self.outcome = outcome = _OUTCOMES[exchange.cause]
         if logger.isEnabledFor(logging.INFO):
             self._log(outcome, exchange)
         if exchange.cause is Cause.PEER:
             return None
         if exchange.cause is Cause.SHUTDOWN:
             return error_line(self.request.id, _CANCELLED)
-        if exchange.cause is Cause.INPUT and self.conversation is not None:
-            return self._ask(self.conversation)
         return self.failed(f"{self.kind} {self.handler.name} timed out after {self.timeout:g} s")
 
     def _ask(self, conversation: RequestConversation) -> bytes:
         try:
             result = conversation.input_required()
-        except ValueError as error:  # more answers than a state can hold
+        except (ValueError, TypeError) as error:  # more answers than a state can hold
             logger.error("%s: %s", self.label, error, extra=self._fields())
             return self.failed(f"{self.kind} {self.handler.name} failed: too much was asked")
         complete = self.dispatcher.complete(result, self.caller.revision)
@@ -173,7 +209,7 @@ class HandlerCall:
 
     def _report_leftover(self, error: BaseException) -> None:
         error = _unwrap(error)
-        if not isinstance(error, ToolError | McpError):
+        if not isinstance(error, ToolError | McpError | Unwound):
             message = "%s failed while it was cancelled"
             logger.error(message, self.label, exc_info=error, extra=self._fields())
 
@@ -181,12 +217,6 @@ class HandlerCall:
 
     def context(self) -> Context:
         """Make what the handler meets its caller through."""
-        from trio_mcp.server.conversation import RequestConversation
-
-        assert self.exchange is not None
-        self.conversation = RequestConversation(
-            self.dispatcher, self.request, self.caller, self.session, self.exchange, self.binding()
-        )
         meta = self.request.params.get("_meta")
         return Context(
             tool=self.target,
@@ -196,8 +226,24 @@ class HandlerCall:
             revision=self.caller.revision.name,
             client=self.caller.identity(),
             meta=meta if isinstance(meta, dict) else None,
-            conversation=self.conversation,
+            conversation=self._converse(),
         )
+
+    def _converse(self) -> RequestConversation:
+        """Begin the conversation with the caller, or return it."""
+        from trio_mcp.server.conversation import RequestConversation
+
+        assert self.exchange is not None
+        if self.conversation is None:
+            self.conversation = RequestConversation(
+                self.dispatcher,
+                self.request,
+                self.caller,
+                self.session,
+                self.exchange,
+                self.binding(),
+            )
+        return self.conversation
 
     def binding(self) -> Json:
         """What a sealed state of this request is good for."""
@@ -222,11 +268,13 @@ class HandlerCall:
         }
 
 
+OUTCOMES: Final = ("ok", "error", "exception", "timeout", "cancelled", "input required")
+"""How a call may end."""
+
 _OUTCOMES: Final[dict[Cause | None, str]] = {
     None: "timeout",
     Cause.PEER: "cancelled",
     Cause.SHUTDOWN: "cancelled",
-    Cause.INPUT: "input required",
 }
 
 
@@ -257,7 +305,7 @@ def _unwrap(error: BaseException) -> BaseException:
         raise passing
     leaves = _leaves(error)
     for leaf in leaves:
-        if isinstance(leaf, ToolError | McpError | ResourceNotFound):
+        if isinstance(leaf, ToolError | McpError | ResourceNotFound | Unwound):
             return leaf
     return leaves[0] if len(leaves) == 1 else error
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -14,7 +13,7 @@ from trio_mcp.registry.changes import Kind
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.revisions import Revision
+from trio_mcp.wire.revisions import ALL, Revision
 
 
 def caching_hints(registry: Registry) -> dict[str, Json]:
@@ -77,35 +76,44 @@ class ListCache:
         pages = self._pages[method]
         page = pages.get((revision, cursor))
         if page is None:
-            page = pages[revision, cursor] = self._page(LISTINGS[method], revision, cursor)
+            page = self._page(LISTINGS[method], revision, cursor)
+            if len(pages) < self._most_pages(LISTINGS[method]):
+                pages[revision, cursor] = page
         return page
 
+    def _most_pages(self, listing: Listing) -> int:
+        """How many are kept: all that one comes by who follows the cursors, in any revision.
+
+        Cursors can be made up, for pages that begin anywhere and overlap.
+        """
+        size = self._registry.page_size
+        return len(ALL) * (1 if size is None else 1 + len(listing.items(self._registry)) // size)
+
     def _page(self, listing: Listing, revision: Revision, cursor: str | None) -> dict[str, Json]:
-        items = listing.items(self._registry)
-        names = list(items)
-        start = 0 if cursor is None else _start_of(cursor, names)
-        end = start + (self._registry.page_size or len(names))
-        shown = [listing.show(items[name], revision) for name in names[start:end]]
-        result: dict[str, Json] = {listing.key: shown}
-        if end < len(names):
-            result["nextCursor"] = _cursor_after(names[end - 1])
+        items = list(listing.items(self._registry).items())  # threads may change the registry
+        start = 0 if cursor is None else _start_of(cursor, listing, [name for name, _ in items])
+        end = start + (self._registry.page_size or len(items))
+        result: dict[str, Json] = {
+            listing.key: [listing.show(item, revision) for _, item in items[start:end]]
+        }
+        if end < len(items):
+            result["nextCursor"] = _cursor_after(items[end - 1][0], listing)
         if revision.modern:
             result |= caching_hints(self._registry)
         return result
 
 
-def _cursor_after(name: str) -> str:
-    return base64.urlsafe_b64encode(f"after:{name}".encode()).decode()
+def _cursor_after(name: str, listing: Listing) -> str:
+    return base64.urlsafe_b64encode(f"{listing.key}:{name}".encode()).decode()
 
 
-def _start_of(cursor: str, names: list[str]) -> int:
+def _start_of(cursor: str, listing: Listing, names: list[str]) -> int:
     try:
-        kind, _, name = (
-            base64.b64decode(cursor, altchars=b"-_", validate=True).decode().partition(":")
-        )
-        if kind == "after":
+        text = base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
+        name = text.removeprefix(f"{listing.key}:")
+        if _cursor_after(name, listing) == cursor:
             return names.index(name) + 1
-    except (binascii.Error, ValueError):
+    except ValueError:  # no base64, no UTF-8, or nobody's name
         pass
     raise _invalid_cursor()
 

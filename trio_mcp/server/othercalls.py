@@ -9,9 +9,9 @@ from attrs import define, field
 from trio_mcp.registry.completions import suggestions_of
 from trio_mcp.registry.prompts import messages_of
 from trio_mcp.registry.resources import contents_of
-from trio_mcp.server.handlercall import HandlerCall
+from trio_mcp.server.handlercall import HandlerCall, _unwrap
 from trio_mcp.wire.conversion import to_wire
-from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
+from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ResourceNotFound
 from trio_mcp.wire.jsonrpc import Json
 
 
@@ -36,6 +36,12 @@ class ReadCall(HandlerCall):
             result["ttlMs"] = round(self.handler.cache_ttl * 1000)
             result["cacheScope"] = self.handler.cache_scope
         return result
+
+    def _failure(self, error: BaseException) -> tuple[bytes, str]:
+        error = _unwrap(error)
+        if isinstance(error, ResourceNotFound):  # whatever it names, this is what was asked for
+            error = ResourceNotFound(self.uri)
+        return super()._failure(error)
 
 
 @define(eq=False)

@@ -40,8 +40,7 @@ def change_line(change: Change, meta: dict[str, Json] | None = None) -> bytes:
 async def tell_changes(listener: Listener, say: Callable[[bytes], Awaitable[None]]) -> None:
     """Tell a legacy client of changes, until cancelled."""
     while True:
-        for change in await listener.next():
-            await say(change_line(change))
+        await say(change_line(await listener.next()))
 
 
 @define
@@ -117,17 +116,17 @@ class Listen:
             why = "Subscriptions need a transport that can carry notifications"
             return error_line(self.request.id, McpError(METHOD_NOT_FOUND, why))
         meta = {META_SUBSCRIPTION: self.request.id}
-        with (
-            scope,
-            self.dispatcher.registry.changes.listen(
-                self.filter.kinds, self.filter.uris
-            ) as listener,
-        ):
-            shown = {"_meta": meta, "notifications": self.filter.wire()}
-            await back.say(notification("notifications/subscriptions/acknowledged", shown))
-            while True:
-                for change in await listener.next():
-                    await back.say(change_line(change, meta))
+        shown = {"_meta": meta, "notifications": self.filter.wire()}
+        changes = self.dispatcher.registry.changes
+        with changes.listen(self.filter.kinds, self.filter.uris) as listener:
+            if exchange.cause is not Cause.PEER:
+                back.say_nowait(notification("notifications/subscriptions/acknowledged", shown))
+            with scope:
+                while True:
+                    await back.say(change_line(await listener.next(), meta))
+            if exchange.cause is Cause.SHUTDOWN and not exchange.answered:
+                for change in listener.rest():
+                    back.say_nowait(change_line(change, meta))
         return self.unfinished(exchange)
 
     def unfinished(self, exchange: Exchange) -> bytes | None:

@@ -14,6 +14,7 @@ import trio
 from trio_mcp.peer.exchange import Back, Cause, Exchange
 from trio_mcp.registry import Registry
 from trio_mcp.server.dispatcher import Dispatcher, Session
+from trio_mcp.server.running import CallRunner
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import (
     UNKNOWN_ID,
@@ -57,8 +58,7 @@ class Embedded:
         self.is_open = False
         """Whether a state was given with `open`."""
         self._open: dict[str | int, Exchange] = {}
-        self._free_slots = self._limits.max_concurrent_calls
-        self._slot_freed = trio.lowlevel.ParkingLot()
+        self._runner = CallRunner(self._limits.max_concurrent_calls)
         self._idle = trio.lowlevel.ParkingLot()
         self.closed = False
         """Whether no more requests are taken."""
@@ -77,7 +77,7 @@ class Embedded:
         self.closed = True
         for exchange in self._open.values():
             exchange.cancel(Cause.SHUTDOWN)
-        self._slot_freed.unpark_all()
+        self._runner.look_again()
         with trio.CancelScope(shield=True) as scope:
             scope.deadline = trio.current_time() + self._limits.cancel_patience
             while self._open:
@@ -133,7 +133,7 @@ class Embedded:
                 exchange = self._find(message.params.get("requestId"))
                 if exchange is not None:
                     exchange.cancel(Cause.PEER)
-                    self._slot_freed.unpark_all()  # it may wait for a slot
+                    self._runner.look_again()  # it may wait for a slot
             else:
                 self.session.notified(message)
         return None
@@ -169,34 +169,11 @@ class Embedded:
             return call
         exchange = self._open[request.id] = Exchange(request.id, call, None, 0, back=back)
         try:
-            if not self._free_slots and not call.long_lived:
-                with trio.CancelScope(deadline=deadline):
-                    while not self._free_slots and exchange.cause is None:
-                        await self._slot_freed.park()
-                if exchange.cause is not None:
-                    return call.unfinished(exchange)
-                if not self._free_slots:
-                    return None  # the deadline passed
-            slots = 0 if call.long_lived else 1
-            self._free_slots -= slots
-            try:
-                exchange.started = trio.current_time()
-                limit = exchange.started + call.timeout
-                exchange.scope = scope = trio.CancelScope(deadline=min(limit, deadline))
-                line = await call.run(exchange, scope)
-                return None if scope.cancelled_caught and _gave_up(exchange, deadline) else line
-            finally:
-                self._free_slots += slots
-                self._slot_freed.unpark()
+            return await self._runner.run(exchange, deadline)
         finally:
             del self._open[request.id]
             if not self._open:
                 self._idle.unpark_all()
-
-
-def _gave_up(exchange: Exchange, deadline: float) -> bool:
-    """Whether it was the caller's deadline that passed."""
-    return exchange.cause is None and deadline <= trio.current_time()
 
 
 @asynccontextmanager

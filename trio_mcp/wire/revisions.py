@@ -44,6 +44,9 @@ class Revision:
     resource_not_found: int = RESOURCE_NOT_FOUND
     """The code of the error that says so."""
 
+    primed_streams: bool = False
+    """Over HTTP, a stream begins with an event that has nothing but an id."""
+
     progress_messages: bool = True
     """Progress may come with a few words."""
 
@@ -111,6 +114,7 @@ ALL: Final = (
     _revision(
         "2025-11-25",
         3,
+        primed_streams=True,
         argument_errors_are_results=True,
         url_elicitation=True,
         elicitation_ids=True,

@@ -77,6 +77,9 @@ class Torture:
                 return []
             case "other-versions":
                 return [error(id, -32022, "not that", {"supported": self.option.split(",")})]
+            case "refuses-once":
+                self.switch = "dual"
+                return [error(id, -32022, "not yet", {"supported": [MODERN]})]
             case "offers":
                 return [result(id, supportedVersions=self.option.split(","), capabilities={})]
             case "late-to-meet":

@@ -1,0 +1,384 @@
+"""The HTTP server beside its peers: `tools/call` in the modern revision over kept connections.
+
+The load comes from `wrk` (Debian's package of that name), with 16 connections. Every peer is
+started anew for each measurement. Beside the contest, our server alone: throughput under one and
+under many legacy sessions, and memory for each open stream and each idle connection.
+"""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from argparse import ArgumentParser
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from statistics import median
+from time import monotonic, sleep
+
+from attrs import evolve, field, frozen
+
+from benchmarks.chart import Bar, Panel
+from benchmarks.figures import Target, paired_ratio, targets_table
+from benchmarks.peers import Peer, find_python, find_typescript, python_server
+from benchmarks.processes import Command
+from benchmarks.report import Report, add_output_options, publish
+from benchmarks.tables import table
+
+_SERVERS = Path(__file__).parent / "servers"
+_CONNECTIONS = 16
+_START_SECONDS = 20.0
+_SESSIONS = 1000
+_STREAMS, _IDLE = 1000, 2000
+
+OURS, PYTHON, TYPESCRIPT = "trio-mcp", "Python SDK on uvicorn", "TypeScript SDK on Node"
+ONE, MANY = "trio-mcp, 1 session", f"trio-mcp, {_SESSIONS:,} sessions"
+
+_META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+_CALL = {"name": "echo", "arguments": {"text": "hello"}}
+_MODERN_HEADERS = {
+    "Content-Type": "application/json",
+    "Accept": "application/json, text/event-stream",
+    "MCP-Protocol-Version": "2026-07-28",
+    "Mcp-Method": "tools/call",
+    "Mcp-Name": "echo",
+}
+_LEGACY_HEADERS = {**_MODERN_HEADERS, "MCP-Protocol-Version": "2025-11-25"}
+
+_SCRIPT = """
+local sessions = {%(sessions)s}
+local headers = {%(headers)s}
+local number = 0
+request = function()
+  if #sessions > 0 then
+    number = number %% #sessions + 1
+    headers["Mcp-Session-Id"] = sessions[number]
+  end
+  return wrk.format("POST", "/mcp", headers, '%(body)s')
+end
+done = function(summary, latency, requests)
+  io.write(string.format("RESULT %%d %%d %%d %%d\\n", summary.requests, summary.duration,
+    latency:percentile(99.0), summary.errors.status + summary.errors.read
+    + summary.errors.connect + summary.errors.write + summary.errors.timeout))
+end
+"""
+_RESULT = re.compile(r"RESULT (\d+) (\d+) (\d+) (\d+)")
+
+
+class LoadFailed(Exception):
+    """A server could not be measured."""
+
+
+@frozen
+class Sample:
+    """One run of load."""
+
+    rate: float
+    p99: float
+    """Seconds."""
+
+
+@frozen
+class Outcome:
+    """A server and its samples, one per round; none if it is missing."""
+
+    peer: Peer
+    samples: Sequence[Sample] = field(factory=list)
+
+
+def peers(*, install: bool) -> list[Peer]:
+    """Name everybody who takes part, in the order of a round."""
+    python = find_python()
+    typescript = find_typescript(install=install)
+    node = Command(["node", str(_SERVERS / "http_typescript_sdk.mjs")], {})
+    ours = python_server("http_trio_mcp.py")
+    return [
+        Peer(OURS, ours),
+        evolve(python, name=PYTHON, command=python_server("http_python_sdk.py")),
+        evolve(typescript, name=TYPESCRIPT, command=node),
+        Peer(ONE, ours),
+        Peer(MANY, ours),
+    ]
+
+
+@contextmanager
+def serving(peer: Peer) -> Iterator[tuple[int, int]]:
+    """Run a server; yields its port and its process id."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            [*peer.command.arguments, str(port)],
+            env=None if not peer.command.environment else _environment(peer),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+        )
+        try:
+            _wait_until_up(port, process)
+            yield port, process.pid
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _environment(peer: Peer) -> dict[str, str]:
+    return {**os.environ, **peer.command.environment}
+
+
+def _wait_until_up(port: int, process: subprocess.Popen[bytes]) -> None:
+    end = monotonic() + _START_SECONDS
+    while monotonic() < end:
+        if process.poll() is not None:
+            raise LoadFailed(f"it exited with {process.returncode}")
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        sleep(0.05)
+    raise LoadFailed(f"it does not listen after {_START_SECONDS:.0f} s")
+
+
+def measure(peer: Peer, seconds: float) -> Sample:
+    """Load a server that is started for it.
+
+    Raises:
+        LoadFailed: It did not start, or answered wrongly.
+    """
+    with serving(peer) as (port, _):
+        sessions = {ONE: 1, MANY: _SESSIONS}.get(peer.name, 0)
+        ids = [_new_session(port) for _ in range(sessions)]
+        _load(port, 0.5, ids)
+        return _load(port, seconds, ids)
+
+
+def _load(port: int, seconds: float, sessions: Sequence[str]) -> Sample:
+    params = _CALL if sessions else {**_CALL, "_meta": _META}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    headers = _LEGACY_HEADERS if sessions else _MODERN_HEADERS
+    script = _SCRIPT % {
+        "sessions": ",".join(f'"{each}"' for each in sessions),
+        "headers": ",".join(f'["{name}"]="{value}"' for name, value in headers.items()),
+        "body": body,
+    }
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
+        file.write(script)
+        file.flush()
+        done = subprocess.run(
+            [
+                "wrk",
+                "-t1",
+                f"-c{_CONNECTIONS}",
+                f"-d{max(1, round(seconds))}",
+                "-s",
+                file.name,
+                f"http://127.0.0.1:{port}/mcp",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=seconds + 30,
+            check=False,
+        )
+    found = _RESULT.search(done.stdout)
+    if found is None:
+        raise LoadFailed((done.stderr or done.stdout).strip().splitlines()[-1])
+    requests, microseconds, p99, errors = map(int, found.groups())
+    if errors or not requests:
+        raise LoadFailed(f"{errors} of {requests} requests failed")
+    return Sample(requests / (microseconds / 1e6), p99 / 1e6)
+
+
+def _post(port: int, message: dict[str, object], headers: dict[str, str]) -> socket.socket:
+    body = json.dumps(message).encode()
+    lines = [
+        "POST /mcp HTTP/1.1",
+        "Host: 127.0.0.1",
+        f"Content-Length: {len(body)}",
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
+    connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+    connection.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
+    return connection
+
+
+def _new_session(port: int) -> str:
+    params = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "benchmark", "version": "1.0"},
+    }
+    hello: dict[str, object] = {"jsonrpc": "2.0", "id": 0, "method": "initialize"}
+    headers = {name: _LEGACY_HEADERS[name] for name in ("Content-Type", "Accept")}
+    with _post(port, {**hello, "params": params}, headers) as connection:
+        head = connection.recv(65536).decode("latin-1")
+    found = re.search(r"mcp-session-id: (\S+)", head, re.IGNORECASE)
+    if found is None:
+        raise LoadFailed("initialize gave no session")
+    return found.group(1)
+
+
+def memory_per_connection() -> dict[str, float]:
+    """Return the KiB that our server takes for each open stream, and for each idle connection."""
+    listen: dict[str, object] = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen"}
+    wanted = {"notifications": {"toolsListChanged": True}, "_meta": _META}
+    headers = {**_MODERN_HEADERS, "Mcp-Method": "subscriptions/listen"}
+    del headers["Mcp-Name"]
+    figures = {}
+    with (
+        serving(Peer(OURS, python_server("http_trio_mcp.py"))) as (port, pid),
+        ExitStack() as opened,
+    ):
+        before = _resident(pid)
+        for _ in range(_STREAMS):
+            stream = opened.enter_context(_post(port, {**listen, "params": wanted}, headers))
+            stream.recv(65536)
+        between = _resident(pid)
+        for _ in range(_IDLE):
+            opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+        sleep(0.5)
+        figures["stream"] = (between - before) / _STREAMS
+        figures["idle"] = (_resident(pid) - between) / _IDLE
+    return figures
+
+
+def _resident(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return float(re.search(r"VmRSS:\s+(\d+)", status)[1])  # type: ignore[index]
+
+
+def contest(peers: Sequence[Peer], *, rounds: int, seconds: float) -> list[Outcome]:
+    """Measure everybody in rounds; who cannot take part is in the outcome with the reason."""
+    outcomes = [Outcome(peer) for peer in peers]
+    for _ in range(rounds):
+        outcomes = [_attempt(outcome, seconds) for outcome in outcomes]
+    return outcomes
+
+
+def _attempt(outcome: Outcome, seconds: float) -> Outcome:
+    if outcome.peer.missing:
+        return outcome
+    if shutil.which("wrk") is None:
+        return Outcome(outcome.peer.lacking("the load generator wrk is not installed"))
+    try:
+        sample = measure(outcome.peer, seconds)
+    except (LoadFailed, OSError, ValueError, subprocess.SubprocessError) as error:
+        return Outcome(outcome.peer.lacking(str(error)))
+    return evolve(outcome, samples=[*outcome.samples, sample])
+
+
+def targets(outcomes: Sequence[Outcome], memory: dict[str, float]) -> list[Target]:
+    """Hold the figures against what was promised."""
+    by_name = {outcome.peer.name: outcome for outcome in outcomes}
+    ours = by_name[OURS]
+    theirs = max((by_name[PYTHON], by_name[TYPESCRIPT]), key=lambda each: _middle(each, "rate"))
+    calmest = min(
+        (each for each in (by_name[PYTHON], by_name[TYPESCRIPT]) if each.samples),
+        key=lambda each: _middle(each, "p99"),
+        default=theirs,
+    )
+    found = [
+        _target(f"HTTP requests/s to the {theirs.peer.name}", ours, theirs, "rate", 3, True),
+        _target(f"HTTP p99 to the {calmest.peer.name}", ours, calmest, "p99", 1, False),
+        _target(
+            f"HTTP requests/s, {_SESSIONS:,} sessions to one",
+            by_name[MANY],
+            by_name[ONE],
+            "rate",
+            0.8,
+            True,
+        ),
+    ]
+    for kind, title in (("stream", "open stream"), ("idle", "idle connection")):
+        found.append(Target(f"KiB for each {title}", 25, memory.get(kind), False, "no server"))
+    return found
+
+
+def _target(
+    text: str, one: Outcome, other: Outcome, key: str, bound: float, at_least: bool
+) -> Target:
+    for outcome in (one, other):
+        if not outcome.samples:
+            return Target(text, bound, None, at_least, f"{outcome.peer.name} is missing")
+    return Target(text, bound, paired_ratio(_values(one, key), _values(other, key)), at_least)
+
+
+def _values(outcome: Outcome, key: str) -> list[float]:
+    return [getattr(sample, key) for sample in outcome.samples]
+
+
+def _middle(outcome: Outcome, key: str) -> float:
+    return median(_values(outcome, key)) if outcome.samples else 0.0
+
+
+def servers_table(outcomes: Sequence[Outcome]) -> str:
+    """Lay out the medians, and the throughput beside ours; who is missing is named."""
+    headers = [f"HTTP, echo tool, {_CONNECTIONS} connections", "req/s", "p99 ms", "× ours"]
+    return table(headers, [_row(outcome, outcomes[0]) for outcome in outcomes])
+
+
+def _row(outcome: Outcome, ours: Outcome) -> list[str]:
+    title = " ".join(filter(None, [outcome.peer.name, outcome.peer.version]))
+    if not outcome.samples:
+        return [f"{title}  missing: {outcome.peer.missing}"]
+    figure = "-"
+    if ours.samples:
+        figure = f"{paired_ratio(_values(outcome, 'rate'), _values(ours, 'rate')):.2f}"
+    rate, p99 = _middle(outcome, "rate"), _middle(outcome, "p99")
+    return [title, f"{rate:,.0f}", f"{p99 * 1e3:.1f}", figure]
+
+
+def panels(outcomes: Sequence[Outcome]) -> list[Panel]:
+    """Draw what a reader compares."""
+    bars = [
+        Bar(
+            " ".join(filter(None, [each.peer.name, each.peer.version])),
+            _middle(each, "rate"),
+            f"{_middle(each, 'rate'):,.0f}",
+            each.peer.name.startswith(OURS),
+        )
+        for each in outcomes
+        if each.samples
+    ]
+    return [Panel(f"HTTP: calls per second, {_CONNECTIONS} connections", bars)]
+
+
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured")
+    parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement")
+    parser.add_argument("--no-install", action="store_true", help="use npm packages as they are")
+
+
+def run(*, rounds: int, seconds: float, install: bool) -> Report:
+    """Measure, and return the report."""
+    outcomes = contest(peers(install=install), rounds=rounds, seconds=seconds)
+    memory = memory_per_connection() if outcomes[0].samples else {}
+    text = [servers_table(outcomes), "", targets_table(targets(outcomes, memory))]
+    figures: dict[str, object] = {
+        each.peer.name: {
+            "version": each.peer.version,
+            "missing": each.peer.missing,
+            "rate": _values(each, "rate"),
+            "p99": _values(each, "p99"),
+        }
+        for each in outcomes
+    }
+    return Report("http", "\n".join(text), panels(outcomes), {**figures, "memory_kib": memory})
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = ArgumentParser(prog="python -m benchmarks.http", description=__doc__)
+    add_options(parser)
+    add_output_options(parser)
+    options = parser.parse_args(arguments)
+    report = run(rounds=options.rounds, seconds=options.seconds, install=not options.no_install)
+    publish([report], options)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

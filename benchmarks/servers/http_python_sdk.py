@@ -1,0 +1,18 @@
+"""The echo tool, served by the official Python SDK on uvicorn; the argument is the port."""
+
+import sys
+
+import uvicorn
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("echo", log_level="ERROR")
+
+
+@server.tool()
+async def echo(text: str) -> str:
+    """Return the text."""
+    return text
+
+
+app = server.streamable_http_app(stateless_http=True, json_response=True)
+uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="error", access_log=False)

@@ -1,0 +1,200 @@
+"""A client that does what each client scenario of the conformance suite asks for.
+
+The suite runs it once for each scenario, with the URL of a server of its own as the last argument,
+and names the scenario and the revision in the environment:
+
+    MCP_CONFORMANCE_SCENARIO=tools_call python -m tests.conformance.everything_client URL
+
+It always finds out by itself which era the server is of. When it has done everything without a
+mistake, the last line that it prints is `DONE`; the suite looks only at what the server saw.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trio_mcp import Client
+
+DONE = "done"
+
+Json = Any
+Answer = Callable[[dict[str, Json]], Awaitable[dict[str, Json]]]
+
+
+# -- connecting ------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def connected(
+    url: str, elicitation: Answer | None = None, *, listen: bool = True
+) -> AsyncIterator[Client]:
+    """Connect, as a client that can be asked for everything."""
+    from trio_mcp import Handlers, connect
+    from trio_mcp.client import HttpOptions
+
+    handlers = Handlers(
+        elicitation=elicitation or decline, sampling=write, roots=["file:///test/root"]
+    )
+    http = HttpOptions(trust_env=False, listen=listen)  # the suite's servers are on this machine
+    async with connect(url, handlers=handlers, http=http, tool_timeout=20.0) as client:
+        meant = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", client.revision)
+        assert (client.era == "modern") == (meant >= "2026"), f"it speaks {client.revision}"
+        yield client
+
+
+async def decline(params: dict[str, Json]) -> dict[str, Json]:
+    """Answer a form with a no."""
+    return {"action": "decline"}
+
+
+async def write(params: dict[str, Json]) -> dict[str, Json]:
+    """Write something, as a model would."""
+    said = {"type": "text", "text": "Paris"}
+    return {"role": "assistant", "content": said, "model": "test-model", "stopReason": "endTurn"}
+
+
+async def accept_defaults(params: dict[str, Json]) -> dict[str, Json]:
+    """Accept a form as it is shown, with its defaults."""
+    fields = params["requestedSchema"]["properties"]
+    filled = {name: each["default"] for name, each in fields.items() if "default" in each}
+    return {"action": "accept", "content": filled}
+
+
+def arguments_for(schema: dict[str, Json]) -> dict[str, Json]:
+    """Make arguments that fit a simple schema."""
+    examples = {"string": "example", "integer": 1, "number": 1.5, "boolean": True, "array": []}
+    properties = schema.get("properties", {})
+    return {
+        name: examples.get(properties[name].get("type"), {}) for name in schema.get("required", [])
+    }
+
+
+# -- scenarios -------------------------------------------------------------------------------------
+
+
+async def shake_hands(url: str) -> None:
+    """Connect, and nothing else."""
+    async with connected(url):
+        pass
+
+
+async def add_numbers(url: str) -> None:
+    """Call a tool with numbers."""
+    async with connected(url) as client:
+        result = await client.call_tool("add_numbers", {"a": 5, "b": 3})
+        assert "8" in result.text, result
+
+
+async def fill_in_defaults(url: str) -> None:
+    """Answer a form with its defaults."""
+    async with connected(url, accept_defaults) as client:
+        await client.call_tool("test_client_elicitation_defaults")
+
+
+async def come_back(url: str) -> None:
+    """Call a tool whose stream closes before the result is there.
+
+    The suite's server puts the result into the next stream that the client asks for, whatever it
+    is meant for, and takes that for its return. So this client asks for no other one.
+    """
+    async with connected(url, listen=False) as client:
+        result = await client.call_tool("test_reconnection")
+        assert "completed" in result.text, result
+
+
+async def list_tools(url: str) -> None:
+    """Ask for the tools, even where the server does not say that it has any."""
+    async with connected(url) as client:
+        await client.list("tools/list", "tools")
+
+
+async def check_arguments(url: str) -> None:
+    """Check arguments against a schema that refers to the network."""
+    async with connected(url) as client:
+        client.tools["lookup_user"].problem_with({"id": "someone", "profile": {}})
+
+
+async def echo_schema(url: str) -> None:
+    """Send a tool's schema back, just as it came."""
+    async with connected(url) as client:
+        schema = client.tools["json_schema_2020_12_tool"].input_schema
+        await client.call_tool("json_schema_echo", {"schema": schema})
+
+
+async def answer_and_repeat(url: str) -> None:
+    """Answer questions that come as results, and call something else before the answer is sent."""
+
+    async def confirm(params: dict[str, Json]) -> dict[str, Json]:
+        await client.call_tool("test_mrtr_unrelated")
+        return {"action": "accept", "content": {"confirmed": True}}
+
+    async with connected(url, confirm) as client:
+        for name in ("test_mrtr_echo_state", "test_mrtr_no_state", "test_mrtr_no_result_type"):
+            result = await client.call_tool(name)
+            assert result.text.endswith("-ok"), result
+
+
+async def use_everything(url: str) -> None:
+    """Send every kind of request that names something."""
+    async with connected(url) as client:
+        for name in client.tools:
+            await client.call_tool(name)
+        for resource in await client.list_resources():
+            await client.read_resource(resource.uri)
+        for prompt in await client.list_prompts():
+            await client.get_prompt(prompt.name)
+
+
+async def call_as_told(url: str) -> None:
+    """Call the tools that the suite names, with its arguments.
+
+    One of them is null, which its schema does not allow, so it would not get past `call_tool`.
+    """
+    calls = json.loads(os.environ["MCP_CONFORMANCE_CONTEXT"])["toolCalls"]
+    async with connected(url) as client:
+        for each in calls:
+            await client.request("tools/call", each)
+
+
+async def call_all_tools(url: str) -> None:
+    """Call every tool that the client knows of."""
+    async with connected(url) as client:
+        for name, tool in client.tools.items():
+            await client.call_tool(name, arguments_for(tool.input_schema))
+
+
+SCENARIOS: dict[str, Callable[[str], Awaitable[None]]] = {
+    "initialize": shake_hands,
+    "tools_call": add_numbers,
+    "elicitation-sep1034-client-defaults": fill_in_defaults,
+    "sse-retry": come_back,
+    "request-metadata": list_tools,
+    "json-schema-ref-no-deref": check_arguments,
+    "json-schema-2020-12-preservation": echo_schema,
+    "sep-2322-client-request-state": answer_and_repeat,
+    "http-standard-headers": use_everything,
+    "http-custom-headers": call_as_told,
+    "http-invalid-tool-headers": call_all_tools,
+}
+
+
+def main() -> None:
+    """Run the scenario that the environment names."""
+    name = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
+    scenario = SCENARIOS.get(name)
+    if scenario is None:  # before anything slow is imported, so that the others have the machine
+        sys.exit(f"This client does not know the scenario {name!r}.")
+    import trio
+
+    trio.run(scenario, sys.argv[-1])
+    print(DONE)
+
+
+if __name__ == "__main__":
+    main()

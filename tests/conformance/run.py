@@ -1,0 +1,112 @@
+"""Run the official conformance suite against our server and our client.
+
+    python -m tests.conformance.run
+
+It installs the suite below `.conformance/`, runs what each revision requires, for servers and for
+clients, prints how much of it passed and what did not, and leaves everything that the suite wrote,
+with the outcomes as JSON, in `.conformance/results/`. It exits with 1 unless everything that the
+library offers passes.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import get_args
+
+from tests.conformance.install import VERSION, Suite, install
+from tests.conformance.results import (
+    Outcome,
+    Side,
+    as_json,
+    failures,
+    outcome_of,
+    scenarios_of,
+    table,
+)
+
+ROOT = Path(__file__).parents[2]
+CACHE = ROOT / ".conformance"
+RESULTS = CACHE / "results"
+REVISIONS = ("2025-11-25", "2026-07-28")
+TIME_LIMIT = 300
+"""Seconds for one side of one revision."""
+
+
+def _module(name: str) -> list[str]:
+    return [sys.executable, "-m", f"tests.conformance.{name}"]
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """Run our server during the block. Yields its URL."""
+    with (
+        (RESULTS / "server.log").open("w") as log,
+        subprocess.Popen(
+            _module("everything_server"), cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True
+        ) as server,
+    ):
+        assert server.stdout is not None
+        try:
+            url = server.stdout.readline().strip()
+            if not url:
+                sys.exit(f"The server did not start; see {log.name}.")
+            yield url
+            if server.poll() is not None:
+                sys.exit(f"The server ended by itself; see {log.name}.")
+        finally:
+            server.kill()
+
+
+def run(suite: Suite, revision: str, side: Side) -> list[Outcome]:
+    """Run what a revision requires of servers, or of clients."""
+    output = RESULTS / f"{revision}-{side}"
+    output.mkdir()
+    options = [side, "--requirements", revision, "--output-dir", str(output)]
+    with (output / "output.txt").open("w") as log:
+        if side == "server":
+            with serving() as url:
+                _run(suite.command(*options, "--url", url), log.fileno())
+        else:
+            command = shlex.join(_module("everything_client"))
+            _run(suite.command(*options, "--command", command), log.fileno())
+    wanted = scenarios_of(revision, side, suite.requirements(revision))
+    return [outcome_of(each, output) for each in wanted]
+
+
+def _run(command: list[str], log: int) -> None:
+    """Run the suite. Its exit code says nothing: it does not count everything that we do."""
+    subprocess.run(command, cwd=ROOT, stdout=log, stderr=log, timeout=TIME_LIMIT, check=False)
+
+
+def main() -> None:
+    """Run all of it, or the part that the command line names."""
+    parser = ArgumentParser(prog="python -m tests.conformance.run")
+    parser.add_argument("--revision", choices=REVISIONS, action="append", help="only this one")
+    parser.add_argument("--side", choices=get_args(Side), action="append", help="only this one")
+    options = parser.parse_args()
+    suite = install(CACHE)
+    shutil.rmtree(RESULTS, ignore_errors=True)
+    RESULTS.mkdir()
+    outcomes = [
+        outcome
+        for revision in options.revision or REVISIONS
+        for side in options.side or get_args(Side)
+        for outcome in run(suite, revision, side)
+    ]
+    summary = {"suite": VERSION, "scenarios": as_json(outcomes)}
+    (RESULTS / "results.json").write_text(json.dumps(summary, indent=2) + "\n")
+    print(f"Conformance suite {VERSION}\n\n{table(outcomes)}")
+    if any(each.failed for each in outcomes):
+        sys.exit(f"\nFailed:\n\n{failures(outcomes)}")
+
+
+if __name__ == "__main__":
+    main()

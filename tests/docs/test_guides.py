@@ -1,0 +1,113 @@
+"""The guides: their servers are the examples, their programs print what is said, their links lead."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.fernet import Fernet
+
+from tests.docs.test_readme import LANGUAGES, Block, blocks_of, table
+from tests.support.processes import EXAMPLES, ROOT
+from trio_mcp import Limits, Registry, ToolError
+
+GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+EXAMPLE = re.compile(r"\[examples/(\w+\.py)\]\(\.\./examples/\1\)")
+
+every_guide = pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
+
+
+def example_of(guide: Path) -> Path:
+    """The example that a guide says it is about."""
+    (name,) = EXAMPLE.findall(guide.read_text())
+    return EXAMPLES / str(name)
+
+
+def is_program(block: Block) -> bool:
+    """Whether it is run to its end, and prints something."""
+    return block.text.endswith("\ntrio.run(main)\n")
+
+
+def test_there_is_a_guide_for_each_feature() -> None:
+    assert [guide.stem for guide in GUIDES] == [
+        "asking",
+        "completion",
+        "logging",
+        "progress",
+        "prompts",
+        "resources",
+        "subscriptions",
+    ]
+    readme = (ROOT / "README.md").read_text()
+    assert [guide.name for guide in GUIDES if f"(docs/guides/{guide.name})" not in readme] == []
+
+
+@every_guide
+def test_every_block_is_found_and_has_a_language_that_is_known(guide: Path) -> None:
+    blocks = list(blocks_of(guide))
+    assert guide.read_text().count("```") == 2 * len(blocks)
+    assert {block.language for block in blocks} <= LANGUAGES
+
+
+@every_guide
+def test_the_server_of_a_guide_is_its_example(guide: Path) -> None:
+    """All of the example is shown, in its order, but for its docstring and its last lines."""
+    example = example_of(guide).read_text()
+    _, _, example = example.partition('"""\n\n')
+    example, _, _ = example.partition('\n\nif __name__ == "__main__":')
+    shown = [block.text for block in blocks_of(guide) if block.language == "python"]
+    of_the_example = [text for text in shown if text in f"{example}\n"]
+    assert re.sub(r"\n+", "\n", "".join(of_the_example)) == re.sub(r"\n+", "\n", example)
+
+
+@every_guide
+def test_what_a_guide_shows_runs_and_prints_what_it_says(
+    guide: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All Python of a page is one program; what is printed stands in the block that follows."""
+    monkeypatch.setenv("STATE_KEYS", Fernet.generate_key().decode())
+    names: dict[str, Any] = {"__name__": "guide", "__file__": str(example_of(guide))}
+    blocks = list(blocks_of(guide))
+    programs = 0
+    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+        if block.language != "python":
+            continue
+        exec(compile(block.text, f"{guide.name}:{block.line}", "exec", dont_inherit=True), names)
+        printed = capsys.readouterr().out
+        if is_program(block):
+            assert following is not None
+            assert following.language == "text"
+            assert printed == following.text
+            programs += 1
+        else:
+            assert printed == ""
+    assert programs == 1
+    assert isinstance(names["registry"], Registry)
+
+
+@every_guide
+def test_links_lead_somewhere(guide: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", guide.read_text())
+    assert [link for link in links if not (guide.parent / link).exists()] == []
+
+
+def test_refusals_are_worded_as_the_guide_says() -> None:
+    from trio_mcp import Answer
+
+    guide = ROOT / "docs" / "guides" / "asking.md"
+    for action, _, value in table(guide, "`answer.action`"):
+        if action == "`accept`":
+            assert Answer("accept", 7).value == 7
+            continue
+        answer: Answer[int] = Answer(action.strip("`"))  # type: ignore[arg-type]
+        with pytest.raises(ToolError) as refused:
+            _ = answer.value
+        assert f'"{refused.value}"' in value
+
+
+def test_numbers_are_those_of_the_limits() -> None:
+    guides = {guide.stem: " ".join(guide.read_text().split()) for guide in GUIDES}
+    limits = Limits()
+    assert f"and {limits.progress_rate:g} a second after that" in guides["progress"]
+    assert limits.question_timeout == 5 * 60
+    assert "five minutes at most (`Limits(question_timeout=…)`)" in guides["asking"]

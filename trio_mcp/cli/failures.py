@@ -1,0 +1,202 @@
+"""What a person is told when a command fails: one line, and what to do about it.
+
+Whatever goes wrong ends up here, as an exception. `explain` finds the words for it; the commands
+need none of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from trio_mcp.wire.errors import MISSING_CLIENT_CAPABILITY, McpError, ResourceNotFound
+
+if TYPE_CHECKING:
+    from trio_mcp.client import errors
+
+OK: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+INTERRUPTED: Final = 130
+
+DEBUG_VARIABLE: Final = "TRIO_MCP_DEBUG"
+"""The variable of the environment that asks for tracebacks."""
+
+_MOST_CHARACTERS: Final = 1000
+
+
+class Failure(Exception):
+    """Something that a person can put right; the text says how."""
+
+    status = FAILED
+
+
+class Usage(Failure):
+    """The command line itself is wrong."""
+
+    status = USAGE
+
+
+class Interrupted(Exception):
+    """The person has had enough, or the system has."""
+
+    def __init__(self, status: int = INTERRUPTED) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+def report(error: BaseException) -> int:
+    """Tell why a command failed, in one line on stderr, and return its exit status."""
+    cause = next(_leaves(error))
+    if isinstance(cause, Interrupted):
+        return cause.status
+    if isinstance(cause, KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(cause, BrokenPipeError):
+        _forget_stdout()
+        return FAILED
+    if os.environ.get(DEBUG_VARIABLE):
+        traceback.print_exception(error)
+    print(f"trio-mcp: {one_line(explain(cause))}", file=sys.stderr)
+    return cause.status if isinstance(cause, Failure) else FAILED
+
+
+def explain(error: BaseException) -> str:
+    """Say what went wrong, and what to do about it."""
+    for kind in type(error).__mro__:
+        say = _WORDS.get(kind.__name__)
+        if say is not None:
+            return say(error)
+    return f"{brief(error)} (set {DEBUG_VARIABLE}=1 to see where)"
+
+
+def brief(error: BaseException) -> str:
+    """Name an exception and what it says."""
+    said = str(error).strip()
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def one_line(text: str) -> str:
+    """Write a text as one line that no terminal takes for anything but text."""
+    line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
+    return line if len(line) <= _MOST_CHARACTERS else f"{line[:_MOST_CHARACTERS]}…"
+
+
+def place_of(error: BaseException) -> str:
+    """Say in which line of whose code an exception was raised, as far as that is known."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}, line {error.lineno}"
+    own = Path(__file__).parents[1]
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if path.is_file() and own not in path.parents:
+            return f"{frame.filename}, line {frame.lineno}"
+    return ""
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    """The exceptions in a group, an interruption first."""
+    if not isinstance(error, BaseExceptionGroup):
+        yield error
+        return
+    for each in error.split((KeyboardInterrupt, Interrupted)):
+        if each is not None:
+            for one in each.exceptions:
+                yield from _leaves(one)
+
+
+def _forget_stdout() -> None:
+    """Nobody reads stdout any more; keep Python from complaining about that at its exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+    finally:
+        os.close(nowhere)
+
+
+# -- the words ---------------------------------------------------------------------------
+
+
+def _plainly(error: Any) -> str:
+    return str(error)
+
+
+def _cannot_start(error: errors.CannotStart) -> str:
+    return f"{error}; what comes after -- is the command, as a shell would run it"
+
+
+def _exited(error: errors.ServerExited) -> str:
+    how = str(error).partition(";")[0]
+    said = last_words(error.stderr)
+    if said.startswith("trio-mcp: "):  # a server of ours says best itself what is wrong
+        return said.removeprefix("trio-mcp: ")
+    if not said:
+        return f"{how} and left no word on stderr; run its command by itself to see it work"
+    return f"{how}: {said} (--verbose shows all that it writes)"
+
+
+def _closed(error: errors.PipeClosed) -> str:
+    said = last_words(error.stderr)
+    return f"{error.how}{': ' if said else ''}{said} (--verbose shows all that it writes)"
+
+
+def last_words(stderr: str) -> str:
+    """Find the line on a server's stderr that tells best why it failed."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    telling = [line for line in lines if "Error" in line or "error:" in line]
+    return (telling or lines or [""])[-1]
+
+
+def _timeout(error: errors.CallTimeout) -> str:
+    return f"{error.what}: no answer within {error.seconds:g} s (--timeout SECONDS waits longer)"
+
+
+def _refused(error: McpError) -> str:
+    if error.code == MISSING_CLIENT_CAPABILITY or "capability" in error.message:
+        return f"{error.message} (questions are asked on a terminal only)"
+    return f"the server answered with an error: {error}"
+
+
+def _not_found(error: ResourceNotFound) -> str:
+    return f"there is no resource {error} (`trio-mcp resources` shows what there is)"
+
+
+def _protocol(error: Exception) -> str:
+    return f"{error} (`trio-mcp doctor` examines a server)"
+
+
+def _unauthorized(error: errors.Unauthorized) -> str:
+    return f"{error} (--header 'Authorization: Bearer …' passes a token)"
+
+
+def _reach(error: Exception) -> str:
+    return f"{error}; does it run, and is the URL right, with its path?"
+
+
+def _system(error: OSError) -> str:
+    if error.filename is None or error.strerror is None:
+        return str(error)
+    return f"{error.filename}: {error.strerror}"
+
+
+_WORDS: Final[dict[str, Callable[[Any], str]]] = {
+    # By name: a server on stdio must not import the client to look for its errors.
+    "Failure": _plainly,
+    "TargetError": _plainly,
+    "CannotStart": _cannot_start,
+    "ServerExited": _exited,
+    "PipeClosed": _closed,
+    "CallTimeout": _timeout,
+    "McpError": _refused,
+    "ResourceNotFound": _not_found,
+    "ProtocolError": _protocol,
+    "Unauthorized": _unauthorized,
+    "CannotReach": _reach,
+    "ClientError": _plainly,
+    "SchemaError": _plainly,
+    "OSError": _system,
+}

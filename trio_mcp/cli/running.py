@@ -1,0 +1,59 @@
+"""Running a command's Trio part, so that Ctrl-C ends it in good order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import Final, TypeVar
+
+import trio
+
+from trio_mcp.cli.failures import Interrupted
+from trio_mcp.transports.beside import beside
+
+T = TypeVar("T")
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+def run_async(
+    main: Callable[[], Awaitable[T]], *, on_interrupt: Callable[[], bool] | None = None
+) -> T:
+    """Run an asynchronous function. The first SIGINT or SIGTERM cancels it, the second one kills.
+
+    Args:
+        main: What to run.
+        on_interrupt: Called at SIGINT; if it returns true, that has dealt with it.
+
+    Raises:
+        Interrupted: It was cancelled by a signal.
+    """
+    return trio.run(partial(_interruptible, main, on_interrupt or (lambda: False)))
+
+
+async def _interruptible(main: Callable[[], Awaitable[T]], on_interrupt: Callable[[], bool]) -> T:
+    if threading.current_thread() is not threading.main_thread():
+        return await main()
+    status = 0
+
+    async def watch(signals: AsyncIterator[int]) -> None:
+        nonlocal status
+        async for number in signals:
+            if number == signal.SIGINT and on_interrupt():
+                continue
+            if status:  # it does not end, so the system shall end it
+                signal.signal(number, signal.SIG_DFL)
+                os.kill(os.getpid(), number)
+            status = 128 + number
+            scope.cancel()
+
+    minded = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+    scope = trio.CancelScope()
+    with trio.open_signal_receiver(*minded) as signals:
+        async with beside(partial(watch, signals)):
+            with scope:
+                return await main()
+    raise Interrupted(status)

@@ -1,0 +1,145 @@
+"""What a person sees: results on stdout, everything else on stderr.
+
+On a terminal there is colour (unless `NO_COLOR` is set) and text is wrapped to its width. Anywhere
+else there is none of both, so that `grep` finds whole lines. What comes from a server is text and
+stays text: on a terminal its control characters are shown as symbols, never obeyed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from rich import box
+from rich.console import Console
+from rich.json import JSON
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from trio_mcp.wire.jsonrpc import Json
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_ENDLESS: Final = 1_000_000
+_VISIBLE: Final = {
+    **{code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"},
+    0x7F: 0x2421,
+    **{code: 0xFFFD for code in range(0x80, 0xA0)},
+}
+"""Control characters, and the symbols that stand for them."""
+
+_LEVEL_STYLES: Final[Mapping[str, str]] = {
+    "debug": "dim",
+    "warning": "yellow",
+    "error": "red",
+    "critical": "bold red",
+    "alert": "bold red",
+    "emergency": "bold red",
+}
+
+
+def harmless(text: str) -> str:
+    """Replace the control characters of a text by symbols; newlines and tabs stay."""
+    return text.translate(_VISIBLE)
+
+
+def to_json(value: Json) -> str:
+    """Write a value as JSON for people and programs: indented, and not escaped needlessly."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+class Screen:
+    """Where a command writes.
+
+    Args:
+        as_json: Results are written as JSON.
+    """
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self.as_json = as_json
+        self.out = _console(stderr=False)
+        self.err = _console(stderr=True)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person reads the results as they come."""
+        return self.out.is_terminal
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is somebody who can be asked."""
+        return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def show(self, *parts: RenderableType) -> None:
+        """Write something to stdout."""
+        for each in parts:
+            self.out.print(each, soft_wrap=not self.is_terminal)
+
+    def text(self, text: str, style: str = "") -> None:
+        """Write text to stdout: on a terminal made harmless, elsewhere just as it is."""
+        if self.is_terminal:
+            self.out.print(Text(harmless(text), style=style), soft_wrap=True)
+        else:
+            self.out.file.write(text if text.endswith("\n") else f"{text}\n")
+
+    def json(self, value: Json) -> None:
+        """Write JSON to stdout."""
+        text = to_json(value)
+        if self.is_terminal:
+            self.out.print(JSON(harmless(text), indent=2), soft_wrap=True)
+        else:
+            self.out.file.write(f"{text}\n")
+
+    def heading(self, text: str) -> None:
+        """Write a line to stdout that says what follows."""
+        self.show(Text(harmless(text), style="bold"))
+
+    def note(self, text: str, style: str = "dim") -> None:
+        """Write a line to stderr."""
+        self.err.print(Text(harmless(text), style=style), soft_wrap=True)
+
+    def indented(self, content: RenderableType) -> None:
+        """Write something to stdout, further to the right."""
+        self.show(Padding(content, (0, 0, 0, 2)))
+
+    def table(self, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Write a table to stdout: the first column stands out, the last one is prose."""
+        table = Table(
+            box=box.SIMPLE_HEAD if self.is_terminal else None,
+            pad_edge=False,
+            header_style="bold",
+            padding=(0, 2 if not self.is_terminal else 1, 0, 0),
+        )
+        for index, header in enumerate(headers):
+            table.add_column(
+                header,
+                style="cyan" if index == 0 else "",
+                no_wrap=not self.is_terminal,
+                overflow="fold",
+            )
+        for row in rows:
+            table.add_row(*(self._cell(each) for each in row))
+        self.out.print(table)
+
+    def _cell(self, text: str) -> Text:
+        """What a server says, in a table: on a terminal as it is, elsewhere on one line."""
+        if not self.is_terminal:
+            text = " ".join(text.split())
+        return Text(harmless(text))
+
+    def log(self, level: str, data: Json, logger: str | None) -> None:
+        """Write a log message of the server to stderr."""
+        said = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+        where = f" {logger}" if logger else ""
+        self.note(f"{level}{where}: {said}", _LEVEL_STYLES.get(level, ""))
+
+
+def _console(*, stderr: bool) -> Console:
+    console = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    if not console.is_terminal:
+        console.width = _ENDLESS
+    return console

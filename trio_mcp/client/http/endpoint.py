@@ -1,0 +1,376 @@
+"""One HTTP request and its reply: the endpoint of a server, over httpx2.
+
+All that httpx2 can raise is turned into errors of ours here, and all that it leaves behind is
+cleaned up here. A reply is read in pieces and never decompressed, so that no more is kept of it
+than was asked for. However its block is left, its connection is either given back or closed.
+
+Nothing that may be a secret gets into a message: of a URL only the origin is shown.
+"""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import SplitResult, unquote, urljoin, urlsplit
+
+import trio
+from attrs import define
+
+from trio_mcp.client.errors import (
+    CannotReach,
+    ClientError,
+    ConnectionLost,
+    HttpError,
+    ProtocolError,
+    ResponseTooLarge,
+)
+from trio_mcp.client.http.options import HttpOptions
+
+if TYPE_CHECKING:
+    import httpx2
+
+_MOST_REDIRECTS: Final = 5
+_KEEPS_METHOD: Final = (307, 308)
+_PERMANENT: Final = 308
+_SECRET_BYTES: Final = 6
+"""A header's value that is shorter is no secret, and taking it out would garble texts."""
+
+
+class Endpoint:
+    """The URL that a server is reached at.
+
+    Args:
+        url: The URL.
+        options: How to reach it.
+
+    Raises:
+        ValueError: It is no URL of a server.
+        RuntimeError: httpx2 is not installed.
+    """
+
+    def __init__(self, url: str, options: HttpOptions) -> None:
+        self._http = _httpx2()
+        self._options = options
+        try:
+            self._url = urlsplit(url)
+            self._origin = _origin(self._url)
+        except ValueError:
+            raise ValueError("connect: this is no URL of an HTTP server") from None
+        self.where: Final = "{}://{}:{}".format(*self._origin)
+        """Where that is, for messages."""
+        self._headers: dict[str, str] = {"User-Agent": "trio-mcp", "Accept-Encoding": "identity"}
+        credentials = _credentials(self._url)
+        if credentials is not None:
+            self._headers["Authorization"] = credentials
+        self._url = self._url._replace(netloc=self._url.netloc.rpartition("@")[2], fragment="")
+        self._secrets = [
+            secret
+            for value in [credentials or "", *options.headers.values()]
+            for secret in (value, value.partition(" ")[2])
+            if len(secret) >= _SECRET_BYTES
+        ]
+        self._client: Any = None
+
+    def redacted(self, text: str) -> str:
+        """A text of the server's without our secrets, on one line and not too long."""
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        text = "".join(each if each.isprintable() else " " for each in text).strip()
+        return text if len(text) <= 200 else f"{text[:200]}…"
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Endpoint]:
+        """Keep connections for the length of the block."""
+        self._client = self._make_client()
+        async with self._client:
+            yield self
+
+    def _make_client(self) -> httpx2.AsyncClient:
+        client: httpx2.AsyncClient
+        options = self._options
+        if options.client_factory is not None:
+            return options.client_factory()
+        verify = options.verify
+        if verify is True and self._url.scheme == "http":
+            verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts nobody, and is quickly made
+        most = options.max_connections
+        client = self._http.AsyncClient(
+            proxy=options.proxy,
+            verify=verify,
+            trust_env=options.trust_env,
+            limits=self._http.Limits(max_connections=most, max_keepalive_connections=most),
+        )
+        return client
+
+    @asynccontextmanager
+    async def exchange(
+        self, method: str, headers: Mapping[str, str | bytes], content: bytes | None = None
+    ) -> AsyncIterator[Reply]:
+        """Send a request, and have its reply for the length of the block.
+
+        Raises:
+            CannotReach: It could not be sent.
+            ConnectionLost: It may have been sent, but no reply came.
+            HttpError: It was redirected, and that must not be followed.
+
+        Cancelled, or left before the end of the reply, it closes the connection.
+        """
+        reply = await self._send_following(method, headers, content)
+        try:
+            yield reply
+        finally:
+            if not reply.handed_over:
+                await reply.aclose()
+
+    async def _send_following(
+        self, method: str, headers: Mapping[str, str | bytes], content: bytes | None
+    ) -> Reply:
+        url = self._url
+        for _ in range(_MOST_REDIRECTS):
+            reply = Reply(await self._send(url, method, headers, content), self.where)
+            if not 300 <= reply.status < 400:
+                return reply
+            await reply.aclose()
+            url = self._redirected(url, reply)
+            if reply.status == _PERMANENT:
+                self._url = url
+        raise HttpError(reply.status, f"{self.where} redirects from one URL to the next, endlessly")
+
+    def _redirected(self, url: SplitResult, reply: Reply) -> SplitResult:
+        """Where to go on, if that is the same server, and the request stays what it is."""
+        refused = f"{self.where} redirects ({reply.status})"
+        try:
+            new = urlsplit(urljoin(url.geturl(), reply.header("location") or ""))
+            origin = _origin(new)
+        except ValueError:
+            raise HttpError(reply.status, f"{refused} to no URL") from None
+        if origin != self._origin:
+            there = "{}://{}:{}".format(*origin)
+            why = f"{refused} to {there}, where it is not followed; connect to that if you trust it"
+            raise HttpError(reply.status, why)
+        if reply.status not in _KEEPS_METHOD:
+            why = f"{refused} to {new.path:.80}, which is not followed; connect to that URL"
+            raise HttpError(reply.status, why)
+        return new._replace(netloc=url.netloc, fragment="")
+
+    async def _send(
+        self,
+        url: SplitResult,
+        method: str,
+        headers: Mapping[str, str | bytes],
+        content: bytes | None,
+    ) -> httpx2.Response:
+        http = self._http
+        merged = http.Headers(self._headers)
+        merged.update(self._options.headers)
+        merged.update(headers)
+        extensions: dict[str, Any] = {"trace": _TlsWatch()}
+        if url.query:  # it is sent, but kept out of what httpx2 writes to its log
+            extensions["target"] = http.URL(url.geturl()).raw_path
+        try:
+            request = self._client.build_request(
+                method,
+                url._replace(query="").geturl(),
+                headers=merged,
+                content=content,
+                extensions=extensions,
+                timeout=http.Timeout(None, connect=self._options.connect_timeout),
+            )
+            response: httpx2.Response = await self._client.send(
+                request, stream=True, follow_redirects=False
+            )
+        except http.ProxyError as error:
+            why = self.redacted(str(error))
+            raise CannotReach(f"cannot reach {self.where}: the proxy refuses: {why}") from None
+        except (http.ConnectError, http.ConnectTimeout) as error:
+            raise CannotReach(f"cannot reach {self.where}: {_reason(error)}") from None
+        except (http.UnsupportedProtocol, http.LocalProtocolError, http.InvalidURL) as error:
+            raise CannotReach(f"cannot reach {self.where}: {type(error).__name__}") from None
+        except http.TransportError as error:
+            raise ConnectionLost(_lost(self.where, error)) from None
+        return response
+
+
+class Reply:
+    """What a server answers to one request: a status, headers, and a body in pieces."""
+
+    def __init__(self, response: httpx2.Response, where: str) -> None:
+        self._response = response
+        self._where = where
+        self._pieces = response.aiter_raw()
+        self.status: Final = response.status_code
+        self.handed_over = False
+        """Whether somebody else closes it."""
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the server took the request."""
+        return 200 <= self.status < 300
+
+    @property
+    def media_type(self) -> str:
+        """What the body is: `text/event-stream`, for example."""
+        return (self.header("content-type") or "").partition(";")[0].strip().lower()
+
+    def header(self, name: str) -> str | None:
+        """The value of a header."""
+        value: str | None = self._response.headers.get(name)
+        return value
+
+    async def read_some(self) -> bytes:
+        """Read a piece of the body, as soon as there is one; nothing at its end.
+
+        Raises:
+            ConnectionLost: The connection broke.
+            ProtocolError: The body is compressed, although we asked for a plain one.
+        """
+        if self.header("content-encoding") not in (None, "identity"):
+            raise ProtocolError(f"{self._where} sends a compressed body, which was not asked for")
+        try:
+            async for piece in self._pieces:
+                return piece
+        except _httpx2().TransportError as error:
+            raise ConnectionLost(_lost(self._where, error)) from None
+        return b""
+
+    async def read_all(self, most: int) -> bytes:
+        """Read the whole body.
+
+        Raises:
+            ResponseTooLarge: It is longer than `most` bytes.
+            ClientError: As for `read_some`.
+        """
+        body = bytearray()
+        length = self.header("content-length") or ""
+        if length.isdigit() and int(length[:20]) > most:
+            raise too_large(self._where, most)
+        while piece := await self.read_some():
+            body += piece
+            if len(body) > most:
+                raise too_large(self._where, most)
+        return bytes(body)
+
+    async def finish(self, patience: float) -> None:
+        """Wait a little for the end of the body, so that the connection can be used again."""
+        try:
+            with trio.move_on_after(patience):
+                while await self.read_some():
+                    pass
+        except ClientError:
+            pass  # the answer is here already: how the connection ends does not matter
+        finally:
+            await self.aclose()
+
+    async def aclose(self) -> None:
+        """Give the connection back if the body was read to its end, else close it.
+
+        httpx2 reads a body through several generators, one in the other, and closes only the
+        outermost. An exception from within ends them all: here it is `Cancelled`, raised when
+        there is nothing more to read without waiting.
+        """
+        with trio.CancelScope(shield=True) as scope:
+            scope.cancel()
+            try:
+                async for _ in self._pieces:
+                    pass
+            except _httpx2().TransportError:
+                pass
+        with trio.CancelScope(shield=True):
+            await self._response.aclose()
+
+
+_HALF_OPEN: Final = (".start_tls.failed", ".setup_socks5_connection.failed")
+
+
+@define
+class _TlsWatch:
+    """Closes the socket of a TLS handshake that is cancelled, which httpcore2 does not.
+
+    Called for each step of a request (httpcore2, "trace" extension).
+    """
+
+    _stream: Any = None
+
+    async def __call__(self, step: str, info: Mapping[str, Any]) -> None:
+        if step.endswith(".connect_tcp.complete"):
+            self._stream = info["return_value"]
+        elif self._stream is not None and step.endswith(_HALF_OPEN):
+            with trio.CancelScope(shield=True):
+                await self._stream.aclose()
+
+
+def too_large(where: str, most: int) -> ResponseTooLarge:
+    """The error for an answer that is too long."""
+    return ResponseTooLarge(f"{where} answered with more than {most} bytes")
+
+
+def _httpx2() -> Any:
+    try:
+        import httpx2
+    except ModuleNotFoundError as error:
+        if error.name != "httpx2":
+            raise
+        raise RuntimeError(
+            "connecting to a URL needs the package 'httpx2': pip install 'trio-mcp[http]'"
+        ) from None
+    return httpx2
+
+
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+def _origin(url: SplitResult) -> tuple[str, str, int]:
+    """What makes two URLs lead to the same server.
+
+    Raises:
+        ValueError: It is no URL of an HTTP server.
+    """
+    if url.scheme not in _PORTS or not url.hostname:
+        raise ValueError
+    host = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
+    return url.scheme, host, url.port or _PORTS[url.scheme]
+
+
+def _credentials(url: SplitResult) -> str | None:
+    """What a user and password in a URL stand for."""
+    if url.username is None and url.password is None:
+        return None
+    pair = f"{unquote(url.username or '')}:{unquote(url.password or '')}"
+    return f"Basic {base64.b64encode(pair.encode()).decode()}"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and all that led to it, outermost first."""
+    following: BaseException | None = error
+    for _ in range(20):
+        if following is None:
+            return
+        yield following
+        if isinstance(following, BaseExceptionGroup):
+            following = following.exceptions[0]
+        else:
+            following = following.__cause__ or following.__context__
+
+
+def _reason(error: Exception) -> str:
+    """Say in a few words why a server cannot be reached."""
+    reason = "no connection"
+    for cause in _causes(error):
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted: {cause.verify_message}"
+        if isinstance(cause, ssl.SSLError):
+            return f"TLS failed: {cause.reason or 'the handshake was broken off'}"
+        if isinstance(cause, trio.TooSlowError):
+            return "it does not answer in time"
+        if isinstance(cause, trio.BrokenResourceError):
+            reason = "the TLS handshake was broken off"
+        elif isinstance(cause, OSError) and cause.strerror:
+            reason = cause.strerror.partition(": ")[2] or cause.strerror
+    return reason
+
+
+def _lost(where: str, error: Exception) -> str:
+    return f"the connection to {where} broke ({type(error).__name__})"

@@ -1,0 +1,650 @@
+"""A client's requests over Streamable HTTP, each in a POST of its own.
+
+A request runs in the task that asks: it posts the message and reads the reply, a JSON body or a
+stream of events, until its answer is there. What else the stream brings (notifications and, in
+legacy revisions, questions) goes to the client's side. So a request that is cancelled, or whose
+deadline passes, closes its own stream and nothing else; to a modern server that is the
+cancellation, a legacy one is told besides.
+
+What belongs to no request runs in the connection's nursery: answers to questions, notifications,
+and a legacy server's stream of messages of its own. A legacy stream that breaks off is resumed; a
+modern one cannot be. A legacy session that the server has ended is begun anew.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from math import inf
+from typing import ClassVar, Final
+
+import trio
+from attrs import define, field
+
+from trio_mcp.client.errors import (
+    CannotReach,
+    ClientError,
+    ConnectionLost,
+    HttpError,
+    ProtocolError,
+    SessionExpired,
+)
+from trio_mcp.client.http.endpoint import Endpoint, Reply, too_large
+from trio_mcp.client.http.options import HttpOptions
+from trio_mcp.client.http.refusals import refusal, rpc_error
+from trio_mcp.client.http.streams import Cursor, Session, session_id
+from trio_mcp.client.http.tools import KnownTools
+from trio_mcp.client.links import ClientSide, Params
+from trio_mcp.peer.asking import ConnectionEnded, DeadlinePassed
+from trio_mcp.peer.exchange import Call, Cause, Exchange
+from trio_mcp.wire.errors import McpError
+from trio_mcp.wire.headers import (
+    METHOD_HEADER,
+    NAME_HEADER,
+    NAMED_BY,
+    SESSION_HEADER,
+    VERSION_HEADER,
+    encode_value,
+)
+from trio_mcp.wire.jsonrpc import (
+    Batch,
+    Id,
+    Json,
+    Malformed,
+    Notification,
+    Request,
+    Response,
+    Single,
+    decode,
+    encode,
+)
+from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.revisions import META_VERSION
+from trio_mcp.wire.sse import EventParser, EventTooLarge
+
+logger = logging.getLogger("trio_mcp.client")
+
+_JSON: Final = "application/json"
+_EVENTS: Final = "text/event-stream"
+_POST_HEADERS: Final[dict[str, str | bytes]] = {
+    "Accept": f"{_JSON}, {_EVENTS}",
+    "Content-Type": _JSON,
+}
+_GOODBYE_PATIENCE: Final = 2.0
+"""Seconds that the end of a session may take."""
+_POST_PATIENCE: Final = 30.0
+"""Seconds that a message may take which nobody waits for."""
+_LINGER: Final = 1.0
+"""Seconds that a stream may stay open after the answer."""
+
+Headers = Mapping[str, str | bytes]
+
+
+@define(eq=False)
+class _Asked:
+    """A request of ours that is open."""
+
+    id: Id
+    method: str
+    params: Params | None
+    headers: Headers
+    scope: trio.CancelScope
+    deadline: float
+    """What the scope's deadline is to be once no question is open."""
+    modern: bool
+    response: Response | None = None
+    sent: bool = False
+    delivered: bool = False
+    """Whether the server has taken it."""
+    ended: bool = False
+    """Whether the connection was left meanwhile."""
+    session: Session | None = None
+
+    @property
+    def body(self) -> bytes:
+        """The message."""
+        message: dict[str, Json] = {"jsonrpc": "2.0", "id": self.id, "method": self.method}
+        if self.params is not None:
+            message["params"] = self.params
+        return encode(message)[:-1]
+
+
+@define(eq=False)
+class HttpLink:
+    """Requests to a server over HTTP (a `Link`). Made by `open_http`."""
+
+    endpoint: Endpoint
+    side: ClientSide
+    options: HttpOptions
+    limits: Limits
+    nursery: trio.Nursery
+    answers_always: ClassVar[bool] = True
+    _ids: Iterator[int] = field(factory=lambda: itertools.count(1))
+    _open: dict[Id, _Asked] = field(factory=dict)
+    _idle: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
+    _session: Session | None = None
+    _renewing: trio.Lock = field(factory=trio.Lock)
+    _tools: KnownTools = field(factory=KnownTools)
+    _telling: int = 0
+    _told: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
+    _questions: dict[Id, Exchange | None] = field(factory=dict)
+    _slots: trio.Semaphore = field(init=False)
+    _pauses: int = 0
+    _paused_since: float = 0.0
+    _most: int = field(init=False)
+    _closed: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        """Take the bounds."""
+        self._slots = trio.Semaphore(self.limits.max_concurrent_calls)
+        self._most = self.options.max_response_bytes or self.limits.max_message_bytes
+        self.side.answered = self._answered
+        self.side.paused = self.paused
+
+    # -- requests (`Link`) ----------------------------------------------------------------
+
+    def next_id(self) -> Id:
+        """Reserve the id of a request."""
+        return next(self._ids)
+
+    def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
+        """Take note of how tools are called, and tell which ones must not be, and why."""
+        refused = self._tools.learn(tools)
+        return refused if self._session is None else {}  # legacy revisions mirror nothing
+
+    async def request(
+        self,
+        method: str,
+        params: Params | None = None,
+        deadline: float = inf,
+        id: Id | None = None,
+    ) -> Json:
+        """Send a request and return its result.
+
+        Raises:
+            McpError: The server answered with an error.
+            ClientError: It could not be asked, or did not answer as it should.
+            ConnectionEnded: The connection was left.
+            DeadlinePassed: It did not answer in time. It has been told to stop.
+            TypeError: The parameters are not JSON.
+
+        Cancelled, the server is told to stop.
+        """
+        asked = self._asked(method, params, deadline, id)
+        async with self._opened(asked):
+            await self._settle(asked)
+        if asked.response is None:
+            if asked.ended:
+                raise ConnectionEnded("closed")
+            self._call_off(asked)
+            raise DeadlinePassed
+        result = self._result_of(asked)
+        session = asked.session
+        if session is not None:
+            if method == "initialize":
+                self._agree(session, result)
+                self._session = session
+            else:
+                session.remember(method, params or {})
+        return result
+
+    def _asked(
+        self, method: str, params: Params | None, deadline: float = inf, id: Id | None = None
+    ) -> _Asked:
+        if self._closed:
+            raise ConnectionEnded("closed")
+        meta = (params or {}).get("_meta")
+        version = meta.get(META_VERSION) if isinstance(meta, dict) else None
+        scope = trio.CancelScope(deadline=deadline)
+        if self._pauses:
+            deadline -= trio.current_time() - self._paused_since
+            scope.deadline = inf
+        return _Asked(
+            id=next(self._ids) if id is None else id,
+            method=method,
+            params=params,
+            headers=self._modern_headers(version, method, params or {}) if version else {},
+            scope=scope,
+            deadline=deadline,
+            modern=version is not None,
+            session=None if version or method == "initialize" else self._session,
+        )
+
+    def _modern_headers(self, version: str, method: str, params: Params) -> Headers:
+        headers = {VERSION_HEADER: version, METHOD_HEADER: method}
+        name = params.get(NAMED_BY.get(method, ""))
+        if isinstance(name, str):
+            headers[NAME_HEADER] = encode_value(name)
+        if method == "tools/call":
+            headers |= self._tools.headers(name, params.get("arguments"))
+        return headers
+
+    @asynccontextmanager
+    async def _opened(self, asked: _Asked) -> AsyncIterator[None]:
+        """Let the request be answered, by whatever stream, for the length of the block."""
+        self._open[asked.id] = asked
+        try:
+            with asked.scope:
+                yield
+        except trio.Cancelled:
+            self._call_off(asked)
+            raise
+        finally:
+            del self._open[asked.id]
+            if not self._open:
+                self._idle.unpark_all()
+
+    async def _settle(self, asked: _Asked) -> None:
+        """Have a request answered, if need be in a new session."""
+        while self._telling:
+            await self._told.park()
+        try:
+            await self._attempt(asked)
+        except SessionExpired:
+            if asked.session is None or asked.delivered:
+                raise
+            asked.session = await self._renewed(asked.session)
+            await self._attempt(asked)
+
+    async def _attempt(self, asked: _Asked) -> None:
+        """Have a request answered; once more if that fails and can do no harm."""
+        try:
+            await self._post(asked)
+        except (CannotReach, ConnectionLost) as error:
+            if not self._tools.is_repeatable(asked.method, asked.params or {}):
+                raise
+            logger.debug("%s is repeated: %s", asked.method, error)
+            del self._open[asked.id]
+            asked.id = next(self._ids)  # the first one may still be open over there
+            self._open[asked.id] = asked
+            await self._post(asked)
+
+    async def _post(self, asked: _Asked) -> None:
+        """Send a request and read what comes, until it is answered."""
+        cursor = Cursor()
+        asked.sent = True
+        try:
+            async with self._exchange(asked.session, asked.body, asked.headers) as reply:
+                if not reply.is_success:
+                    raise await self._refusal(reply, asked)
+                asked.delivered = True
+                if asked.method == "initialize":
+                    id = session_id(reply.header(SESSION_HEADER))
+                    asked.session = Session(id, asked.params or {})
+                await self._read_answer(reply, cursor, asked)
+        except ConnectionLost as error:
+            if asked.modern or not cursor.can_resume:
+                raise ConnectionLost(f"{asked.method}: {error}") from None
+        if asked.response is None:
+            await self._resume(asked, cursor)
+
+    async def _read_answer(self, reply: Reply, cursor: Cursor, asked: _Asked) -> None:
+        kind = reply.media_type
+        if kind == _EVENTS:
+            await self._read_events(reply, cursor, asked)
+            return
+        if kind != _JSON:
+            what = f"of type {kind}" if kind else f"with status {reply.status} and no body"
+            raise ProtocolError(f"{asked.method}: the server answered {what}; is this its URL?")
+        body = await reply.read_all(self._most)
+        await self._take(body, asked.session, asked)
+        if asked.response is None:
+            message = decode(body)
+            error = rpc_error(_value(body))
+            if error is not None:
+                raise error
+            why = f": {message.error.message}" if isinstance(message, Malformed) else ""
+            raise ProtocolError(f"{asked.method}: the server's answer is none{why}")
+
+    async def _resume(self, asked: _Asked, cursor: Cursor) -> None:
+        """Come back to the stream of a request that broke off before the answer."""
+        lost = f"{asked.method}: the server ended the stream before it had answered"
+        if asked.modern or asked.session is None or not cursor.can_resume:
+            raise ConnectionLost(lost)
+        try:
+            await self._follow(asked.session, cursor, asked)
+        except SessionExpired:
+            raise
+        except (ClientError, McpError) as error:
+            raise ConnectionLost(f"{lost}, and it cannot be resumed: {error}") from error
+
+    def _result_of(self, asked: _Asked) -> Json:
+        assert asked.response is not None
+        if asked.response.error is not None:
+            raise asked.response.error
+        return asked.response.result
+
+    def _call_off(self, asked: _Asked) -> None:
+        """Tell a legacy server that nobody waits any more; a modern one sees it."""
+        if asked.modern or asked.method == "initialize" or asked.response is not None:
+            return
+        if self._closed or not asked.sent:
+            return
+        params = {"requestId": asked.id}
+        message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+        self.nursery.start_soon(self._post_quietly, asked.session, encode(message))
+
+    # -- notifications (`Link`) -----------------------------------------------------------
+
+    def notify(self, method: str, params: Params | None = None) -> None:
+        """Send a notification, before any later request."""
+        if self._closed:
+            return
+        message: dict[str, Json] = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            message["params"] = params
+        self._telling += 1
+        self.nursery.start_soon(self._tell, method, encode(message))
+
+    async def _tell(self, method: str, line: bytes) -> None:
+        session = self._session
+        try:
+            await self._post_quietly(session, line)
+        finally:
+            self._telling -= 1
+            self._told.unpark_all()
+        if session is not None and method == "notifications/initialized":
+            self._listen_in(session)
+
+    async def _post_quietly(self, session: Session | None, line: bytes) -> None:
+        """Send what wants no answer."""
+        try:
+            with trio.move_on_after(_POST_PATIENCE):
+                async with self._exchange(session, line.rstrip(b"\n")) as reply:
+                    if not reply.is_success:
+                        raise await refusal(self.endpoint, reply, id=None, in_session=True)
+        except (ClientError, McpError) as error:
+            logger.warning("A message could not be sent to the server: %s", error)
+
+    @asynccontextmanager
+    async def _exchange(
+        self, session: Session | None, body: bytes, headers: Headers | None = None
+    ) -> AsyncIterator[Reply]:
+        belongs = {} if session is None else session.headers
+        merged = {**_POST_HEADERS, **belongs, **(headers or {})}
+        async with self.endpoint.exchange("POST", merged, body) as reply:
+            yield reply
+
+    async def _refusal(self, reply: Reply, asked: _Asked) -> ClientError | McpError:
+        in_session = asked.session is not None and asked.session.id is not None
+        return await refusal(self.endpoint, reply, id=asked.id, in_session=in_session)
+
+    # -- what comes in --------------------------------------------------------------------
+
+    async def _read_events(self, reply: Reply, cursor: Cursor, asked: _Asked | None) -> None:
+        """Take in a stream of events, to its end or the answer."""
+        parser = EventParser(self._most)
+        session = self._session if asked is None else asked.session
+        cursor.opened = True
+        cursor.moved = False
+        while piece := await reply.read_some():
+            try:
+                events = parser.feed(piece)
+            except EventTooLarge:
+                raise too_large(self.endpoint.where, self._most) from None
+            cursor.note(parser, len(events))
+            for event in events:
+                if event.event == "message" and event.data:
+                    await self._take(event.data, session, asked)
+            if asked is not None and asked.response is not None:
+                self._leave(reply)
+                return
+
+    def _leave(self, reply: Reply) -> None:
+        """Let the stream end by itself, as it should after the answer."""
+        if not self._closed:
+            reply.handed_over = True
+            self.nursery.start_soon(reply.finish, _LINGER)
+
+    async def _take(self, line: bytes, session: Session | None, reader: _Asked | None) -> None:
+        """Deal with a message that came on the stream of a request, or on no request's."""
+        self.side.on_line(line)
+        message = decode(line)
+        singles: list[Single] = []
+        if isinstance(message, Batch):
+            singles = message.messages
+        elif message is not None:
+            singles = [message]
+        for each in singles:
+            if isinstance(each, Response):
+                self._answered(each, reader)
+            elif isinstance(each, Notification):
+                self._notified(each)
+            elif isinstance(each, Request):
+                await self._asked_back(each, session, line)
+            else:
+                self.side.malformed(each, line)
+
+    def _answered(self, response: Response, reader: _Asked | None = None) -> None:
+        """Hand an answer to who waits for it, on whichever stream it came."""
+        asked = self._open.get(response.id)
+        if asked is None:
+            logger.debug("An answer came to no request of ours")
+        elif asked.response is None:
+            asked.response = response
+            if asked is not reader:  # its own stream has nothing to wait for any more
+                asked.scope.cancel()
+
+    def _notified(self, notification: Notification) -> None:
+        if notification.method != "notifications/cancelled":
+            self.side.notified(notification)
+            return
+        id = notification.params.get("requestId")
+        exchange = self._questions.get(id) if isinstance(id, str | int) else None
+        if exchange is not None:
+            exchange.cancel(Cause.PEER)
+
+    # -- questions ------------------------------------------------------------------------
+
+    async def _asked_back(self, request: Request, session: Session | None, line: bytes) -> None:
+        """Have a question answered, beside everything else."""
+        if session is None:  # modern servers put their questions into results
+            self.side.client.on_noise(line)
+        elif request.id not in self._questions:  # else it was sent again on a resumed stream
+            self._questions[request.id] = None
+            try:
+                await self._slots.acquire()
+            except trio.Cancelled:
+                del self._questions[request.id]
+                raise
+            call = self.side.begin(request, False)
+            self.nursery.start_soon(self._answer, request.id, call, session)
+
+    async def _answer(self, id: Id, call: bytes | Call, session: Session) -> None:
+        try:
+            line: bytes | None
+            if isinstance(call, bytes):
+                line = call
+            else:
+                scope = trio.CancelScope(deadline=trio.current_time() + call.timeout)
+                exchange = self._questions[id] = Exchange(id, call, None, 0, scope=scope)
+                line = await call.run(exchange, scope)
+            if line is not None:
+                await self._post_quietly(session, line)
+        finally:
+            del self._questions[id]
+            self._slots.release()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let no deadline pass during the block: the server waits for us."""
+        if not self._pauses:
+            self._paused_since = trio.current_time()
+            for each in self._open.values():
+                each.scope.deadline = inf
+        self._pauses += 1
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            if not self._pauses:
+                for each in self._open.values():
+                    each.deadline += trio.current_time() - self._paused_since
+                    each.scope.deadline = each.deadline
+
+    # -- legacy sessions ------------------------------------------------------------------
+
+    def _agree(self, session: Session, result: Json) -> None:
+        version = result.get("protocolVersion") if isinstance(result, dict) else None
+        session.version = version if isinstance(version, str) else None
+
+    async def _renewed(self, old: Session) -> Session:
+        """Begin a new session in place of one that the server has ended.
+
+        Raises:
+            SessionExpired: That cannot be done.
+        """
+        async with self._renewing:
+            if self._session is not None and self._session is not old:
+                return self._session  # somebody else was quicker
+            try:
+                self._session = session = await self._begun_anew(old)
+            except (ClientError, McpError) as error:
+                where = self.endpoint.where
+                why = f"{where} has ended the session, and begins no new one: {error}"
+                raise SessionExpired(404, why) from error
+        logger.warning("The server had ended the session; a new one was begun")
+        old.listening.cancel()
+        self._listen_in(session)
+        return session
+
+    async def _begun_anew(self, old: Session) -> Session:
+        asked = await self._directly("initialize", old.opening, None)
+        session = asked.session
+        assert session is not None
+        self._agree(session, self._result_of(asked))
+        if session.version != old.version:
+            raise ProtocolError(f"it has gone over to protocol version {session.version}")
+        line = encode({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        await self._post_quietly(session, line)
+        for (method, _), params in old.kept.items():
+            asked = await self._directly(method, params, session)
+            try:
+                self._result_of(asked)
+                session.remember(method, params)
+            except McpError as error:
+                logger.warning("%s was refused in the new session: %s", method, error)
+        return session
+
+    async def _directly(self, method: str, params: Params, session: Session | None) -> _Asked:
+        """Send a request in a certain session, and nothing more."""
+        asked = self._asked(method, params, trio.current_time() + _POST_PATIENCE)
+        asked.session = session
+        async with self._opened(asked):
+            await self._post(asked)
+        if asked.response is not None:
+            return asked
+        if asked.ended:
+            raise ConnectionEnded("closed")
+        raise ConnectionLost(f"{method}: no answer within {_POST_PATIENCE:g} s")
+
+    # -- streams that one comes back to ---------------------------------------------------
+
+    def _listen_in(self, session: Session) -> None:
+        if self.options.listen and not self._closed:
+            self.nursery.start_soon(self._listen, session)
+
+    async def _listen(self, session: Session) -> None:
+        """Take in what a legacy server has to say of its own accord, as long as there is any."""
+        with session.listening:
+            try:
+                await self._follow(session, Cursor())
+            except SessionExpired:
+                try:
+                    await self._renewed(session)
+                except (SessionExpired, ConnectionEnded) as error:
+                    logger.warning("The server's own messages are not heard any more: %s", error)
+            except (ClientError, McpError) as error:
+                offers_none = isinstance(error, HttpError) and error.status == 405
+                level = logging.DEBUG if offers_none else logging.WARNING
+                logger.log(level, "The server's own messages are not heard: %s", error)
+
+    async def _follow(self, session: Session, cursor: Cursor, asked: _Asked | None = None) -> None:
+        """Read a stream, and come back to it whenever it ends, until there is an answer."""
+        failures = 0
+        while asked is None or asked.response is None:
+            await trio.sleep(cursor.delay(self.options, failures))
+            try:
+                await self._come_back(session, cursor, asked)
+                failures = 0
+            except (CannotReach, ConnectionLost):
+                failures = 1 if cursor.moved else failures + 1
+                cursor.moved = False
+                if failures > self.options.reconnect_attempts:
+                    raise
+
+    async def _come_back(self, session: Session, cursor: Cursor, asked: _Asked | None) -> None:
+        headers = {"Accept": _EVENTS, **session.headers, **cursor.headers}
+        async with self.endpoint.exchange("GET", headers) as reply:
+            if not reply.is_success:
+                in_session = session.id is not None
+                error = await refusal(self.endpoint, reply, id=None, in_session=in_session)
+                if reply.status >= 500:
+                    raise ConnectionLost(str(error))
+                raise error
+            if reply.media_type != _EVENTS:
+                raise HttpError(reply.status, f"{self.endpoint.where} gives no stream of events")
+            await self._read_events(reply, cursor, asked)
+
+    # -- the end --------------------------------------------------------------------------
+
+    async def aclose(self) -> None:
+        """End what is open, and the session. Bounded in time, and not to be cancelled."""
+        self._closed = True
+        for asked in self._open.values():
+            asked.ended = True
+            asked.scope.cancel()
+        self.nursery.cancel_scope.cancel()
+        with trio.CancelScope(shield=True) as scope:
+            scope.deadline = trio.current_time() + _GOODBYE_PATIENCE
+            while self._open:
+                await self._idle.park()
+            if self._session is not None and self._session.id is not None:
+                try:
+                    async with self.endpoint.exchange("DELETE", self._session.headers) as reply:
+                        logger.debug("The end of the session was answered with %d", reply.status)
+                except ClientError as error:
+                    logger.debug("The end of the session could not be told: %s", error)
+
+
+def _value(body: bytes) -> Json:
+    import orjson
+
+    try:
+        return orjson.loads(body)
+    except ValueError:
+        return None
+
+
+@asynccontextmanager
+async def open_http(
+    url: str, options: HttpOptions, side: ClientSide, limits: Limits
+) -> AsyncIterator[HttpLink]:
+    """Have a link to a server for the length of the block.
+
+    Args:
+        url: The server's MCP endpoint.
+        options: How to reach it.
+        side: Who deals with what the server sends.
+        limits: The bounds of the connection.
+
+    Raises:
+        ValueError: It is no URL of a server.
+        RuntimeError: httpx2 is not installed.
+
+    Nothing is sent before the first request. At the end, however it comes, requests that are open
+    end, and so does a legacy session, within a bounded time.
+    """
+    failure: BaseException | None = None
+    async with Endpoint(url, options).opened() as endpoint:
+        async with trio.open_nursery() as nursery:
+            link = HttpLink(endpoint, side, options, limits, nursery)
+            try:
+                yield link
+            except BaseException as error:  # raised again below, outside of any exception group
+                failure = error
+            await link.aclose()
+    if failure is not None:
+        raise failure

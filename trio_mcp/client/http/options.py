@@ -1,0 +1,76 @@
+"""How a server is reached over HTTP."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import Attribute, field, frozen, validators
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx2
+
+_positive: Any = validators.gt(0)
+_at_least_zero: Any = validators.ge(0)
+
+_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_VALUE: Final = re.compile(r"[\t -~]*")
+
+
+def _sendable(_: object, attribute: Attribute[Any], headers: Mapping[str, str]) -> None:
+    """Refuse what is no header, without repeating a value that may be a secret."""
+    for name, value in headers.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ValueError(f"{attribute.name}: {name!r:.80} is no name of a header")
+        if not isinstance(value, str) or not _VALUE.fullmatch(value):
+            raise ValueError(f"{attribute.name}: {name} has characters that no header may have")
+
+
+@frozen(kw_only=True)
+class HttpOptions:
+    """How a server is reached over HTTP, and how long it may keep us waiting.
+
+    Args:
+        headers: Headers of every request, such as `Authorization`. They never appear in messages
+            or logs.
+        proxy: The URL of a proxy; without it, those of the environment (`HTTPS_PROXY` and so on).
+        verify: An `ssl.SSLContext` for TLS; `False` to trust any certificate.
+        trust_env: Whether the environment's proxies and certificates count.
+        client_factory: Makes the `httpx2.AsyncClient`, in place of `proxy`, `verify`, `trust_env`
+            and `max_connections`. It is closed with the connection.
+
+    Example:
+        >>> HttpOptions(headers={"Authorization": "Bearer secret"}).max_connections
+        100
+    """
+
+    headers: Mapping[str, str] = field(factory=dict, repr=False, validator=_sendable)
+    proxy: str | None = field(default=None, repr=False)
+    verify: ssl.SSLContext | bool = True
+    trust_env: bool = True
+    client_factory: Callable[[], httpx2.AsyncClient] | None = None
+
+    max_response_bytes: int | None = field(default=None, validator=validators.optional(_positive))
+    """The longest answer, and the longest event of a stream, in bytes; by default as in
+    `Limits.max_message_bytes`."""
+
+    max_connections: int = field(default=100, validator=_positive)
+    """Connections at a time; further requests wait for one. A subscription, and in legacy
+    revisions the stream of the server's own messages, have one each."""
+
+    connect_timeout: float = field(default=10.0, validator=_positive)
+    """Seconds to connect, TLS included."""
+
+    listen: bool = True
+    """Whether a legacy server is asked for a stream of messages of its own, without which it
+    cannot tell of changes."""
+
+    reconnect_delay: float = field(default=1.0, validator=_positive)
+    """Seconds before coming back to a legacy stream that broke, unless the server says otherwise.
+    They double with each failure, up to 30 s or the server's own time."""
+
+    reconnect_attempts: int = field(default=5, validator=_at_least_zero)
+    """Failures in a row after which a legacy stream is given up."""

@@ -1,0 +1,116 @@
+"""Where a legacy client is in a stream of events, and its session."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import trio
+from attrs import define, field
+
+from trio_mcp.client.errors import ProtocolError
+from trio_mcp.client.http.options import HttpOptions
+from trio_mcp.wire.headers import LAST_EVENT_HEADER, SESSION_HEADER, VERSION_HEADER
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.sse import EventParser
+
+_SESSION_ID: Final = re.compile(r"[!-~]+")
+_EVENT_ID: Final = re.compile(rb"[!-~\x80-\xff](?:[ -~\x80-\xff]{0,4094}[!-~\x80-\xff])?")
+_LONGEST_DELAY: Final = 30.0
+
+
+@define
+class Cursor:
+    """How far a stream of events has been read."""
+
+    last_event_id: str | None = None
+    retry: int | None = None
+    """Milliseconds that the server wants us to wait before we come back."""
+    opened: bool = False
+    """Whether the stream was ever open."""
+    moved: bool = False
+    """Whether anything came since it was opened last."""
+
+    def note(self, parser: EventParser, events: int) -> None:
+        """Take note of what was read."""
+        if parser.retry is not None:
+            self.retry = parser.retry
+        if events or parser.last_event_id not in (None, self.last_event_id):
+            self.moved = True
+        if parser.last_event_id is not None:
+            self.last_event_id = parser.last_event_id
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether the server can be told where to go on."""
+        return self.last_event_id is not None and bool(
+            _EVENT_ID.fullmatch(self.last_event_id.encode())
+        )
+
+    @property
+    def headers(self) -> dict[str, str | bytes]:
+        """What tells the server where to go on."""
+        if self.last_event_id is None or not self.can_resume:
+            return {}
+        return {LAST_EVENT_HEADER: self.last_event_id.encode()}
+
+    def delay(self, options: HttpOptions, failures: int) -> float:
+        """Seconds to wait before coming back.
+
+        It is what the server says. But a stream that brings nothing is not asked for more often
+        than every `reconnect_delay`, and one that fails less and less often.
+        """
+        if not self.opened and not failures:
+            return 0.0
+        told = options.reconnect_delay if self.retry is None else self.retry / 1000
+        if failures:
+            longer = options.reconnect_delay * 2.0 ** min(failures - 1, 16)
+            return max(told, min(longer, _LONGEST_DELAY))
+        return told if self.moved else max(told, options.reconnect_delay)
+
+
+@define(eq=False)
+class Session:
+    """What a legacy server and we agreed on, from one `initialize` to the next.
+
+    A server without sessions has one too; it just has no id.
+    """
+
+    id: str | None
+    opening: dict[str, Json]
+    """The parameters of `initialize`."""
+    version: str | None = None
+    listening: trio.CancelScope = field(factory=trio.CancelScope)
+    """In which the stream of the server's own messages is read."""
+    kept: dict[tuple[str, Json], dict[str, Json]] = field(factory=dict)
+    """The requests that a new session has to be sent again, to be as the old one was."""
+
+    @property
+    def headers(self) -> dict[str, str | bytes]:
+        """What every request of the session carries."""
+        headers: dict[str, str | bytes] = {}
+        if self.id is not None:
+            headers[SESSION_HEADER] = self.id
+        if self.version is not None:
+            headers[VERSION_HEADER] = self.version
+        return headers
+
+    def remember(self, method: str, params: dict[str, Json]) -> None:
+        """Take note of a request that changed the session."""
+        if method == "logging/setLevel":
+            self.kept[method, None] = params
+        elif method == "resources/subscribe":
+            self.kept["resources/subscribe", params.get("uri")] = params
+        elif method == "resources/unsubscribe":
+            self.kept.pop(("resources/subscribe", params.get("uri")), None)
+
+
+def session_id(value: str | None) -> str | None:
+    """Check the id that a server gives a session.
+
+    Raises:
+        ProtocolError: It has characters that it must not have.
+    """
+    if value is not None and not _SESSION_ID.fullmatch(value):
+        raise ProtocolError("the server gave the session an id that is not visible ASCII")
+    return value

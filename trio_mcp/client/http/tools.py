@@ -1,0 +1,76 @@
+"""What has to be known of a tool to call it over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from trio_mcp.client.errors import InvalidArguments
+from trio_mcp.wire.headers import Path, mirrored_parameters, parameter_headers
+from trio_mcp.wire.jsonrpc import Json
+
+_REPEATABLE: Final = frozenset(
+    {
+        "server/discover",
+        "tools/list",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+        "prompts/list",
+        "prompts/get",
+        "completion/complete",
+    }
+)
+"""What can be asked twice without doing anything twice."""
+
+_HINTS: Final = ("readOnlyHint", "idempotentHint")
+
+
+class KnownTools:
+    """The tools of the server, as far as HTTP is concerned."""
+
+    def __init__(self) -> None:
+        self._mirrored: dict[str, dict[str, Path]] = {}
+        self._repeatable: set[str] = set()
+
+    def learn(self, tools: Mapping[str, dict[str, Json]]) -> dict[str, str]:
+        """Look at the tools of the server, in place of those known before.
+
+        Returns:
+            By name, the tools that a modern client must not call, and what is wrong with them.
+        """
+        self._mirrored = {}
+        self._repeatable = set()
+        refused: dict[str, str] = {}
+        for name, tool in tools.items():
+            hints = tool.get("annotations")
+            if isinstance(hints, dict) and any(hints.get(each) is True for each in _HINTS):
+                self._repeatable.add(name)
+            try:
+                mirrored = mirrored_parameters(tool.get("inputSchema"))
+            except ValueError as error:
+                refused[name] = str(error)
+            else:
+                if mirrored:
+                    self._mirrored[name] = mirrored
+        return refused
+
+    def headers(self, name: Json, arguments: Json) -> dict[str, str]:
+        """The headers that mirror the arguments of a call.
+
+        Raises:
+            InvalidArguments: An argument cannot be mirrored.
+        """
+        mirrored = self._mirrored.get(name) if isinstance(name, str) else None
+        if mirrored is None:
+            return {}
+        try:
+            return parameter_headers(mirrored, arguments)
+        except ValueError as error:
+            raise InvalidArguments(f"tool {name!r}: {error}") from None
+
+    def is_repeatable(self, method: str, params: Mapping[str, Json]) -> bool:
+        """Whether a request may be sent once more when nobody knows what became of it."""
+        if method == "tools/call":
+            return params.get("name") in self._repeatable
+        return method in _REPEATABLE

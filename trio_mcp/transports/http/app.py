@@ -1,0 +1,489 @@
+"""A registry as an ASGI app: the MCP endpoint (Streamable HTTP), and a few pages beside it.
+
+A modern request stands for itself: it is checked against its headers and answered by the response
+to its POST. A legacy client has a session, which `initialize` begins. Both go through the same
+dispatcher as on any other transport.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import lru_cache
+from typing import Any, Final
+
+import trio
+
+from trio_mcp.peer.exchange import Cause, Exchange
+from trio_mcp.registry import Registry
+from trio_mcp.server import tracing
+from trio_mcp.server.caller import Caller, is_modern
+from trio_mcp.server.dispatcher import Dispatcher, Session
+from trio_mcp.server.methods import MODERN_ONLY
+from trio_mcp.server.running import CallRunner
+from trio_mcp.transports.beside import beside
+from trio_mcp.transports.http.answering import ResponseBack, finish, run_call, status_of
+from trio_mcp.transports.http.guard import Guard
+from trio_mcp.transports.http.metrics import CONTENT_TYPE, Metrics
+from trio_mcp.transports.http.mirror import VERSION, Mirror
+from trio_mcp.transports.http.policy import HttpPolicy
+from trio_mcp.transports.http.request import (
+    EVENTS,
+    JSON,
+    Disconnected,
+    HttpRequest,
+    Refusal,
+)
+from trio_mcp.transports.http.server.asgi import Receive, Scope, Send
+from trio_mcp.transports.http.sessions import HttpSession, Sessions
+from trio_mcp.wire.conversion import to_wire
+from trio_mcp.wire.errors import INVALID_REQUEST, McpError
+from trio_mcp.wire.jsonrpc import (
+    UNKNOWN_ID,
+    Batch,
+    Id,
+    Malformed,
+    Message,
+    Notification,
+    Request,
+    Response,
+    decode,
+    error_line,
+    join_batch,
+)
+from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.revisions import BY_NAME, LEGACY, MODERN
+
+logger = logging.getLogger("trio_mcp.http")
+
+_SESSION: Final = b"mcp-session-id"
+_ASSUMED: Final = "2025-03-26"
+"""What a legacy client without a version header speaks."""
+_ALLOW: Final = [(b"allow", b"GET, POST, DELETE")]
+_GET_ONLY: Final = [(b"allow", b"GET, HEAD")]
+
+Page = Callable[[HttpRequest], Awaitable[None]]
+
+
+class HttpApp:
+    """A registry as an ASGI 3 app. Made by `http_app`."""
+
+    def __init__(self, registry: Registry, path: str, policy: HttpPolicy, limits: Limits) -> None:
+        self.registry: Final = registry
+        self._path = path
+        self._policy = policy
+        self._limits = limits
+        self._guard = Guard(policy)
+        self._mirror = Mirror(registry)
+        self._runner = CallRunner(policy.max_concurrent)
+        self._dispatcher: Dispatcher | None = None
+        self._sessions: Sessions | None = None
+        self._streaming: set[Exchange] = set()
+        self._since = time.monotonic()
+        self._stopping = False
+        self.metrics: Final = _metrics()
+        """What `/metrics` shows; `None` where `prometheus_client` is not installed."""
+        self._pages: dict[str, Page] = {
+            "/health": self._health,
+            "/tools": self._tools,
+            "/metrics": self._show_metrics,
+        }
+
+    # -- life -----------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Open the registry's lifespan, and keep sessions, for the length of the block.
+
+        Raises:
+            RuntimeError: The app is running already.
+            Exception: Whatever the registry's lifespan raises.
+        """
+        if self._dispatcher is not None:
+            raise RuntimeError("this app is running already")
+        async with self.registry.state() as state:
+            observe = None if self.metrics is None else self.metrics.observe_call
+            self._dispatcher = Dispatcher(self.registry, self._limits, state, observe)
+            self._sessions = Sessions(self._dispatcher, self._policy)
+            if self.metrics is not None:
+                self.metrics.watch_sessions(self._sessions.__len__)
+            self._since, self._stopping = time.monotonic(), False
+            try:
+                async with beside(self._sessions.run):
+                    await trio.lowlevel.checkpoint()
+                    yield
+            finally:
+                self.stop()
+                self._dispatcher = self._sessions = None
+
+    def stop(self) -> None:
+        """End what would go on for ever: subscriptions, and the streams of sessions."""
+        self._stopping = True
+        for exchange in list(self._streaming):
+            exchange.cancel(Cause.SHUTDOWN)
+        if self._sessions is not None:
+            self._sessions.hang_up()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI scope."""
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        elif scope["type"] == "http":
+            await self._serve(HttpRequest(scope, receive, send))
+        else:
+            raise ValueError(f"an HTTP app cannot serve a scope of type {scope['type']!r}")
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            async with self.running():
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+        except Exception as error:
+            logger.exception("The app cannot run")
+            phase = "shutdown" if self._stopping else "startup"
+            await send({"type": f"lifespan.{phase}.failed", "message": type(error).__name__})
+        else:
+            await send({"type": "lifespan.shutdown.complete"})
+
+    async def _serve(self, http: HttpRequest) -> None:
+        started = trio.current_time()
+        try:
+            if tracing.is_traced():
+                await self._route_traced(http)
+            else:
+                await self._route(http)
+        except Refusal as refused:
+            if not http.started:
+                await http.respond(refused.status, refused.body, headers=refused.headers)
+        except Disconnected:
+            pass
+        if logger.isEnabledFor(logging.INFO):
+            duration = trio.current_time() - started
+            logger.info(
+                "%s %s: %d in %.1f ms",
+                http.method,
+                http.path if http.path == self._path or http.path in self._pages else "(other)",
+                http.status,
+                duration * 1000,
+                extra={"status": http.status, "duration": duration},
+            )
+
+    async def _route_traced(self, http: HttpRequest) -> None:
+        attributes = {"http.request.method": http.method, "url.path": http.path}
+        carrier = tracing.carrier_of(http.headers)
+        with tracing.span(f"{http.method} {http.path}", carrier, attributes) as current:
+            try:
+                await self._route(http)
+            finally:
+                current.set_attribute("http.response.status_code", http.status)
+
+    async def _route(self, http: HttpRequest) -> None:
+        if self._dispatcher is None or self._sessions is None:
+            raise Refusal(500, "The app is not running: its server must support ASGI lifespans.")
+        path = http.path
+        if path != self._path:
+            page = self._pages.get(path)
+            if page is None:
+                raise Refusal(404, f"There is nothing here; the MCP endpoint is {self._path}.")
+            if http.method not in ("GET", "HEAD"):
+                raise Refusal(405, "This page is for GET.", _GET_ONLY)
+            await page(http)
+            return
+        await self._guard.check(http)
+        method = _METHODS.get(http.method)
+        if method is None:
+            raise Refusal(405, "The MCP endpoint is for POST, GET and DELETE.", _ALLOW)
+        await method(self, http, self._dispatcher, self._sessions)
+
+    # -- pages ----------------------------------------------------------------------------
+
+    async def _health(self, http: HttpRequest) -> None:
+        await http.respond_json(
+            {
+                "status": "stopping" if self._stopping else "ok",
+                "uptime": round(time.monotonic() - self._since, 3),
+                "tools": len(self.registry.tools),
+            }
+        )
+
+    async def _tools(self, http: HttpRequest) -> None:
+        await self._guard.check(http)
+        tools = [to_wire(each.description) for each in self.registry.tools.values()]
+        await http.respond_json({"tools": tools})
+
+    async def _show_metrics(self, http: HttpRequest) -> None:
+        await self._guard.check(http)
+        if self.metrics is None:
+            raise Refusal(404, "Metrics need a package: pip install 'trio-mcp[metrics]'.")
+        await http.respond(200, self.metrics.text(), CONTENT_TYPE)
+
+    # -- POST -----------------------------------------------------------------------------
+
+    async def _post(self, http: HttpRequest, dispatcher: Dispatcher, sessions: Sessions) -> None:
+        _check_media_types(http)
+        message = decode(await http.body(self._limits.max_message_bytes))
+        if message is None:
+            raise _bad(UNKNOWN_ID, McpError(INVALID_REQUEST, "Invalid request: it is empty"))
+        if isinstance(message, Malformed):
+            raise _bad(message.id, message.error)
+        if isinstance(message, Request) and _speaks_modern(http, message):
+            await self._answer_modern(http, message, dispatcher)
+        elif http.headers.get(VERSION, b"").decode("latin-1") in MODERN:
+            await self._take_modern(http, message)
+        else:
+            _check_version(http)
+            if self._policy.stateless:
+                await self._answer_alone(http, message, dispatcher)
+            else:
+                await self._answer_in_session(http, message, dispatcher, sessions)
+
+    async def _answer_modern(
+        self, http: HttpRequest, request: Request, dispatcher: Dispatcher
+    ) -> None:
+        meta = request.params.get("_meta")
+        session = Session(dispatcher, "http", principal=http.principal)
+        if is_modern(meta):
+            try:
+                self._mirror.check(http, request)
+            except McpError as error:
+                raise _bad(request.id, error) from None
+        else:
+            request.params["_meta"] = _claim_modern(meta)
+        await self._answer(http, request, session, modern=True)
+
+    async def _take_modern(self, http: HttpRequest, message: Message) -> None:
+        """A notification is taken note of; there is nothing else without an answer."""
+        if isinstance(message, Notification):
+            await http.respond(202)
+            return
+        what = "Invalid request: a modern client sends one request or notification at a time"
+        raise _bad(UNKNOWN_ID, McpError(INVALID_REQUEST, what))
+
+    async def _answer(
+        self, http: HttpRequest, request: Request, session: Session, *, modern: bool
+    ) -> None:
+        answer = session.begin(request, False)
+        if isinstance(answer, bytes):
+            await http.respond(status_of(answer) if modern else 200, answer[:-1])
+            return
+        back = ResponseBack(
+            http,
+            max_bytes=self._limits.max_outgoing_bytes,
+            keep_alive=self._policy.keep_alive,
+        )
+        exchange = Exchange(request.id, answer, None, 0)
+        if self._stopping:
+            exchange.cancel(Cause.SHUTDOWN)
+        if answer.long_lived:
+            self._streaming.add(exchange)
+        try:
+            line = await run_call(http, exchange, self._runner, back)
+        finally:
+            exchange.answered = True
+            self._streaming.discard(exchange)
+        status = 200 if line is None or not modern else status_of(line)
+        await finish(http, line, status)
+
+    async def _answer_alone(
+        self, http: HttpRequest, message: Message, dispatcher: Dispatcher
+    ) -> None:
+        """Legacy without sessions: the version header is all that is known of the client."""
+        version = http.header(VERSION) or _ASSUMED
+        caller = Caller(LEGACY[version], {})
+        session = Session(dispatcher, "http", caller=caller, principal=http.principal)
+        if isinstance(message, Request):
+            await self._answer(http, message, session, modern=False)
+        elif isinstance(message, Batch):
+            await self._answer_batch(http, message, session)
+        else:
+            await http.respond(202)
+
+    async def _answer_in_session(
+        self, http: HttpRequest, message: Message, dispatcher: Dispatcher, sessions: Sessions
+    ) -> None:
+        if isinstance(message, Request) and message.method == "initialize":
+            await self._begin_session(http, message, sessions)
+            return
+        session = sessions.find(http.header(_SESSION), http.principal)
+        if isinstance(message, Request):
+            await self._answer_on_stream(http, message, session)
+        elif isinstance(message, Batch):
+            await self._answer_batch(http, message, session.server)
+        else:
+            if isinstance(message, Response):
+                session.answered(message)
+            elif isinstance(message, Notification):
+                session.notified(message, self._runner)
+            await http.respond(202)
+
+    async def _begin_session(self, http: HttpRequest, request: Request, sessions: Sessions) -> None:
+        session = await sessions.new(http.principal)
+        answer = session.server.begin(request, False)
+        assert isinstance(answer, bytes)
+        if b'"error"' in answer[:4096] and status_of(answer) != 200:
+            sessions.end(session)
+            await http.respond(400, answer[:-1])
+            return
+        await http.respond(200, answer[:-1], headers=session.headers)
+
+    async def _answer_on_stream(
+        self, http: HttpRequest, request: Request, session: HttpSession
+    ) -> None:
+        answer = session.begin(request, self._runner)
+        if isinstance(answer, bytes):
+            await http.respond(200, answer[:-1], headers=session.headers)
+            return
+        stream = answer
+        await stream.first()
+        if stream.finished and stream.last <= 1:  # nothing was said but the answer
+            lines = session.store.since(stream.name, 0)
+            session.forget(stream)
+            if lines:
+                await http.respond(200, lines[0][1][:-1], headers=session.headers)
+            else:
+                await http.respond(202, headers=session.headers)
+            return
+        await stream.follow(http, self._policy, 0)
+
+    async def _answer_batch(self, http: HttpRequest, batch: Batch, session: Session) -> None:
+        """Answer a batch with an array (2025-03-26, "Batching")."""
+        if len(batch.messages) > self._limits.max_batch:
+            why = f"Invalid request: a batch holds at most {self._limits.max_batch} messages"
+            raise _bad(UNKNOWN_ID, McpError(INVALID_REQUEST, why))
+        lines: list[bytes] = []
+
+        async def answer_into(request: Request) -> None:
+            answer = session.begin(request, True)
+            if not isinstance(answer, bytes):
+                line = await self._runner.run(Exchange(request.id, answer, None, 0))
+                answer = line or b""
+            if answer:
+                lines.append(answer)
+
+        async with trio.open_nursery() as nursery:
+            for each in batch.messages:
+                if isinstance(each, Request):
+                    nursery.start_soon(answer_into, each)
+                elif isinstance(each, Malformed):
+                    lines.append(error_line(each.id, each.error))
+        if lines:
+            await http.respond(200, join_batch(lines)[:-1])
+        else:
+            await http.respond(202)
+
+    # -- GET and DELETE -------------------------------------------------------------------
+
+    async def _get(self, http: HttpRequest, dispatcher: Dispatcher, sessions: Sessions) -> None:
+        """Open the stream of a session, or one that was interrupted (legacy)."""
+        if self._policy.stateless or http.headers.get(VERSION, b"").decode("latin-1") in MODERN:
+            raise Refusal(405, "There is no stream to GET; see subscriptions/listen.", _ALLOW)
+        if not _accepts(http, EVENTS):
+            raise Refusal(406, "The client must accept text/event-stream.")
+        if http.header(_SESSION) is None and http.header(VERSION) is None:
+            raise Refusal(405, "The MCP endpoint is for POST; a GET needs a session.", _ALLOW)
+        _check_version(http)
+        session = sessions.find(http.header(_SESSION), http.principal)
+        event_id = http.header(b"last-event-id")
+        stream, after = session.standalone, session.standalone.read
+        if event_id is not None:
+            stream, after = session.resumed(event_id)
+        await stream.follow(http, self._policy, after)
+
+    async def _delete(self, http: HttpRequest, dispatcher: Dispatcher, sessions: Sessions) -> None:
+        """End a session (legacy)."""
+        if self._policy.stateless or http.headers.get(VERSION, b"").decode("latin-1") in MODERN:
+            raise Refusal(405, "There are no sessions to end.", _ALLOW)
+        sessions.end(sessions.find(http.header(_SESSION), http.principal))
+        await http.respond(200)
+
+
+_METHODS: Final[
+    dict[str, Callable[[HttpApp, HttpRequest, Dispatcher, Sessions], Awaitable[None]]]
+] = {"POST": HttpApp._post, "GET": HttpApp._get, "DELETE": HttpApp._delete}
+
+
+def _check_media_types(http: HttpRequest) -> None:
+    kind = http.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if kind != JSON:
+        raise Refusal(415, "The Content-Type of a message must be application/json.")
+    if not (_accepts(http, JSON) and _accepts(http, EVENTS)):
+        raise Refusal(406, "The client must accept application/json and text/event-stream.")
+
+
+def _accepts(http: HttpRequest, kind: bytes) -> bool:
+    return kind in _accepted(http.headers.get(b"accept", b""))
+
+
+@lru_cache(maxsize=256)  # clients always say the same
+def _accepted(accept: bytes) -> frozenset[bytes]:
+    """Which of the two media types of MCP an `Accept` header allows."""
+    kinds = {each.partition(b";")[0].strip() for each in accept.lower().split(b",")}
+    return frozenset(
+        kind for kind in (JSON, EVENTS) if {kind, kind.partition(b"/")[0] + b"/*", b"*/*"} & kinds
+    )
+
+
+def _speaks_modern(http: HttpRequest, request: Request) -> bool:
+    """Whether a request means to be a modern one."""
+    if is_modern(request.params.get("_meta")) or request.method in MODERN_ONLY:
+        return True
+    return http.headers.get(VERSION, b"").decode("latin-1") in MODERN
+
+
+def _claim_modern(meta: Any) -> dict[str, Any]:
+    """The `_meta` of a request that is modern by its header or method, but does not say so."""
+    from trio_mcp.wire.revisions import META_CLIENT_CAPABILITIES
+
+    # With one of the two required fields there, the dispatcher names the one that is missing.
+    return {**(meta if isinstance(meta, dict) else {}), META_CLIENT_CAPABILITIES: {}}
+
+
+def _check_version(http: HttpRequest) -> None:
+    version = http.header(VERSION)
+    if version is not None and version not in LEGACY:
+        what = ", ".join(BY_NAME)
+        raise Refusal(400, f"MCP-Protocol-Version is not one that is served here: {what}.")
+
+
+def _bad(id: Id, error: McpError) -> Refusal:
+    line = error_line(id, error)
+    return Refusal(400, error.message, body=line[:-1])
+
+
+def _metrics() -> Metrics | None:
+    try:
+        return Metrics()
+    except ImportError:
+        return None
+
+
+def http_app(
+    registry: Registry,
+    *,
+    path: str = "/mcp",
+    policy: HttpPolicy | None = None,
+    limits: Limits | None = None,
+) -> HttpApp:
+    """Make an ASGI app of a registry, for any ASGI server that runs on Trio.
+
+    The server must support ASGI lifespans, or the app must be used in `async with app.running()`.
+
+    Args:
+        registry: What is served.
+        path: The path of the MCP endpoint.
+        policy: Who may use it. By default only clients on this machine: give `allowed_hosts` to
+            be reached by another name.
+        limits: The bounds of requests.
+
+    Raises:
+        ValueError: The path does not begin with a slash, or is one of the app's own pages.
+
+    Example:
+        >>> app = http_app(Registry("empty"), policy=HttpPolicy(allowed_hosts=["mcp.example.com"]))
+    """
+    if not path.startswith("/") or path in ("/health", "/tools", "/metrics"):
+        raise ValueError(f"{path!r} cannot be the path of the MCP endpoint; take one like '/mcp'")
+    return HttpApp(registry, path, policy or HttpPolicy(), limits or Limits())

@@ -1,0 +1,58 @@
+"""The events of a legacy session, kept for a client that loses its connection and comes back.
+
+An `EventStore` may be replaced by one that several processes share; this one is a bounded list in
+memory.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Protocol
+
+
+class EventStore(Protocol):
+    """Keeps the events of the streams of one session."""
+
+    def append(self, stream: str, line: bytes) -> int:
+        """Keep an event; returns its number within its stream, from 1 on."""
+
+    def since(self, stream: str, number: int) -> list[tuple[int, bytes]]:
+        """Return those events of a stream that are kept and come after a number."""
+
+    def drop(self, stream: str) -> None:
+        """Forget a stream."""
+
+
+class MemoryEventStore:
+    """The last events, in memory.
+
+    Args:
+        most: Events that are kept, of all streams together.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._numbers: dict[str, int] = {}
+        self._events: OrderedDict[tuple[str, int], bytes] = OrderedDict()
+
+    def append(self, stream: str, line: bytes) -> int:
+        """Keep an event; returns its number within its stream, from 1 on."""
+        number = self._numbers[stream] = self._numbers.get(stream, 0) + 1
+        self._events[stream, number] = line
+        while len(self._events) > self._most:
+            self._events.popitem(last=False)
+        return number
+
+    def since(self, stream: str, number: int) -> list[tuple[int, bytes]]:
+        """Return those events of a stream that are kept and come after a number."""
+        last = self._numbers.get(stream, 0)
+        numbers = range(max(number + 1, last - self._most + 1), last + 1)
+        return [
+            (each, self._events[stream, each]) for each in numbers if (stream, each) in self._events
+        ]
+
+    def drop(self, stream: str) -> None:
+        """Forget a stream."""
+        last = self._numbers.pop(stream, 0)
+        for number in range(max(1, last - self._most + 1), last + 1):
+            self._events.pop((stream, number), None)

@@ -1,0 +1,111 @@
+"""Comparing what a modern request says in its headers with what it says in its body.
+
+Whoever stands between client and server (a gateway, a proxy) sees the headers; the server acts on
+the body. If the two could differ, one would be deceived (2026-07-28, "Server Validation").
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trio_mcp.registry import Registry
+from trio_mcp.registry.tools import Tool
+from trio_mcp.transports.http.request import HttpRequest
+from trio_mcp.wire.errors import HEADER_MISMATCH, McpError
+from trio_mcp.wire.headers import decode_value, mirrored_parameters
+from trio_mcp.wire.jsonrpc import Json, Request
+from trio_mcp.wire.revisions import META_VERSION
+
+VERSION: Final = b"mcp-protocol-version"
+METHOD: Final = b"mcp-method"
+NAME: Final = b"mcp-name"
+
+_NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+"""Where the name is that `Mcp-Name` repeats."""
+
+Paths = dict[str, tuple[str, ...]]
+_NO_PATHS: Final[Paths] = {}
+
+
+class Mirror:
+    """Checks the headers of modern requests."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._paths: dict[Tool, Paths] = {}
+
+    def check(self, http: HttpRequest, request: Request) -> None:
+        """Compare headers and body.
+
+        Raises:
+            McpError: They differ, or a header is missing or unreadable (`-32020`).
+        """
+        headers = http.headers
+        meta = request.params["_meta"]
+        version = meta.get(META_VERSION)
+        if isinstance(version, str):  # else the dispatcher says that it is missing, or odd
+            _compare("MCP-Protocol-Version", headers.get(VERSION), version)
+        _compare("Mcp-Method", headers.get(METHOD), request.method)
+        where = _NAMED.get(request.method)
+        if where is None:
+            return
+        name = request.params.get(where)
+        if isinstance(name, str):
+            _compare("Mcp-Name", headers.get(NAME), name, encoded=True)
+        if request.method == "tools/call":
+            self._check_parameters(http, name, request.params.get("arguments"))
+
+    def _check_parameters(self, http: HttpRequest, name: Json, arguments: Json) -> None:
+        tool = self._registry.tools.get(name) if isinstance(name, str) else None
+        paths = _NO_PATHS if tool is None else self._paths_of(tool)
+        for header, path in paths.items():
+            value = arguments
+            for step in path:
+                value = value.get(step) if isinstance(value, dict) else None
+            got = http.headers.get(header.lower().encode())
+            if value is None and got is None:
+                continue
+            if value is None:
+                raise _mismatch(f"{header} is sent, but the body has no such argument")
+            if isinstance(value, str | int | float | bool):  # else the schema refuses it
+                _compare(header, got, value, encoded=True)
+
+    def _paths_of(self, tool: Tool) -> Paths:
+        paths = self._paths.get(tool)
+        if paths is None:
+            try:
+                paths = mirrored_parameters(tool.description.input_schema)
+            except ValueError:  # clients leave such a tool out
+                paths = _NO_PATHS
+            self._paths[tool] = paths
+        return paths
+
+
+def _compare(name: str, header: bytes | None, value: Json, *, encoded: bool = False) -> None:
+    if header is None:
+        raise _mismatch(f"the header {name} is missing")
+    try:
+        text = header.decode("ascii")
+        if not text.isprintable():
+            raise ValueError("it has control characters")
+        said = decode_value(text) if encoded else text
+    except ValueError:
+        why = f"the header {name} has characters or an encoding that it may not have"
+        raise _mismatch(why) from None
+    if not _same(said, value):
+        raise _mismatch(f"{name} header value {said[:100]!r} does not match the body")
+
+
+def _same(said: str, value: Json) -> bool:
+    if isinstance(value, bool):
+        return said == ("true" if value else "false")
+    if isinstance(value, int | float):
+        try:
+            return float(said) == value
+        except ValueError:
+            return False
+    return bool(said == value)
+
+
+def _mismatch(why: str) -> McpError:
+    return McpError(HEADER_MISMATCH, f"Header mismatch: {why}")

@@ -1,0 +1,72 @@
+"""Who may use an HTTP server, and how much of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import field, frozen, validators
+
+_at_least_zero: Any = validators.ge(0)
+_positive: Any = validators.gt(0)
+
+Verify = Callable[[str], Awaitable[str | None]]
+"""Takes a bearer token; returns whose it is, or `None` if it is nobody's."""
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
+
+@frozen(kw_only=True)
+class HttpPolicy:
+    """Who may use an HTTP server, and how much of it.
+
+    What is not allowed is refused: without further ado, only clients on this machine are served.
+
+    Args:
+        allowed_hosts: Values of the `Host` header that are served, without port; `*` for any.
+        allowed_origins: Values of the `Origin` header that are served, such as
+            `https://example.com`; `*` for any. Pages of the allowed hosts are always allowed.
+        tokens: Bearer tokens, and whose each one is.
+        verify: Says whose a bearer token is; used in place of `tokens`.
+        realm: What `WWW-Authenticate` tells clients that they need a token for.
+
+    Example:
+        >>> HttpPolicy(allowed_hosts=["mcp.example.com"], rate=10.0).burst
+        100
+    """
+
+    allowed_hosts: Sequence[str] = LOOPBACK
+    allowed_origins: Sequence[str] = ()
+    tokens: Mapping[str, str] = field(factory=dict, repr=False)
+    verify: Verify | None = field(default=None, repr=False)
+    realm: str = "mcp"
+
+    rate: float | None = None
+    """Requests of one client in a second, in the long run; `None` for any number."""
+
+    burst: int = field(default=100, validator=_positive)
+    """Requests of one client at once."""
+
+    max_clients: int = field(default=10_000, validator=_positive)
+    """Clients whose rate is remembered, the last ones seen."""
+
+    max_concurrent: int = field(default=1024, validator=_positive)
+    """Calls that run at the same time for all clients together; further ones wait."""
+
+    stateless: bool = False
+    """Legacy clients get no sessions: each of their requests stands for itself."""
+
+    max_sessions: int = field(default=1000, validator=_positive)
+    """Sessions of legacy clients; the one that was idle for longest makes room for a new one."""
+
+    session_idle: float = field(default=1800.0, validator=_positive)
+    """Seconds after which a session that nobody uses is ended."""
+
+    max_events: int = field(default=1000, validator=_positive)
+    """Events of one session that are kept for a client that comes back."""
+
+    retry: float = field(default=1.0, validator=_at_least_zero)
+    """Seconds that a client should wait before it comes back to a stream."""
+
+    keep_alive: float = field(default=15.0, validator=_positive)
+    """Seconds between the comments that keep a quiet stream open."""

@@ -1,0 +1,185 @@
+"""One HTTP request, seen through ASGI, and the two ways to answer it: a body, or a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from attrs import define, field
+
+from trio_mcp.transports.http.server.asgi import Message, Receive, Scope, Send
+from trio_mcp.wire.errors import INVALID_REQUEST, McpError
+from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Json, encode, error_line
+from trio_mcp.wire.sse import encode_event
+
+Header = tuple[bytes, bytes]
+
+JSON: Final = b"application/json"
+EVENTS: Final = b"text/event-stream"
+
+_STREAM_HEADERS: Final[list[Header]] = [
+    (b"content-type", EVENTS),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),
+]
+_KEEP_ALIVE: Final = b": keep-alive\n\n"
+
+
+class Refusal(Exception):
+    """A request that is refused on the level of HTTP.
+
+    Args:
+        status: The status code.
+        message: What to do about it.
+        headers: Further headers of the response.
+        body: The body, if it is not just an error with that message.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        headers: Iterable[Header] = (),
+        body: bytes | None = None,
+    ) -> None:
+        super().__init__(status, message)
+        self.status = status
+        self.message = message
+        self.headers = list(headers)
+        said = error_line(UNKNOWN_ID, McpError(INVALID_REQUEST, message))
+        self.body = said[:-1] if body is None else body
+
+
+class Disconnected(Exception):
+    """The client left before it had sent its request."""
+
+
+@define(eq=False)
+class HttpRequest:
+    """A request that is being answered."""
+
+    scope: Scope
+    receive: Receive
+    send: Send
+    headers: dict[bytes, bytes] = field(init=False)
+    """The headers; of a repeated one, all values with commas between."""
+    principal: str | None = None
+    """Whose token it came with."""
+    started: bool = False
+    """Whether the response has begun."""
+    status: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        """Put the headers where they are found."""
+        headers: dict[bytes, bytes] = {}
+        for name, value in self.scope["headers"]:
+            headers[name] = headers[name] + b", " + value if name in headers else value
+        self.headers = headers
+
+    @property
+    def method(self) -> str:
+        """The HTTP method."""
+        method: str = self.scope["method"]
+        return method
+
+    @property
+    def path(self) -> str:
+        """The path below the place where the app is mounted."""
+        path: str = self.scope["path"]
+        root: str = self.scope.get("root_path", "")
+        return path.removeprefix(root) if root and path.startswith(root) else path
+
+    @property
+    def client(self) -> str:
+        """Whose request it is, for limits: by token, or else by address."""
+        if self.principal is not None:
+            return f"principal {self.principal}"
+        address: Any = self.scope.get("client")
+        return address[0] if address else "unknown"
+
+    def header(self, name: bytes) -> str | None:
+        """The value of a header, if there is one."""
+        value = self.headers.get(name)
+        return None if value is None else value.decode("latin-1")
+
+    async def body(self, most: int) -> bytes:
+        """Read the body.
+
+        Raises:
+            Refusal: It is longer than `most` bytes (413).
+            Disconnected: The client left.
+        """
+        length = self.headers.get(b"content-length", b"")
+        if length.isdigit() and int(length) > most:
+            raise _too_large(most)
+        message = await self.receive()
+        if message["type"] == "http.request" and not message.get("more_body"):
+            whole: bytes = message.get("body", b"")
+            if len(whole) > most:
+                raise _too_large(most)
+            return whole
+        pieces, size = [], 0
+        while message["type"] == "http.request":
+            pieces.append(message.get("body", b""))
+            size += len(pieces[-1])
+            if size > most:
+                raise _too_large(most)
+            if not message.get("more_body"):
+                return b"".join(pieces)
+            message = await self.receive()
+        raise Disconnected
+
+    async def respond(
+        self,
+        status: int,
+        body: bytes = b"",
+        content_type: bytes = JSON,
+        headers: Iterable[Header] = (),
+    ) -> None:
+        """Answer with a body."""
+        head: list[Header] = [(b"content-length", b"%d" % len(body)), *headers]
+        if body:
+            head.append((b"content-type", content_type))
+        await self._start(status, head)
+        await self.send({"type": "http.response.body", "body": body})
+
+    async def respond_json(self, value: Json, status: int = 200) -> None:
+        """Answer with a JSON value."""
+        await self.respond(status, encode(value)[:-1])
+
+    async def start_stream(self, headers: Iterable[Header] = ()) -> None:
+        """Begin to answer with a stream of events."""
+        await self._start(200, [*_STREAM_HEADERS, *headers])
+        await self._write(b"")
+
+    async def send_event(
+        self, line: bytes, *, id: str | None = None, retry: int | None = None
+    ) -> None:
+        """Send an event. The line's newline does not matter."""
+        await self._write(encode_event(line.rstrip(b"\n"), id=id, retry=retry))
+
+    async def end_stream(self) -> None:
+        """End the stream of events."""
+        await self.send({"type": "http.response.body", "body": b""})
+
+    async def send_comment(self) -> None:
+        """Send what clients ignore, so that nobody on the way thinks that the stream is dead."""
+        await self._write(_KEEP_ALIVE)
+
+    async def _start(self, status: int, headers: list[Header]) -> None:
+        self.started = True
+        self.status = status
+        start: Message = {"type": "http.response.start", "status": status, "headers": headers}
+        await self.send(start)
+
+    async def _write(self, data: bytes) -> None:
+        await self.send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def wait_for_disconnect(self) -> None:
+        """Wait until the client leaves."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
+
+def _too_large(most: int) -> Refusal:
+    return Refusal(413, f"The body of a request may have {most} bytes at most.")

@@ -1,0 +1,163 @@
+"""Serving a registry over HTTP with the embedded server."""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+from collections.abc import Sequence
+from ipaddress import ip_address
+
+import trio
+
+from trio_mcp.registry import Registry
+from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
+from trio_mcp.transports.beside import beside
+from trio_mcp.transports.http.app import HttpApp, http_app
+from trio_mcp.transports.http.policy import HttpPolicy
+from trio_mcp.transports.http.server import HttpLimits, HttpServer, open_tcp, open_unix, serve_asgi
+from trio_mcp.wire.limits import Limits
+
+logger = logging.getLogger("trio_mcp.http")
+
+
+class HttpHandle(Lifecycle):
+    """A running HTTP server, seen from outside. `nursery.start(serve_http, ...)` returns one."""
+
+    def __init__(self, path: str, secure: bool) -> None:
+        super().__init__()
+        self._path = path
+        self._secure = secure
+        self.server: HttpServer | None = None
+        """The server below: its addresses, and what it has done so far."""
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on.
+
+        Raises:
+            RuntimeError: It listens on a Unix socket.
+        """
+        return self._tcp_address()[1]
+
+    @property
+    def url(self) -> str:
+        """The URL of the MCP endpoint.
+
+        Raises:
+            RuntimeError: It listens on a Unix socket.
+        """
+        host, port = self._tcp_address()
+        host = f"[{host}]" if ":" in host else host
+        return f"{'https' if self._secure else 'http'}://{host}:{port}{self._path}"
+
+    def _tcp_address(self) -> tuple[str, int]:
+        for address in self.server.addresses if self.server is not None else ():
+            if isinstance(address, tuple):
+                return address
+        raise RuntimeError("the server does not listen on a port")
+
+
+async def serve_http(
+    registry: Registry,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    *,
+    path: str = "/mcp",
+    unix_socket: str | os.PathLike[str] | None = None,
+    ssl_context: ssl.SSLContext | None = None,
+    policy: HttpPolicy | None = None,
+    limits: Limits | None = None,
+    http_limits: HttpLimits | None = None,
+    task_status: trio.TaskStatus[ServerHandle] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve a registry over HTTP/1.1, until it is stopped or cancelled.
+
+    Args:
+        registry: What to serve.
+        host: The address to listen on: this machine alone, unless told otherwise.
+        port: The port; 0 for any that is free.
+        path: The path of the MCP endpoint. Beside it there are `/health`, `/tools` and `/metrics`.
+        unix_socket: Listen on this Unix socket instead.
+        ssl_context: Speak TLS, with this context.
+        policy: Who may use the server.
+        limits: The bounds of requests.
+        http_limits: The bounds of connections.
+        task_status: Tells that it is listening, and gives an `HttpHandle` with `url` and `stop()`.
+
+    Raises:
+        OSError: It cannot listen there.
+        Exception: Whatever the registry's lifespan raises.
+
+    Stopped, it takes no new requests, lets running ones finish for `HttpLimits.shutdown_grace`
+    seconds, and closes the lifespan. Cancelled, it ends at once.
+
+    Example:
+        >>> async def main(registry: Registry) -> None:
+        ...     async with trio.open_nursery() as nursery:
+        ...         handle = await nursery.start(serve_http, registry, "127.0.0.1", 0)
+        ...         print(handle.url)
+        ...         handle.stop()
+    """
+    policy = policy or HttpPolicy()
+    app = http_app(registry, path=path, policy=policy, limits=limits)
+    handle = HttpHandle(path, ssl_context is not None)
+    if unix_socket is None:
+        _warn_if_exposed(host, policy)
+        listeners = await open_tcp(host, port, ssl_context=ssl_context)
+    else:
+        listeners = await open_unix(unix_socket, ssl_context=ssl_context)
+    try:
+        async with app.running():
+            await _serve(app, listeners, handle, http_limits or HttpLimits(), task_status)
+    finally:
+        for listener in listeners:
+            await trio.aclose_forcefully(listener)
+        handle.reach(ServerState.STOPPED)
+
+
+async def _serve(
+    app: HttpApp,
+    listeners: Sequence[trio.abc.Listener[trio.abc.Stream]],
+    handle: HttpHandle,
+    limits: HttpLimits,
+    task_status: trio.TaskStatus[ServerHandle],
+) -> None:
+    stopped = trio.Event()
+
+    async def relay() -> None:
+        """Stop the app before the server, so that its streams end in good order."""
+        await stopped.wait()
+        handle.reach(ServerState.DRAINING)
+        app.stop()
+        assert handle.server is not None
+        handle.server.stop()
+
+    class Started(trio.TaskStatus[HttpServer]):
+        def started(self, value: HttpServer | None = None) -> None:
+            handle.server = value
+            if value is not None and app.metrics is not None:
+                app.metrics.watch_server(value.counters)
+            handle.running(stopped.set)
+            logger.info("Listening on %s", ", ".join(map(_shown, value.addresses if value else ())))
+            task_status.started(handle)
+
+    async with beside(relay):
+        await serve_asgi(app, listeners, limits=limits, task_status=Started())
+
+
+def _shown(address: tuple[str, int] | str) -> str:
+    return address if isinstance(address, str) else f"{address[0]} port {address[1]}"
+
+
+def _warn_if_exposed(host: str, policy: HttpPolicy) -> None:
+    try:
+        local = ip_address(host).is_loopback
+    except ValueError:
+        local = host == "localhost"
+    if not local and not policy.tokens and policy.verify is None:
+        logger.warning(
+            "The server listens on %s, beyond this machine, and asks for no token: "
+            "whoever reaches it may use it. Set HttpPolicy(tokens=...), or a proxy before it.",
+            host,
+        )

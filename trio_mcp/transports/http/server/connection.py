@@ -1,0 +1,425 @@
+"""One connection of a client: requests in, responses out, one after the other.
+
+A single task reads, parses and runs the app; a request costs no task of its own. A second task
+(`_listen`) is there only while somebody must notice the client's disconnect at once: when a
+request has run for a moment (see `watch`), or when the app itself waits for the disconnect. It
+reads ahead in place of the first, into the same buffer; there is never more than one reader.
+
+One cancel scope holds all of it. Whatever ends a connection early (a deadline, a disconnect, a
+refusal) cancels that scope; what is left to say is said after it. That the client has sent its
+last byte counts as a disconnect while a response is due, although it might still be reading:
+otherwise nobody could tell a client that waits from one that has gone.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum, auto
+from math import inf
+from typing import Final
+
+import trio
+
+from trio_mcp.transports.http.server.asgi import Scope
+from trio_mcp.transports.http.server.body import Body, body_of
+from trio_mcp.transports.http.server.exchange import Exchange
+from trio_mcp.transports.http.server.head import Head, HeadReader
+from trio_mcp.transports.http.server.peers import base_scope
+from trio_mcp.transports.http.server.pipe import pipe_over
+from trio_mcp.transports.http.server.refused import Refused
+from trio_mcp.transports.http.server.response import ResponseError
+from trio_mcp.transports.http.server.service import Service
+from trio_mcp.transports.http.server.watch import PATIENCE, Watch
+
+logger = logging.getLogger("trio_mcp.http")
+
+_WRITE_BYTES: Final = 64 * 1024
+"""So many bytes are to be written within one `write_timeout`."""
+
+
+class _Wait(Enum):
+    """What a connection waits for from its client."""
+
+    NOTHING = auto()
+    HEAD = auto()
+    IDLE = auto()
+    BODY = auto()
+    GRACE = auto()
+
+
+_TOO_LATE: Final = {
+    _Wait.HEAD: "The head of the request did not come in time.",
+    _Wait.BODY: "The body of the request did not come in time.",
+}
+
+
+class Connection:
+    """A connection and its state.
+
+    Args:
+        service: What it shares with the others.
+        watch: What looks after it.
+        stream: To the client.
+    """
+
+    __slots__ = (
+        "_base_scope",
+        "_body",
+        "_exchange",
+        "_head",
+        "_heads",
+        "_last_words",
+        "_listening",
+        "_nursery",
+        "_pipe",
+        "_read_deadline",
+        "_reading",
+        "_scope",
+        "_served",
+        "_stream",
+        "_torn",
+        "_wait",
+        "_watch",
+        "_write_deadline",
+        "_writing",
+        "buffer",
+        "changed",
+        "ended",
+        "eof",
+        "limits",
+        "service",
+    )
+
+    def __init__(self, service: Service, watch: Watch, stream: trio.abc.Stream) -> None:
+        self.service: Final = service
+        self.limits: Final = service.limits
+        self.buffer: Final = bytearray()
+        """What was read and is not used yet."""
+        self.changed: Final = trio.lowlevel.ParkingLot()
+        """Where tasks wait until bytes have come, the client has left or a response ended."""
+        self.eof = False
+        """The client sends nothing more."""
+        self.ended = False
+        """No further request is answered, and what still runs is cancelled."""
+        self._watch = watch
+        self._stream = stream
+        self._pipe = pipe_over(stream)
+        self._scope = trio.CancelScope()
+        self._nursery: trio.Nursery | None = None
+        self._heads = HeadReader(self.limits.max_header_bytes, self.limits.max_headers)
+        self._wait = _Wait.HEAD
+        self._read_deadline = inf
+        self._write_deadline = inf
+        self._reading = False
+        self._writing = False
+        self._listening = False
+        self._served = False  # there was a request already
+        self._head: Head | None = None  # of the current request
+        self._body: Body | None = None  # of the current or the last request
+        self._exchange: Exchange | None = None  # while the app runs
+        self._torn = False  # a response was written in part
+        self._last_words: Refused | None = None
+        self._base_scope = base_scope(stream, service.root_path)
+        service.enter(self)
+
+    # Its life --------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Answer requests until the connection ends, for whatever reason, and close it."""
+        try:
+            with self._scope:
+                async with trio.open_nursery() as nursery:
+                    self._nursery = nursery
+                    await self._serve()
+                    self.end()
+            self._nursery = None
+            self._read_deadline = self._write_deadline = inf
+            with trio.move_on_after(self.limits.linger_timeout):
+                await self._part()
+        except* trio.BrokenResourceError:
+            pass  # the client left while it was being served or seen off
+        except* Exception:
+            logger.exception("A connection failed.")
+        finally:
+            self._nursery = None
+            self.service.leave(self)
+            await trio.aclose_forcefully(self._stream)
+
+    @property
+    def idle(self) -> bool:
+        """No request runs on it, and nothing of the next one has come."""
+        return self._wait in (_Wait.IDLE, _Wait.HEAD) and not self.buffer
+
+    def end(self) -> None:
+        """Answer no further request, and cancel what still runs."""
+        self.ended = True
+        self._scope.cancel()
+
+    def refuse(self, refused: Refused) -> None:
+        """End the connection because of what the client sent, or did not send in time."""
+        logger.debug("Refused with status %d: %s", refused.status, refused.reason)
+        self.service.counters.refused += 1
+        self._say_at_last(refused)
+        self.end()
+
+    def _say_at_last(self, words: Refused) -> None:
+        response = self._exchange.response if self._exchange is not None else None
+        if response is None or not response.begun:
+            self._last_words = words
+        elif not response.complete:  # the client must see that it is not
+            self._torn = True
+            if response.ended_by_close:
+                self._pipe.tear()
+
+    async def _serve(self) -> None:
+        try:
+            self._read_within(self.limits.header_timeout, _Wait.HEAD)
+            await self._pipe.open()
+            while (head := await self._next_head()) is not None:
+                self._head = head
+                self._served = True
+                if not await self._answer(head):
+                    return
+        except Refused as refused:
+            self.refuse(refused)
+
+    async def _part(self) -> None:
+        """Say what is left to say, and close so that the client gets to read it."""
+        if self._torn:
+            return
+        if self._last_words is not None:
+            with_body = self._head is None or self._head.method != "HEAD"
+            words = self._last_words.response(self.service.date_line(), with_body=with_body)
+            await self._pipe.send(memoryview(words))
+            self.service.counters.bytes_out += len(words)
+        if self._last_words is not None or self.buffer or self._body_is_unread():
+            # Closing a socket that still has input would have the kernel throw away what the
+            # client has not read yet.
+            if isinstance(self._stream, trio.abc.HalfCloseableStream):
+                await self._stream.send_eof()
+            while not self.eof:
+                self.buffer.clear()
+                await self.fill()
+        await self._pipe.close()
+
+    def _body_is_unread(self) -> bool:
+        return self._body is not None and not self._body.complete
+
+    # Requests --------------------------------------------------------------------------------
+
+    async def _next_head(self) -> Head | None:
+        """Wait for the next request. None is returned if the client has closed instead."""
+        self._head = None
+        if self.buffer:
+            await trio.lowlevel.checkpoint()  # so that a pipeline leaves others their turn
+        elif self._served:
+            self._read_within(self.limits.idle_timeout, _Wait.IDLE)
+        while True:
+            if self.buffer:
+                head = self._heads.take(self.buffer)
+                if head is not None:
+                    self._read_freely()
+                    return head
+                if self._wait is not _Wait.HEAD:
+                    self._read_within(self.limits.header_timeout, _Wait.HEAD)
+            if self.eof:
+                return None
+            await self.fill()
+
+    async def _answer(self, head: Head) -> bool:
+        """Have the app answer a request, and return whether there can be another one."""
+        exchange = Exchange(self, head, body_of(head.length, self.limits.max_body_bytes))
+        self.service.counters.requests += 1
+        self._exchange = exchange
+        self._body = exchange.body
+        self._watch.soon()
+        try:
+            if not await self._run_app(exchange, head) or not self._may_go_on(exchange):
+                return False
+            return exchange.body.complete or await exchange.drain()
+        finally:
+            self._exchange = None
+
+    async def _run_app(self, exchange: Exchange, head: Head) -> bool:
+        """Run the app, and return whether it has answered."""
+        try:
+            await self.service.app(self._scope_of(head), exchange.receive, exchange.send)
+        except Exception as error:
+            self._app_failed(exchange, head, error)
+            return False
+        except BaseExceptionGroup as group:
+            errors, rest = group.split(Exception)
+            if errors is not None:
+                self._app_failed(exchange, head, errors)
+            raise rest or group from None
+        if not exchange.response.complete and not self.eof and not self.ended:
+            early = ResponseError("the app returned before its response was complete")
+            self._app_failed(exchange, head, early)
+        return exchange.response.complete
+
+    def _may_go_on(self, exchange: Exchange) -> bool:
+        no = not exchange.response.keep_alive or self._torn or self.eof or self.ended
+        return not no and not self.service.stopping
+
+    def _app_failed(self, exchange: Exchange, head: Head, error: BaseException) -> None:
+        gone = self.eof or self.ended
+        level = logging.INFO if gone else logging.ERROR
+        when = " after its client had left" if gone else ""
+        logger.log(level, "%s %r failed%s.", head.method, head.path, when, exc_info=error)
+        self.service.counters.failed += 1
+        if not exchange.response.complete:
+            self._say_at_last(Refused(500, "The server failed to answer this request."))
+
+    def _scope_of(self, head: Head) -> Scope:
+        scope = self._base_scope.copy()
+        scope["http_version"] = head.http_version
+        scope["method"] = head.method
+        scope["path"] = head.path
+        scope["raw_path"] = head.raw_path
+        scope["query_string"] = head.query
+        scope["headers"] = head.headers.copy()  # which the app may change
+        return scope
+
+    # Reading ---------------------------------------------------------------------------------
+
+    async def fill(self) -> None:
+        """Wait until there is more in the buffer, or the client has left.
+
+        It may return for nothing, when the task that did the reading is cancelled: who needs
+        more bytes calls it again.
+        """
+        if self._reading:
+            await self.changed.park()
+            return
+        self._reading = True
+        try:
+            data = await self._pipe.receive()
+        finally:
+            self._reading = False
+            if self.changed:
+                self.changed.unpark_all()
+        if data:
+            self.buffer.extend(data)
+            self.service.counters.bytes_in += len(data)
+        else:
+            self._client_left()
+
+    async def fill_within(self, seconds: float) -> None:
+        """`fill`, but if it takes longer the connection ends."""
+        self._read_within(seconds, _Wait.BODY)
+        try:
+            await self.fill()
+        finally:
+            if self._wait is _Wait.BODY:
+                self._read_freely()
+
+    def listen(self) -> None:
+        """Read ahead for the rest of the request, so that a disconnect is noticed at once."""
+        if not self._listening and self._should_listen() and self._nursery is not None:
+            self._listening = True
+            self._nursery.start_soon(self._listen)
+
+    async def _listen(self) -> None:
+        try:
+            while self._should_listen():
+                await self.fill()
+        finally:
+            self._listening = False
+
+    def _should_listen(self) -> bool:
+        exchange = self._exchange
+        if exchange is None or exchange.response.complete or self.eof:
+            return False
+        return len(self.buffer) < self.limits.max_pipelined_bytes
+
+    def _client_left(self) -> None:
+        """Tell the app that nobody waits any more, or cancel it if it does not listen."""
+        self.eof = True
+        exchange = self._exchange
+        if exchange is None or exchange.response.complete:
+            return
+        if exchange.listening:
+            self._read_within(self.limits.disconnect_grace, _Wait.GRACE)
+            self.changed.unpark_all()
+        else:
+            self.end()
+
+    # Writing ---------------------------------------------------------------------------------
+
+    async def write(self, data: bytes) -> None:
+        """Write everything. Nothing happens if the client has left.
+
+        Raises:
+            trio.BusyResourceError: Another task is writing.
+            ResponseError: A write before this one was cancelled in its middle.
+
+        No checkpoint if it can be written at once. Cancelled, it leaves open how much was
+        written, and the connection can be used no more.
+        """
+        if self._writing:
+            raise trio.BusyResourceError("another task is sending on this connection")
+        if self.eof or self.ended:
+            await trio.lowlevel.checkpoint()
+            return
+        if self._torn:
+            raise ResponseError("an earlier part of the response was not written to its end")
+        try:
+            sent = self._pipe.send_nowait(data)
+            self.service.counters.bytes_out += sent
+            if sent < len(data):
+                await self._write_rest(memoryview(data)[sent:])
+        except trio.BrokenResourceError:
+            self._torn = True
+            self._client_left()
+            await trio.lowlevel.checkpoint()
+
+    async def _write_rest(self, data: memoryview) -> None:
+        self._writing = self._torn = True
+        try:
+            while data:
+                piece = data[:_WRITE_BYTES]
+                self._write_deadline = trio.current_time() + self.limits.write_timeout
+                self._watch.by(self._write_deadline)
+                await self._pipe.send(piece)
+                self.service.counters.bytes_out += len(piece)
+                data = data[len(piece) :]
+            self._torn = False
+        finally:
+            self._writing = False
+            self._write_deadline = inf
+
+    # Deadlines -------------------------------------------------------------------------------
+
+    def _read_within(self, seconds: float, wait: _Wait) -> None:
+        self._wait = wait
+        self._read_deadline = trio.current_time() + seconds
+        self._watch.by(self._read_deadline)
+
+    def _read_freely(self) -> None:
+        self._wait = _Wait.NOTHING
+        self._read_deadline = inf
+
+    def look(self, now: float) -> float:
+        """See whether a deadline has passed or the request has come to need a listener.
+
+        Returns:
+            When to look again.
+        """
+        due = min(self._read_deadline, self._write_deadline)
+        if due <= now:
+            self._too_late(self._wait if self._read_deadline <= now else _Wait.NOTHING)
+            return inf
+        exchange = self._exchange
+        if exchange is None or self._listening or exchange.response.complete or self.eof:
+            return due
+        if exchange.looked_at:
+            self.listen()
+        exchange.looked_at = True
+        return min(due, now + PATIENCE)
+
+    def _too_late(self, wait: _Wait) -> None:
+        self._read_deadline = self._write_deadline = inf
+        if wait in _TOO_LATE and not self.idle:
+            self.refuse(Refused(408, _TOO_LATE[wait]))
+        else:
+            self.end()

@@ -1,0 +1,64 @@
+"""Every bound and every time-out of the HTTP server, in one value that is passed down."""
+
+from typing import Any
+
+from attrs import field, frozen, validators
+
+_at_least_zero: Any = validators.ge(0)
+_positive: Any = validators.gt(0)
+
+
+@frozen(kw_only=True)
+class HttpLimits:
+    """The bounds that an HTTP server keeps.
+
+    Example:
+        >>> HttpLimits(max_connections=100, idle_timeout=5.0).max_connections
+        100
+    """
+
+    max_connections: int = field(default=1024, validator=_positive)
+    """Connections that are open at the same time. Further ones wait in the listener's backlog."""
+
+    max_header_bytes: int = field(default=64 * 1024, validator=_positive)
+    """The longest head of a request: request line and headers, in bytes."""
+
+    max_headers: int = field(default=128, validator=_positive)
+    """The most headers of a request."""
+
+    max_body_bytes: int = field(default=10 * 1024 * 1024, validator=_at_least_zero)
+    """The longest body of a request, in bytes."""
+
+    max_pipelined_bytes: int = field(default=64 * 1024, validator=_positive)
+    """Bytes that are read ahead while a request runs, give or take one read of 64 KiB.
+
+    Beyond them nothing is read until the request has ended, and a client's disconnect is only
+    noticed when it is written to.
+    """
+
+    max_drain_bytes: int = field(default=64 * 1024, validator=_at_least_zero)
+    """The longest rest of a body, unread by the app, that is read to keep the connection."""
+
+    header_timeout: float = field(default=10.0, validator=_positive)
+    """Seconds for a TLS handshake and the first head, or from the first byte of a later head."""
+
+    body_timeout: float = field(default=30.0, validator=_positive)
+    """Seconds between two pieces of a body."""
+
+    min_body_rate: float = field(default=1024.0, validator=_positive)
+    """Bytes a second that a body must come with in the long run, `body_timeout` apart."""
+
+    idle_timeout: float = field(default=60.0, validator=_positive)
+    """Seconds that a connection is kept between two requests."""
+
+    write_timeout: float = field(default=30.0, validator=_positive)
+    """Seconds that the client may take to accept 64 KiB of a response."""
+
+    disconnect_grace: float = field(default=0.5, validator=_at_least_zero)
+    """Seconds that an app which has received `http.disconnect` has before it is cancelled."""
+
+    linger_timeout: float = field(default=1.0, validator=_at_least_zero)
+    """Seconds for the last words on a connection, and for the client to take notice of them."""
+
+    shutdown_grace: float = field(default=5.0, validator=_at_least_zero)
+    """Seconds that running requests have to finish once the server was asked to stop."""

@@ -1,0 +1,126 @@
+"""Opening the listeners of a server: TCP or a Unix socket, in the clear or with TLS."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import ssl
+import stat
+from collections.abc import Sequence
+
+import trio
+
+Listeners = Sequence[trio.abc.Listener[trio.abc.Stream]]
+
+
+async def open_tcp(
+    host: str, port: int, *, ssl_context: ssl.SSLContext | None = None, backlog: int | None = None
+) -> Listeners:
+    """Listen on a TCP port.
+
+    Args:
+        host: A name or address of this machine. A name that stands for several addresses gives a
+            listener for each.
+        port: The port, or 0 for any that is free (for each address one of its own).
+        ssl_context: Speak TLS, with this context.
+        backlog: How many connections may wait to be accepted; as many as possible if left out.
+
+    Raises:
+        OSError: The address is in use or not of this machine, or the name is not known.
+    """
+    listeners = await trio.open_tcp_listeners(port, host=host, backlog=backlog)
+    return _secured(listeners, ssl_context)
+
+
+async def open_unix(
+    path: str | os.PathLike[str],
+    *,
+    mode: int = 0o600,
+    ssl_context: ssl.SSLContext | None = None,
+    backlog: int = 1024,
+) -> Listeners:
+    """Listen on a Unix socket, which is removed when the listener is closed.
+
+    A socket that a dead process has left behind is replaced. Nobody can connect before the
+    permissions are set.
+
+    Args:
+        path: Where to create the socket.
+        mode: Its permissions: who may write to it may connect.
+        ssl_context: Speak TLS, with this context.
+        backlog: How many connections may wait to be accepted.
+
+    Raises:
+        FileExistsError: There is something else at that path.
+        OSError: Somebody listens there already, or no socket can be created there.
+    """
+    path = os.fspath(path)
+    await _remove_dead(path)
+    sock = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        await sock.bind(path)
+        os.chmod(path, mode)
+        sock.listen(backlog)
+        listener = UnixListener(sock, path)
+    except BaseException:
+        sock.close()
+        raise
+    return _secured([listener], ssl_context)
+
+
+async def _remove_dead(path: str) -> None:
+    try:
+        kind = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(kind):
+        raise FileExistsError(errno.EEXIST, "there is something that is no socket at", path)
+    with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            await probe.connect(path)
+        except ConnectionRefusedError:
+            os.unlink(path)
+            return
+    raise OSError(errno.EADDRINUSE, "another server listens at", path)
+
+
+class UnixListener(trio.abc.Listener[trio.SocketStream]):
+    """A listener on a Unix socket that removes the socket's file with itself.
+
+    Args:
+        sock: The socket, bound and listening.
+        path: Its file.
+    """
+
+    def __init__(self, sock: trio.socket.SocketType, path: str) -> None:
+        self.transport_listener = trio.SocketListener(sock)
+        self._path = path
+        self._file: tuple[int, int] | None = _identity(path)
+
+    async def accept(self) -> trio.SocketStream:
+        """Accept a connection; see `trio.SocketListener.accept`."""
+        return await self.transport_listener.accept()
+
+    async def aclose(self) -> None:
+        """Close the socket, and remove its file unless another one has taken its place."""
+        mine, self._file = self._file, None
+        try:
+            if mine is not None and _identity(self._path) == mine:
+                os.unlink(self._path)
+        finally:
+            await self.transport_listener.aclose()
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _secured(listeners: Listeners, ssl_context: ssl.SSLContext | None) -> Listeners:
+    if ssl_context is None:
+        return listeners
+    return [trio.SSLListener(each, ssl_context) for each in listeners]

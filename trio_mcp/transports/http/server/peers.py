@@ -1,0 +1,58 @@
+"""Who is at the two ends of a connection."""
+
+import socket
+
+import trio
+
+from trio_mcp.transports.http.server.asgi import Scope
+
+CANCELS = "trio_mcp.cancels"
+"""The extension that says so: an app whose client has left is cancelled, and need not watch."""
+
+Address = tuple[str, int] | str
+"""Host and port, or the path of a Unix socket (empty for a client, which has none)."""
+
+
+def base_scope(stream: trio.abc.Stream, root_path: str) -> Scope:
+    """What the ASGI scopes of all requests on a connection have in common."""
+    secure = isinstance(stream, trio.SSLStream)
+    transport = stream.transport_stream if isinstance(stream, trio.SSLStream) else stream
+    client: tuple[str, int] | None = None
+    server: tuple[str, int | None] | None = None
+    if isinstance(transport, trio.SocketStream):
+        try:
+            peer = address_of(transport.socket, transport.socket.getpeername())
+            own = address_of(transport.socket, transport.socket.getsockname())
+        except OSError:  # the client is gone already
+            pass
+        else:
+            client = None if isinstance(peer, str) else peer
+            server = (own, None) if isinstance(own, str) else own
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "scheme": "https" if secure else "http",
+        "root_path": root_path,
+        "client": client,
+        "server": server,
+        "extensions": {CANCELS: {}},
+    }
+
+
+def bound_address(listener: trio.abc.Listener[trio.abc.Stream]) -> Address | None:
+    """Where a listener listens, if it does so on a socket."""
+    inner: object = listener
+    while not isinstance(inner, trio.SocketListener):
+        inner = getattr(inner, "transport_listener", None)
+        if inner is None:
+            return None
+    return address_of(inner.socket, inner.socket.getsockname())
+
+
+def address_of(
+    sock: trio.socket.SocketType, name: tuple[str, int] | tuple[str, int, int, int] | str | bytes
+) -> Address:
+    """An address in short, from what the socket says."""
+    if sock.family in (socket.AF_INET, socket.AF_INET6) and isinstance(name, tuple):
+        return name[0], name[1]
+    return name if isinstance(name, str) else ""

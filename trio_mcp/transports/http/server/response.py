@@ -1,0 +1,203 @@
+"""Turning an app's response into bytes, and seeing to it that they are one HTTP response.
+
+How the body is delimited is the server's business: by the app's Content-Length if it gives one
+(and keeps to it), by a length of ours if the whole body is there at once, else by chunks, or with
+HTTP/1.0 by the end of the connection. The head waits for the first piece of the body, so that a
+response in one piece is one write.
+"""
+
+import re
+from collections.abc import Iterable
+from enum import Enum
+from http import HTTPStatus
+from typing import Final
+
+_FIELDS: Final = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+: [\t\x20-\x7e\x80-\xff]*\r\n)*+")
+_LENGTH: Final = re.compile(rb"[0-9]{1,18}")
+_STATUS_LINES: Final = {
+    status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode())
+    for status in HTTPStatus
+}
+_NO_CONTENT: Final = 204
+_BODILESS: Final = frozenset((_NO_CONTENT, 304))
+_HOP_BY_HOP: Final = frozenset((b"transfer-encoding", b"connection", b"keep-alive", b"upgrade"))
+
+
+def status_line(status: int) -> bytes:
+    """The first line of a response. The reason is left empty if the status is no known one."""
+    return _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
+
+
+def options_of(connection: bytes) -> set[bytes]:
+    """What a Connection header lists, in lower case."""
+    return {option.strip(b" \t") for option in connection.lower().split(b",")}
+
+
+class ResponseError(RuntimeError):
+    """An app's response breaks the rules of ASGI or of HTTP; the text says which."""
+
+
+class _Delimiter(Enum):
+    """What ends the body of a response."""
+
+    NOTHING = "there is none"
+    LENGTH = "its length"
+    CHUNK = "an empty chunk"
+    CLOSE = "the end of the connection"
+
+
+class Response:
+    """One response on its way to bytes.
+
+    Args:
+        method: The method of the request.
+        http_version: The version of the request.
+    """
+
+    __slots__ = (
+        "_delimiter",
+        "_headers",
+        "_is_1_1",
+        "_method",
+        "_remaining",
+        "_status",
+        "begun",
+        "complete",
+        "keep_alive",
+    )
+
+    def __init__(self, method: str, http_version: str) -> None:
+        self._method = method
+        self._is_1_1 = http_version == "1.1"
+        self._status = 0
+        self._headers: Iterable[tuple[bytes, bytes]] = ()
+        self._delimiter = _Delimiter.NOTHING
+        self._remaining = 0  # bytes of the body still to come, if there is a length
+        self.begun = False
+        """Bytes were given out."""
+        self.complete = False
+        """All bytes were given out."""
+        self.keep_alive = True
+        """The connection can be used again. To be set before the first piece of the body."""
+
+    @property
+    def ended_by_close(self) -> bool:
+        """Only the end of the connection tells the client that the response is complete."""
+        return self._delimiter is _Delimiter.CLOSE
+
+    def start(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Take the app's status and headers. They go out with the first piece of the body.
+
+        Raises:
+            ResponseError: The response was started already, or the status is not a final one.
+        """
+        if self._status:
+            raise ResponseError("the response was started already")
+        if not isinstance(status, int) or not 200 <= status <= 999:
+            raise ResponseError(f"a response cannot have the status {status!r}")
+        self._status = status
+        self._headers = headers
+
+    def body(self, data: bytes, more: bool, date: bytes) -> bytes:
+        """Take a piece of the body.
+
+        Args:
+            data: The piece.
+            more: There are further pieces.
+            date: The header line with the current date.
+
+        Returns:
+            The bytes to write, at once.
+
+        Raises:
+            ResponseError: This is no time for a body, the headers are malformed, or the body
+                is not as long as they say. Nothing is to be written any more.
+        """
+        if not self._status or self.complete:
+            raise ResponseError(
+                "the response is complete" if self.complete else "the response was not started"
+            )
+        if self.begun:
+            out = self._piece(data, more)
+        else:
+            head = self._head(None if more else len(data), date)
+            out = head + self._piece(data, more)
+            self.begun = True
+        self.complete = not more
+        return out
+
+    def _piece(self, data: bytes, more: bool) -> bytes:
+        delimiter = self._delimiter
+        if delimiter is _Delimiter.LENGTH:
+            self._remaining -= len(data)
+            if self._remaining < 0 or (self._remaining and not more):
+                raise ResponseError("the body is not as long as its Content-Length says")
+            return data
+        if delimiter is _Delimiter.CHUNK:
+            chunk = b"%x\r\n%b\r\n" % (len(data), data) if data else b""
+            return chunk if more else chunk + b"0\r\n\r\n"
+        return data if delimiter is _Delimiter.CLOSE else b""
+
+    def _head(self, whole: int | None, date: bytes) -> bytes:
+        """The head, for a body whose length is known if it comes as a whole."""
+        lines = []
+        length: int | None = None
+        for given, value in self._headers:
+            name = given.lower()
+            if name == b"content-length":
+                length = _parse_length(value, length)
+                if self._status == _NO_CONTENT:
+                    continue
+            elif name in _HOP_BY_HOP:
+                if name == b"connection" and b"close" in options_of(value):
+                    self.keep_alive = False
+                continue
+            elif name == b"date":
+                date = b""
+            elif b":" in name:
+                raise ResponseError(f"a header cannot be named {name!r}")
+            lines.append(b"%b: %b\r\n" % (name, value))
+        fields = b"".join(lines)
+        if not _FIELDS.fullmatch(fields) or fields.count(b"\r\n") != len(lines):
+            raise ResponseError("a header of the response has characters that it must not have")
+        added = self._delimit(length, whole)
+        return b"%b%b%b%b%b\r\n" % (
+            status_line(self._status),
+            fields,
+            added,
+            date,
+            self._connection(),
+        )
+
+    def _delimit(self, length: int | None, whole: int | None) -> bytes:
+        """Decide what ends the body, and return the header line that says so, if one is due."""
+        if self._status in _BODILESS or self._method == "HEAD":
+            self._delimiter = _Delimiter.NOTHING
+            if not whole or length is not None or self._status in _BODILESS:
+                return b""
+            return b"content-length: %d\r\n" % whole
+        if length is not None:
+            self._delimiter = _Delimiter.LENGTH
+            self._remaining = length
+            return b""
+        if whole is not None:
+            self._delimiter = _Delimiter.LENGTH
+            self._remaining = whole
+            return b"content-length: %d\r\n" % whole
+        if self._is_1_1:
+            self._delimiter = _Delimiter.CHUNK
+            return b"transfer-encoding: chunked\r\n"
+        self._delimiter = _Delimiter.CLOSE
+        self.keep_alive = False
+        return b""
+
+    def _connection(self) -> bytes:
+        if not self.keep_alive:
+            return b"connection: close\r\n"
+        return b"" if self._is_1_1 else b"connection: keep-alive\r\n"
+
+
+def _parse_length(value: bytes, before: int | None) -> int:
+    if before is not None or not _LENGTH.fullmatch(value):
+        raise ResponseError("a response has at most one Content-Length, of decimal digits")
+    return int(value)

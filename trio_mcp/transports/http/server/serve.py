@@ -1,0 +1,150 @@
+"""Serving an ASGI app: accepting connections within bounds, and stopping in good order."""
+
+import errno
+import logging
+import os
+from typing import Final
+
+import trio
+
+from trio_mcp.transports.http.server.asgi import AsgiApp
+from trio_mcp.transports.http.server.connection import Connection
+from trio_mcp.transports.http.server.limits import HttpLimits
+from trio_mcp.transports.http.server.listeners import Listeners
+from trio_mcp.transports.http.server.peers import Address, bound_address
+from trio_mcp.transports.http.server.service import HttpCounters, Service
+from trio_mcp.transports.http.server.watch import Watch
+
+logger = logging.getLogger("trio_mcp.http")
+
+_SHORTAGES: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS))
+_SHORTAGE_PAUSE: Final = 0.1
+
+
+class HttpServer:
+    """A running server, seen from outside. `nursery.start(serve_asgi, ...)` returns one.
+
+    Example:
+        >>> async def main(nursery, app):
+        ...     server = await nursery.start(serve_asgi, app, await open_tcp("127.0.0.1", 0))
+        ...     print(server.addresses)
+        ...     server.stop()
+    """
+
+    def __init__(self, addresses: tuple[Address, ...], counters: HttpCounters) -> None:
+        self.addresses: Final = addresses
+        """Where it listens: `(host, port)`, or the path of a Unix socket."""
+        self.counters: Final = counters
+        """What it has done so far."""
+        self._stop = trio.Event()
+
+    def stop(self) -> None:
+        """Shut the server down gracefully, and return at once; further calls change nothing.
+
+        It accepts no more connections and closes those that are idle. Running requests have
+        `HttpLimits.shutdown_grace` seconds before they are cancelled. Then `serve_asgi` returns.
+        """
+        self._stop.set()
+
+    async def wait_until_stopping(self) -> None:
+        """Wait until somebody has called `stop`."""
+        await self._stop.wait()
+
+
+async def serve_asgi(
+    app: AsgiApp,
+    listeners: Listeners,
+    *,
+    limits: HttpLimits | None = None,
+    root_path: str = "",
+    task_status: trio.TaskStatus[HttpServer] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve an ASGI 3 app over HTTP/1.1, until it is stopped or cancelled.
+
+    The app gets `http` scopes only: its lifespan is the caller's. It runs in the task of the
+    connection, one request after the other; what it does after its response is complete holds up
+    the client's next request. Context variables that it sets stay set for later requests on the
+    same connection.
+
+    A client that disconnects, or has sent its last byte, cancels its request, without the app
+    having to watch out for it; the extension `trio_mcp.cancels` in the scope says so. An app that
+    waits in `receive` at that moment is told `http.disconnect` instead, and is cancelled only
+    after `HttpLimits.disconnect_grace`.
+
+    An exception of the app is logged (`trio_mcp.http`) and answered with status 500, or if the
+    response has begun, by closing the connection in its middle.
+
+    Args:
+        app: The app.
+        listeners: Where to accept connections, from `open_tcp` or `open_unix` for instance.
+            They are closed on return.
+        limits: The bounds to keep.
+        root_path: The path that the app is mounted at, for its scopes.
+        task_status: Tells that connections are being accepted, and gives an `HttpServer`.
+
+    Raises:
+        OSError: A listener failed.
+
+    Cancelled, it closes everything at once.
+    """
+    service = Service(app, limits or HttpLimits(), root_path)
+    watch = Watch(service.connections)
+    found = (bound_address(listener) for listener in listeners)
+    server = HttpServer(tuple(each for each in found if each is not None), service.counters)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch.run)
+            async with trio.open_nursery() as doors:
+                for listener in listeners:
+                    doors.start_soon(_accept, listener, service, watch, nursery)
+                task_status.started(server)
+                await server.wait_until_stopping()
+                doors.cancel_scope.cancel()
+            await _close(listeners)
+            await _drain(service)
+            nursery.cancel_scope.cancel()
+    finally:
+        await _close(listeners)
+
+
+async def _accept(
+    listener: trio.abc.Listener[trio.abc.Stream],
+    service: Service,
+    watch: Watch,
+    nursery: trio.Nursery,
+) -> None:
+    """Accept connections, as long as there may be more of them."""
+    limit = service.limits.max_connections
+    while True:
+        await service.wait_until_fewer(limit)
+        try:
+            stream = await listener.accept()
+        except OSError as error:
+            if error.errno not in _SHORTAGES:
+                raise
+            logger.error("Cannot accept a connection: %s.", os.strerror(error.errno))
+            await trio.sleep(_SHORTAGE_PAUSE)
+            continue
+        try:
+            await service.wait_until_fewer(limit)  # another listener may have been quicker
+        except BaseException:
+            await trio.aclose_forcefully(stream)
+            raise
+        nursery.start_soon(Connection(service, watch, stream).run)
+
+
+async def _drain(service: Service) -> None:
+    """Let running requests finish, within the grace."""
+    service.stopping = True
+    for connection in service.connections:
+        if connection.idle:
+            connection.end()
+    with trio.move_on_after(service.limits.shutdown_grace):
+        await service.wait_until_fewer(1)
+
+
+async def _close(listeners: Listeners) -> None:
+    """Close them all, even when cancelled."""
+    async with trio.open_nursery() as nursery:
+        for listener in listeners:
+            nursery.start_soon(listener.aclose)

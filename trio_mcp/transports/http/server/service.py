@@ -1,0 +1,75 @@
+"""What the connections of one server share."""
+
+import time
+from email.utils import formatdate
+from typing import TYPE_CHECKING
+
+import trio
+from attrs import define, field
+
+from trio_mcp.transports.http.server.asgi import AsgiApp
+from trio_mcp.transports.http.server.limits import HttpLimits
+
+if TYPE_CHECKING:
+    from trio_mcp.transports.http.server.connection import Connection
+
+
+@define(eq=False)
+class HttpCounters:
+    """What a server has done so far. The numbers only grow, but for `connections`."""
+
+    connections: int = 0
+    """Connections that are open."""
+    accepted: int = 0
+    """Connections that were accepted."""
+    requests: int = 0
+    """Requests that were given to the app."""
+    refused: int = 0
+    """Requests that never reached the app, or ended in it because of what the client sent."""
+    failed: int = 0
+    """Requests on which the app raised an exception or broke a rule."""
+    bytes_in: int = 0
+    """Bytes that were read, without those of TLS."""
+    bytes_out: int = 0
+    """Bytes that were written, without those of TLS."""
+
+
+@define(eq=False)
+class Service:
+    """An app, how it is served, and to whom."""
+
+    app: AsgiApp
+    limits: HttpLimits
+    root_path: str
+    counters: HttpCounters = field(factory=HttpCounters)
+    connections: "set[Connection]" = field(factory=set)
+    stopping: bool = False
+    """No more requests are taken."""
+    _left: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
+    _second: int = -1
+    _date: bytes = b""
+
+    def enter(self, connection: "Connection") -> None:
+        """Count a connection in."""
+        self.connections.add(connection)
+        self.counters.accepted += 1
+        self.counters.connections += 1
+
+    def leave(self, connection: "Connection") -> None:
+        """Count a connection out."""
+        self.connections.discard(connection)
+        self.counters.connections -= 1
+        self._left.unpark_all()
+
+    async def wait_until_fewer(self, number: int) -> None:
+        """Wait until there are fewer connections. No checkpoint if there are."""
+        while len(self.connections) >= number:
+            await self._left.park()
+
+    def date_line(self) -> bytes:
+        """The header line with the current date."""
+        second = int(time.time())
+        if second != self._second:
+            self._second = second
+            self._date = b"date: %b\r\n" % formatdate(second, usegmt=True).encode()
+        return self._date

@@ -1,0 +1,63 @@
+"""One task that looks after all the connections of a server, whenever something may be due.
+
+Two things must happen to a connection while nothing happens on it: a deadline passes, or the
+client leaves while its request runs. A cancel scope per deadline and a reading task per request
+would do, and would be a quarter of all the work that a short request is. So a connection notes
+its deadlines as plain numbers and has one cancel scope for its whole life; and for a request that
+has ended before anybody could look, nobody looks. This task sleeps until the earliest deadline,
+and looks about every `PATIENCE` seconds while requests run.
+"""
+
+from collections.abc import Iterable
+from math import inf
+from typing import Final, Protocol
+
+import trio
+
+PATIENCE: Final = 0.05
+"""Seconds that a request may run before anybody listens for its client's disconnect."""
+
+_PAUSE: Final = 0.01
+"""Seconds between two looks at least, however many deadlines there are."""
+
+
+class Watched(Protocol):
+    """What is looked after."""
+
+    def look(self, now: float) -> float:
+        """See what is due, and return when to look again."""
+
+
+class Watch:
+    """Looks after connections.
+
+    Args:
+        connections: All there are, at any time.
+    """
+
+    def __init__(self, connections: Iterable[Watched]) -> None:
+        self._connections = connections
+        self._sleep = trio.CancelScope()
+        self._wakes = inf  # the deadline of its sleep
+        self._dozing = True  # it sleeps for longer than PATIENCE
+
+    def by(self, deadline: float) -> None:
+        """Have a look at that time at the latest."""
+        if deadline < self._wakes:
+            self._wakes = self._sleep.deadline = deadline
+
+    def soon(self) -> None:
+        """Have a look within PATIENCE."""
+        if self._dozing:
+            self._dozing = False
+            self.by(trio.current_time() + PATIENCE)
+
+    async def run(self) -> None:
+        """Look after the connections until cancelled."""
+        while True:
+            now = trio.current_time()
+            due = min((each.look(now) for each in self._connections), default=inf)
+            self._dozing = due > now + PATIENCE
+            self._wakes = max(due, now + _PAUSE)
+            with trio.CancelScope(deadline=self._wakes) as self._sleep:
+                await trio.sleep_forever()

@@ -1,0 +1,350 @@
+"""Sessions of legacy clients: what outlives a single HTTP request.
+
+A session has streams of events: one for each request that is being answered, and one for what
+concerns no request. A call runs in the session, not in the HTTP request that brought it, so a
+client that loses its connection finds the events when it comes back with `Last-Event-ID`. What
+nobody fetches is kept within bounds.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from functools import partial
+from typing import Final
+
+import trio
+
+from trio_mcp.peer.asking import Asking
+from trio_mcp.peer.exchange import Call, Cause, Exchange
+from trio_mcp.server.dispatcher import Dispatcher, Session
+from trio_mcp.server.running import CallRunner
+from trio_mcp.server.subscriptions import tell_changes
+from trio_mcp.transports.http.events import EventStore, MemoryEventStore
+from trio_mcp.transports.http.policy import HttpPolicy
+from trio_mcp.transports.http.request import HttpRequest, Refusal
+from trio_mcp.wire.errors import INVALID_REQUEST, McpError
+from trio_mcp.wire.jsonrpc import Json, Notification, Request, Response, error_line
+
+_STANDALONE: Final = "0"
+_UNREAD: Final = 100
+"""Events that a client which is there may be behind before whoever speaks has to wait."""
+
+_DUPLICATE: Final = McpError(INVALID_REQUEST, "Invalid request: this id is already in use")
+
+
+class SessionStream:
+    """One stream of events (a `Back`, and the `Way` of questions that belong to it)."""
+
+    def __init__(self, name: str, session: HttpSession) -> None:
+        self.name: Final = name
+        self._session = session
+        self._store = session.store
+        self.last = 0
+        """The number of the last event."""
+        self.read = 0
+        """The number of the last event that was sent."""
+        self.reader: HttpRequest | None = None
+        """Who is being sent the events."""
+        self.finished = False
+        """There will be no more events."""
+        self.hung_up = False
+        """The reader is to go, and to come back."""
+        self.changed: Final = trio.lowlevel.ParkingLot()
+
+    # -- saying ---------------------------------------------------------------------------
+
+    @property
+    def full(self) -> bool:
+        """Whether a reader is too far behind."""
+        return self.reader is not None and self.last - self.read > _UNREAD
+
+    async def wait_for_room(self) -> None:
+        """Wait until that is not so."""
+        while self.full:
+            await self.changed.park()
+
+    def put_nowait(self, line: bytes) -> None:
+        """Add an event."""
+        self.last = self._store.append(self.name, line)
+        self.changed.unpark_all()
+
+    def flush(self) -> None:
+        """Do nothing: readers are awake already."""
+
+    wake = flush
+
+    async def say(self, line: bytes) -> None:
+        """Send a notification, once there is room."""
+        await self.wait_for_room()
+        self.put_nowait(line)
+
+    say_nowait = put_nowait
+
+    async def ask(self, method: str, params: dict[str, Json], deadline: float) -> Json:
+        """Ask the client, on this stream. Raises as `Asking.ask` does."""
+        return await self._session.asking.ask(method, params, deadline, way=self)
+
+    def hang_up(self) -> None:
+        """Have the reader go, and come back for the rest."""
+        if not self.finished:
+            self.hung_up = True
+            self.changed.unpark_all()
+
+    def finish(self, line: bytes | None) -> None:
+        """Add the last event, if there is one."""
+        if line is not None:
+            self.put_nowait(line)
+        self.finished = True
+        self.changed.unpark_all()
+
+    # -- reading --------------------------------------------------------------------------
+
+    async def first(self) -> None:
+        """Wait until there is something to send, or never will be."""
+        while not (self.last or self.finished or self.hung_up):
+            await self.changed.park()
+
+    async def follow(self, http: HttpRequest, policy: HttpPolicy, after: int) -> None:
+        """Send the events that come after a number, as they come, until there are no more.
+
+        Cancelled (the client left), whatever was not sent is kept.
+        """
+        if self.reader is not None:
+            raise Refusal(409, "This stream is being read already.")
+        self.reader, self.read = http, after
+        try:
+            await http.start_stream(self._session.headers)
+            retry = round(policy.retry * 1000)
+            if self._session.primes:
+                await http.send_event(b"", id=f"{self.name}-{after}", retry=retry)
+            await self._pass_on(http, policy)
+            await http.end_stream()
+        finally:
+            self.reader = None
+            self.changed.unpark_all()
+            if self.finished and self.read == self.last:
+                self._session.forget(self)
+
+    async def _pass_on(self, http: HttpRequest, policy: HttpPolicy) -> None:
+        while True:
+            for number, line in self._store.since(self.name, self.read):
+                await http.send_event(line, id=f"{self.name}-{number}")
+                self.read = number
+                self.changed.unpark_all()
+            if self.hung_up:
+                self.hung_up = False
+                return
+            if self.read < self.last:
+                continue
+            if self.finished:
+                return
+            with trio.move_on_after(policy.keep_alive) as quiet:
+                await self.changed.park()
+            if quiet.cancelled_caught:
+                await http.send_comment()
+
+
+class HttpSession:
+    """One session."""
+
+    def __init__(self, dispatcher: Dispatcher, policy: HttpPolicy, principal: str | None) -> None:
+        self.id: Final = secrets.token_urlsafe(32)
+        self.principal: Final = principal
+        self.server: Final = Session(dispatcher, secrets.token_hex(4), principal=principal)
+        """What the dispatcher knows of the client."""
+        self.headers: Final = [(b"mcp-session-id", self.id.encode())]
+        self.store: Final[EventStore] = MemoryEventStore(policy.max_events)
+        self.standalone: Final = SessionStream(_STANDALONE, self)
+        """The stream of what concerns no request."""
+        self.asking: Final = Asking(self.standalone)
+        self._policy = policy
+        self._streams: OrderedDict[str, SessionStream] = OrderedDict({_STANDALONE: self.standalone})
+        self._names = 0
+        self._open: dict[str | int, Exchange] = {}
+        self._scope = trio.CancelScope()
+        self._nursery: trio.Nursery | None = None
+        self.last_used = trio.current_time()
+
+    @property
+    def primes(self) -> bool:
+        """Whether streams begin with an event that has nothing but an id (since 2025-11-25)."""
+        return self.server.caller.revision.primed_streams
+
+    @property
+    def busy(self) -> bool:
+        """Whether somebody waits for something."""
+        return bool(self._open) or any(each.reader is not None for each in self._streams.values())
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep the session, until `end` or cancelled."""
+        changes = self.server.dispatcher.registry.changes
+        with self._scope, changes.listen() as self.server.listener:
+            async with trio.open_nursery() as self._nursery:
+                self._nursery.start_soon(self.asking.watch)
+                self._nursery.start_soon(
+                    partial(tell_changes, self.server.listener, self.standalone.say)
+                )
+                task_status.started()
+                await trio.sleep_forever()
+
+    def end(self) -> None:
+        """End the session: calls are cancelled and streams closed."""
+        for exchange in list(self._open.values()):
+            exchange.cancel(Cause.SHUTDOWN)
+        self.asking.end("the session has ended")
+        for stream in list(self._streams.values()):
+            stream.finish(None)
+        self._scope.cancel()
+
+    # -- messages -------------------------------------------------------------------------
+
+    def begin(self, request: Request, runner: CallRunner) -> bytes | SessionStream:
+        """Answer a request at once, or have it answered on a stream."""
+        if request.id in self._open:
+            return error_line(request.id, _DUPLICATE)
+        answer = self.server.begin(request, False)
+        if isinstance(answer, bytes):
+            return answer
+        stream = self._new_stream()
+        exchange = self._open[request.id] = Exchange(request.id, answer, None, 0, back=stream)
+        assert self._nursery is not None
+        self._nursery.start_soon(self._run_call, exchange, answer, stream, runner)
+        return stream
+
+    async def _run_call(
+        self, exchange: Exchange, call: Call, stream: SessionStream, runner: CallRunner
+    ) -> None:
+        line = None
+        try:
+            line = await runner.run(exchange)
+        finally:
+            exchange.answered = True
+            self._open.pop(exchange.id, None)
+            stream.finish(line)
+            self.last_used = trio.current_time()
+
+    def notified(self, notification: Notification, runner: CallRunner) -> None:
+        """Take note of a notification."""
+        if notification.method != "notifications/cancelled":
+            self.server.notified(notification)
+            return
+        id = notification.params.get("requestId")
+        exchange = self._open.get(id) if isinstance(id, str | int) else None
+        if exchange is not None:
+            exchange.cancel(Cause.PEER)
+            runner.look_again()
+
+    def answered(self, response: Response) -> bool:
+        """Take an answer to a question. Returns whether there was one."""
+        return self.asking.answered(response)
+
+    # -- streams --------------------------------------------------------------------------
+
+    def _new_stream(self) -> SessionStream:
+        self._names += 1
+        stream = self._streams[str(self._names)] = SessionStream(str(self._names), self)
+        if len(self._streams) > self._policy.max_events:  # answers that nobody has fetched
+            for name, each in self._streams.items():
+                if each.finished and each.reader is None:
+                    self.forget(self._streams[name])
+                    break
+        return stream
+
+    def forget(self, stream: SessionStream) -> None:
+        """Forget a stream that was sent to its end."""
+        if stream is not self.standalone:
+            self._streams.pop(stream.name, None)
+            self.store.drop(stream.name)
+
+    def resumed(self, event_id: str) -> tuple[SessionStream, int]:
+        """Find the stream of an event, and the event's number in it.
+
+        Raises:
+            Refusal: There is no such stream, or not any more.
+        """
+        name, _, number = event_id.rpartition("-")
+        stream = self._streams.get(name)
+        if stream is None or not number.isdecimal() or len(number) > 18:
+            raise Refusal(400, "There is no stream with that Last-Event-ID, or not any more.")
+        return stream, min(int(number), stream.last)
+
+
+class Sessions:
+    """The sessions of one server.
+
+    Args:
+        dispatcher: Who answers.
+        policy: The bounds to keep.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, policy: HttpPolicy) -> None:
+        self._dispatcher = dispatcher
+        self._policy = policy
+        self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
+        self._nursery: trio.Nursery | None = None
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._sessions)
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep sessions, and end those that are idle for too long; until cancelled."""
+        try:
+            async with trio.open_nursery() as self._nursery:
+                task_status.started()
+                while True:
+                    await trio.sleep(self._policy.session_idle / 10)
+                    overdue = trio.current_time() - self._policy.session_idle
+                    for session in [*self._sessions.values()]:
+                        if not session.busy and session.last_used < overdue:
+                            self.end(session)
+        finally:
+            self.end_all()
+
+    async def new(self, principal: str | None) -> HttpSession:
+        """Begin a session.
+
+        Raises:
+            Refusal: There are as many as may be, and all are busy (503).
+        """
+        assert self._nursery is not None
+        if len(self._sessions) >= self._policy.max_sessions:
+            idle = next((each for each in self._sessions.values() if not each.busy), None)
+            if idle is None:
+                raise Refusal(503, "Too many sessions; try again later.", [(b"retry-after", b"10")])
+            self.end(idle)
+        session = HttpSession(self._dispatcher, self._policy, principal)
+        self._sessions[session.id] = session
+        await self._nursery.start(session.run)
+        return session
+
+    def find(self, id: str | None, principal: str | None) -> HttpSession:
+        """Return the session with that id, if it is the client's own.
+
+        Raises:
+            Refusal: No id was given (400), or there is no such session (404).
+        """
+        if id is None:
+            raise Refusal(400, "The header Mcp-Session-Id is missing; send initialize first.")
+        session = self._sessions.get(id)
+        if session is None or session.principal != principal:
+            raise Refusal(404, "There is no such session (any more); send initialize again.")
+        self._sessions.move_to_end(id)
+        session.last_used = trio.current_time()
+        return session
+
+    def end(self, session: HttpSession) -> None:
+        """End a session."""
+        self._sessions.pop(session.id, None)
+        session.end()
+
+    def hang_up(self) -> None:
+        """End the streams that belong to no request: the server stops."""
+        for session in self._sessions.values():
+            session.standalone.finish(None)
+
+    def end_all(self) -> None:
+        """End all sessions."""
+        for session in [*self._sessions.values()]:
+            self.end(session)
