@@ -245,7 +245,8 @@ class Script:
         """Answer as a legacy server does."""
         match incoming.rpc:
             case "initialize":
-                agreed = {"protocolVersion": LEGACY, "capabilities": {"tools": {}}}
+                offered = {"tools": {"listChanged": True}, "resources": {"subscribe": True}}
+                agreed = {"protocolVersion": LEGACY, "capabilities": offered}
                 headers = {"mcp_session_id": self.session} if self.session else {}
                 who = {"serverInfo": {"name": "scripted", "version": "1"}}
                 await incoming.result({**agreed, **who}, **headers)

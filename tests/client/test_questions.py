@@ -184,3 +184,34 @@ async def test_the_client_says_who_it_is() -> None:
     }.items():
         async with tortured(era, era=era, client_info=info) as (_, torture):
             assert find(torture.heard[0]["params"]) == CLIENT_INFO
+
+
+@pytest.mark.requirement("E2")
+@pytest.mark.parametrize(
+    ("handlers", "capability"),
+    [
+        (Handlers(elicitation_url=decline), {"elicitation": {"url": {}}}),
+        (
+            Handlers(elicitation=decline, elicitation_url=decline),
+            {"elicitation": {"form": {}, "url": {}}},
+        ),
+        (Handlers(sampling=decline, sampling_tools=True), {"sampling": {"tools": {}}}),
+    ],
+)
+def test_details_of_capabilities_are_declared(handlers, capability) -> None:
+    assert handlers.capabilities == capability
+
+
+@pytest.mark.parametrize(
+    ("handlers", "method", "params"),
+    [
+        (Handlers(elicitation=decline), "elicitation/create", {"mode": "url"}),
+        (Handlers(elicitation_url=decline), "elicitation/create", {}),
+        (Handlers(elicitation=decline), "elicitation/create", {"mode": ["form"]}),
+        (Handlers(sampling=decline), "sampling/createMessage", {"tools": []}),
+    ],
+)
+async def test_what_was_not_declared_is_refused(handlers, method, params) -> None:
+    with pytest.raises(McpError, match="does not declare") as refused:
+        await handlers.answer(method, params)
+    assert refused.value.code == -32602

@@ -148,8 +148,8 @@ async def test_progress(connected: Connect) -> None:
             (3, 3, "3 words so far"),
         ]
         assert await call("fetch", pages=["a", "bb"]) == "2"
-        assert [step[:2] for step in told] == [(1, 2), (2, 2)]
-        assert {step[2] for step in told} == {"a", "bb"}
+        assert [step[:2] for step in told] in ([(1, 2), (2, 2)], [(2, 2)])  # it only increases
+        assert {step[2] for step in told} <= {"a", "bb"}
         assert await call("factorial", number=5) == "120"
         assert told == [(number, 5, None) for number in range(1, 6)]
         assert await call("factorial", number=500)  # which is not told step by step

@@ -9,7 +9,8 @@ from cryptography.fernet import Fernet
 
 from tests.docs.test_readme import LANGUAGES, Block, blocks_of, table
 from tests.support.processes import EXAMPLES, ROOT
-from trio_mcp import Limits, Registry, ToolError
+from trio_mcp import Answer, Context, Handlers, Limits, Registry, ToolError, connect
+from trio_mcp.client.era import Era
 
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 EXAMPLE = re.compile(r"\[examples/(\w+\.py)\]\(\.\./examples/\1\)")
@@ -91,9 +92,31 @@ def test_links_lead_somewhere(guide: Path) -> None:
     assert [link for link in links if not (guide.parent / link).exists()] == []
 
 
-def test_refusals_are_worded_as_the_guide_says() -> None:
-    from trio_mcp import Answer
+@pytest.mark.parametrize(("era", "runs"), [("modern", [3, 2, 1]), ("legacy", [1, 1, 1])])
+async def test_what_comes_before_a_question_runs_as_often_as_the_guide_says(
+    era: Era, runs: list[int]
+) -> None:
+    """Before the first question, between the two, and after them."""
+    registry = Registry("counter")
+    parts = [0, 0, 0]
 
+    @registry.tool
+    async def count(context: Context) -> None:
+        parts[0] += 1
+        await context.elicit("First?", bool)
+        parts[1] += 1
+        await context.elicit("Second?", bool)
+        parts[2] += 1
+
+    async def yes(params: Any) -> Any:
+        return {"action": "accept", "content": {"value": True}}
+
+    async with connect(registry, era=era, handlers=Handlers(elicitation=yes)) as client:
+        assert (await client.call_tool("count")).success
+    assert parts == runs
+
+
+def test_refusals_are_worded_as_the_guide_says() -> None:
     guide = ROOT / "docs" / "guides" / "asking.md"
     for action, _, value in table(guide, "`answer.action`"):
         if action == "`accept`":

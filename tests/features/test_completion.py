@@ -308,7 +308,6 @@ async def test_a_resource_without_variables_has_nothing_to_complete(revision):
         assert error_of(answer) == (-32602, "Unknown argument of config://app: id")
 
 
-@pytest.mark.xfail(reason="the URI of a resource is taken for the name of a prompt")
 async def test_a_resource_is_no_prompt():
     async with serving(reviews(["x"])) as (client, _):
         answer = await complete(client, prompt="config://app")
@@ -388,7 +387,6 @@ async def test_it_is_declared_if_there_is_something_to_complete(revision):
                 )
 
 
-@pytest.mark.xfail(reason="a completion outlives the prompt that it is for")
 async def test_a_completion_goes_with_its_prompt():
     registry = reviews(["x"])
     registry.add_prompt(letter)

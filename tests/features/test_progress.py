@@ -1,6 +1,7 @@
 """Progress: what a handler tells of its work while its request is open."""
 
 from collections.abc import Callable
+from contextlib import asynccontextmanager
 from math import inf, nan
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import lockstep_stream_pair, wait_all_tasks_blocked
 
 from tests.features import workroom
 from tests.features.ways import client_of, each_quick_client
@@ -236,8 +237,6 @@ async def test_progress_without_any_client_is_fine():
 @pytest.mark.parametrize("ending", ["answer", "error", "failure"])
 async def test_it_comes_before_the_answer_and_never_after_it(revision, ending):
     """The task that reports outlives the request, in a nursery of the lifespan's."""
-    from contextlib import asynccontextmanager
-
     answered = trio.Event()
     reported = trio.Event()
 
@@ -424,12 +423,7 @@ async def test_a_client_that_does_not_read_makes_the_work_wait():
 
     limits = Limits(max_outgoing_bytes=100_000, progress_rate=1e9)
 
-    def narrow() -> tuple[trio.abc.Stream, trio.abc.Stream]:
-        from trio.testing import lockstep_stream_pair
-
-        return lockstep_stream_pair()
-
-    async with serving(registry_of(work), limits, pair=narrow) as (client, _):
+    async with serving(registry_of(work), limits, pair=lockstep_stream_pair) as (client, _):
         params = {"name": "work", "_meta": {"progressToken": TOKEN}}
         request = client.request_of("tools/call", params)
         await client.send(request)

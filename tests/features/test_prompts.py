@@ -2,6 +2,7 @@
 
 import base64
 import threading
+from contextlib import asynccontextmanager
 from enum import Enum, IntEnum
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -116,7 +117,7 @@ async def show(
     anything: Any = None,
 ) -> str:
     """Show what arrived."""
-    return repr({key: value for key, value in locals().items()})
+    return repr(dict(locals()))
 
 
 ARGUMENTS = [
@@ -660,8 +661,6 @@ async def test_a_prompt_knows_who_asks(revision):
 
 
 async def test_the_state_of_the_lifespan_is_there():
-    from contextlib import asynccontextmanager
-
     @asynccontextmanager
     async def lifespan(registry):
         yield "open"

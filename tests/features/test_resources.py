@@ -562,8 +562,14 @@ class Rude(Exception):
 
 @pytest.mark.parametrize(
     "error",
-    [ValueError(SECRET), OSError(5, SECRET, SECRET), KeyError(SECRET), Rude(), SystemExit(SECRET)]
-    + [ExceptionGroup(SECRET, [ValueError(SECRET), ValueError(SECRET)])],
+    [
+        ValueError(SECRET),
+        OSError(5, SECRET, SECRET),
+        KeyError(SECRET),
+        Rude(),
+        SystemExit(SECRET),
+        ExceptionGroup(SECRET, [ValueError(SECRET), ValueError(SECRET)]),
+    ],
     ids=lambda error: type(error).__name__,
 )
 @each_revision

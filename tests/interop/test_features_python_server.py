@@ -223,7 +223,11 @@ async def test_what_is_said_and_asked(peer: Peer, era: Era) -> None:
 
 @every_peer_and_era
 async def test_changes_are_heard_of(peer: Peer, era: Era) -> None:
+    uris = ["config://app", "books://1/title"]
     async with connected(peer, era) as client:
+        if era == "legacy" and not peer.legacy:
+            await check_that_nothing_is_offered(client, uris)
+            return
         async with client.subscribe(lists=["tools", "prompts"]) as lists:
             assert set(lists.kinds) == {"tools", "prompts"}
             for kind in ("resources", "prompts", "tools"):
@@ -231,13 +235,6 @@ async def test_changes_are_heard_of(peer: Peer, era: Era) -> None:
             assert await anext(lists) == ListChanged("prompts")
             assert await anext(lists) == ListChanged("tools")
 
-        uris = ["config://app", "books://1/title"]
-        if era == "legacy" and not peer.legacy:
-            with pytest.raises(McpError) as refused:
-                async with client.subscribe(resources=uris):
-                    pass
-            assert refused.value.code == -32601
-            return
         touched = {"uris": ["data://pixel", *uris]}
         async with client.subscribe(resources=uris) as both:
             assert set(both.uris) == set(uris)
@@ -249,6 +246,16 @@ async def test_changes_are_heard_of(peer: Peer, era: Era) -> None:
         async with client.subscribe(resources=["data://pixel"]) as pixel:
             await client.call_tool("touch", touched)
             assert await anext(pixel) == ResourceUpdated("data://pixel")
+
+
+async def check_that_nothing_is_offered(client: Client, uris: list[str]) -> None:
+    """A server that declares no `listChanged` and no `subscribe` is taken at its word."""
+    async with client.subscribe(lists=["tools", "prompts"]) as lists:
+        assert set(lists.kinds) == set()
+    with pytest.raises(McpError) as refused:
+        async with client.subscribe(resources=uris):
+            pass
+    assert refused.value.code == -32601
 
 
 # -- the TypeScript server ------------------------------------------------------------------------

@@ -131,7 +131,7 @@ async def connect(
     async def introduce(era: Era | None) -> None:
         with trio.move_on_after(connect_timeout) as scope:
             await client.introduce(era)
-            if log_level is not None:
+            if log_level is not None and "logging" in client.capabilities:
                 await client.set_log_level(log_level)
         if scope.cancelled_caught:
             raise CallTimeout(_what_took_so_long(client), connect_timeout, client.stderr())

@@ -5,30 +5,25 @@ again. The same handlers serve both. What has no handler is not declared, and is
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
 
-from attrs import field, frozen
+from attrs import frozen
 
-from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
+from trio_mcp.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Json
 
 Params = dict[str, Json]
 Answer = Callable[[Params], Awaitable[dict[str, Json]]]
 
-_CAPABILITIES: Final[dict[str, tuple[str, dict[str, Json]]]] = {
-    "sampling/createMessage": ("sampling", {}),
-    "elicitation/create": ("elicitation", {}),
-    "roots/list": ("roots", {}),
-}
-
 
 @frozen(kw_only=True)
 class Handlers:
-    """Answers to a server's questions.
+    """Answers to a server's questions. What has no answer here is not declared, and is refused.
 
     Args:
         sampling: Answers `sampling/createMessage`: parameters in, result out, as JSON objects.
-        elicitation: Answers `elicitation/create`, likewise.
+        sampling_tools: Whether `sampling` can deal with tools for the model.
+        elicitation: Answers `elicitation/create` with a form, likewise.
+        elicitation_url: Answers `elicitation/create` with a web page to visit, likewise.
         roots: The roots of the file system that the server may see, as `file:` URIs.
 
     Example:
@@ -38,35 +33,45 @@ class Handlers:
     """
 
     sampling: Answer | None = None
+    sampling_tools: bool = False
     elicitation: Answer | None = None
+    elicitation_url: Answer | None = None
     roots: Sequence[str] | None = None
-    _table: dict[str, Answer] = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        """Put the handlers in a table by method."""
-        table = {
-            "sampling/createMessage": self.sampling,
-            "elicitation/create": self.elicitation,
-            "roots/list": None if self.roots is None else self._list_roots,
-        }
-        object.__setattr__(self, "_table", {key: each for key, each in table.items() if each})
 
     @property
     def capabilities(self) -> dict[str, Json]:
         """What to declare to the server: just what there is a handler for."""
-        return dict(_CAPABILITIES[method] for method in self._table)
+        declared: dict[str, Json] = {}
+        if self.sampling is not None:
+            declared["sampling"] = {"tools": {}} if self.sampling_tools else {}
+        if self.elicitation_url is not None:
+            form = {} if self.elicitation is None else {"form": {}}
+            declared["elicitation"] = {**form, "url": {}}
+        elif self.elicitation is not None:
+            declared["elicitation"] = {}
+        if self.roots is not None:
+            declared["roots"] = {}
+        return declared
 
     async def answer(self, method: str, params: Params) -> dict[str, Json]:
         """Answer one question.
 
         Raises:
-            McpError: There is no handler for it (`-32601`).
+            McpError: There is no handler for the method (`-32601`), or for what it is asked
+                (`-32602`).
             Exception: Whatever the handler raises.
         """
-        handler = self._table.get(method)
-        if handler is None:
-            raise McpError(METHOD_NOT_FOUND, f"{method} handler not registered")
-        return await handler(params)
-
-    async def _list_roots(self, params: Params) -> dict[str, Json]:
-        return {"roots": [{"uri": each} for each in self.roots or ()]}
+        if method == "roots/list" and self.roots is not None:
+            return {"roots": [{"uri": each} for each in self.roots]}
+        if method == "sampling/createMessage" and self.sampling is not None:
+            if "tools" in params and not self.sampling_tools:
+                raise McpError(INVALID_PARAMS, "This client does not declare sampling.tools")
+            return await self.sampling(params)
+        if method == "elicitation/create" and "elicitation" in self.capabilities:
+            mode = params.get("mode", "form")
+            form = self.elicitation if mode == "form" else None
+            handler = self.elicitation_url if mode == "url" else form
+            if handler is None:
+                raise McpError(INVALID_PARAMS, f"This client does not declare elicitation.{mode!s:.40}")
+            return await handler(params)
+        raise McpError(METHOD_NOT_FOUND, f"{method} handler not registered")

@@ -140,8 +140,8 @@ class MemoryLink:
 
     async def say(self, line: bytes) -> None:
         """Take in a notification."""
-        await trio.lowlevel.checkpoint()
         self.say_nowait(line)
+        await trio.lowlevel.checkpoint()
 
     def say_nowait(self, line: bytes) -> None:
         """Take in a notification."""

@@ -281,7 +281,9 @@ class Connection:
             if isinstance(answer, bytes):
                 self._deliver(answer, batch)
                 return
-            exchange = Exchange(request.id, answer, batch, size, back=self)
+            exchange = Exchange(
+                request.id, answer, batch, size, back=self, on_deadline=self._watcher.unpark_all
+            )
             self._open[request.id] = exchange
             if self._free_slots or answer.long_lived:
                 self._start(exchange)

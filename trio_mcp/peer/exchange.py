@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Protocol
 
@@ -75,9 +76,22 @@ class Exchange:
     """When the work began, by Trio's clock."""
     back: Back | None = None
     """`None` where nothing can be said but the answer."""
+    on_deadline: Callable[[], object] | None = None
+    """Called when the deadline comes closer."""
     cause: Cause | None = None
     """Why it was cancelled; `None` while it is not, or when its deadline passed."""
     answered: bool = False
+
+    def move_deadline(self, deadline: float) -> None:
+        """Give the work more time, or less.
+
+        Args:
+            deadline: When it has to be done, by Trio's clock.
+        """
+        if self.scope is not None:
+            self.scope.deadline = deadline
+            if self.on_deadline is not None:
+                self.on_deadline()
 
     def cancel(self, cause: Cause) -> None:
         """Cancel the work. The first cause counts."""

@@ -193,7 +193,12 @@ class Context:
 
         To a caller of a modern revision the handler is unwound, with `trio.Cancelled`, and runs
         again from its beginning once the answer is there: what comes before a question runs again.
-        Questions asked side by side in a nursery travel together.
+        Questions asked side by side in a nursery travel together. Where cancellation does not get,
+        which is inside a shielded scope and in a worker thread, another exception ends this run.
+
+        To a caller of a legacy revision it is a request. The handler's time limit waits for the
+        answer, which has a limit of its own (`Limits.question_timeout`). Cancelled, it tells the
+        client that the question is off.
 
         Args:
             message: Why it is asked.

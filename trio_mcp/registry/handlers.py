@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-import orjson
 import trio
 from attrs import field, frozen
 
@@ -116,6 +116,10 @@ class TextArguments:
         if not isinstance(text, str) or takes is None or takes(text) is None:
             return text
         try:
-            return orjson.loads(text)
-        except ValueError:
+            return json.loads(text, parse_constant=_refuse)  # exact, however long a number is
+        except (ValueError, RecursionError):
             return text
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")

@@ -391,6 +391,7 @@ class Registry:
         """
         items: dict[str, Any] = self._resources if uri in self._resources else self._templates
         self._take(items, uri, "resources")
+        self._forget_completers("ref/resource", uri)
 
     def find_resource(self, uri: str) -> tuple[Resource | ResourceTemplate, dict[str, Any]] | None:
         """Find who says what is at a URI, and the arguments for its function.
@@ -489,6 +490,7 @@ class Registry:
             KeyError: There is no prompt of that name.
         """
         self._take(self._prompts, name, "prompts")
+        self._forget_completers("ref/prompt", name)
 
     def find_prompt(self, name: str) -> Prompt:
         """Return the prompt of that name.
@@ -580,6 +582,10 @@ class Registry:
         template = self._templates.get(target)
         return {} if template is None else template.variables
 
+    def _forget_completers(self, kind: RefType, target: str) -> None:
+        for key in [each for each in self._completers if each[:2] == (kind, target)]:
+            del self._completers[key]
+
     def find_completer(self, kind: RefType, target: str, argument: str) -> Completer:
         """Return who completes an argument; where nobody does, somebody who knows nothing.
 
@@ -590,7 +596,7 @@ class Registry:
         if completer is not None:
             return completer
         known = list(self._prompts if kind == "ref/prompt" else self._templates)
-        if target not in known and target not in self._resources:
+        if target not in known and not (kind == "ref/resource" and target in self._resources):
             raise unknown(_REF_NAMES[kind], target, known)
         parameters = self._parameters_of(kind, target)
         if argument not in parameters:

@@ -87,6 +87,7 @@ class RequestConversation:
         self._last_progress = -inf
         self._progress_bucket: TokenBucket | None = None
         self._held_back: bytes | None = None  # the last progress, if it was one too many
+        self._telling = False  # progress is being sent
         self._over = False
         self._asked: Counter[str] = Counter()
         self._names: dict[str, None] = {}  # of all questions so far, in their order
@@ -129,11 +130,21 @@ class RequestConversation:
         if self._progress_bucket is None:
             rate = self._dispatcher.limits.progress_rate
             self._progress_bucket = TokenBucket(rate, max(_PROGRESS_BURST, rate))
-        if self._progress_bucket.take(trio.current_time()):
-            self._held_back = None
-            await back.say(line)
-        else:
-            self._held_back = line
+        self._held_back = line
+        if not self._telling and self._progress_bucket.take(trio.current_time()):
+            await self._tell(back, self._progress_bucket)
+
+    async def _tell(self, back: Back, bucket: TokenBucket) -> None:
+        """Send the progress, one after the other: tasks side by side must not overtake."""
+        self._telling = True
+        try:
+            while self._held_back is not None:
+                line, self._held_back = self._held_back, None
+                await back.say(line)
+                if self._held_back is not None and not bucket.take(trio.current_time()):
+                    return
+        finally:
+            self._telling = False
 
     def finish(self) -> None:
         """Say what was held back, and no more: the answer comes next."""
@@ -228,14 +239,14 @@ class RequestConversation:
         if scope is not None:
             if not self._asking:
                 self._left = scope.deadline - trio.current_time()
-            scope.deadline = trio.current_time() + patience + self._left
+            self._exchange.move_deadline(trio.current_time() + patience + self._left)
         self._asking.add(waiting)
 
     def _start_the_clock(self, waiting: trio.CancelScope) -> None:
         self._asking.discard(waiting)
         scope = self._exchange.scope
         if scope is not None and not self._asking:
-            scope.deadline = trio.current_time() + self._left
+            self._exchange.move_deadline(trio.current_time() + self._left)
 
     async def _ask_by_result(self, method: str, params: dict[str, Json], key: str | None) -> Json:
         question: dict[str, Json] = {"method": method, "params": params}

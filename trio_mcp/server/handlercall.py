@@ -95,10 +95,13 @@ class HandlerCall:
     async def run(self, exchange: Exchange, scope: trio.CancelScope) -> bytes | None:
         """Run the function inside the scope and return the line that answers the call."""
         observe = self.dispatcher.observe
-        if observe is None:
-            return await self._run(exchange, scope)
-        with observe(self):
-            return await self._run(exchange, scope)
+        try:
+            if observe is None:
+                return await self._run(exchange, scope)
+            with observe(self):
+                return await self._run(exchange, scope)
+        finally:  # the exchange knows us: a cycle would wait for the garbage collector
+            self.exchange = self.conversation = None
 
     async def _run(self, exchange: Exchange, scope: trio.CancelScope) -> bytes | None:
         self.exchange = exchange
@@ -249,6 +252,7 @@ class HandlerCall:
         """What a sealed state of this request is good for."""
         params = self.request.params
         about = {name: params.get(name) for name in ("name", "uri", "arguments")}
+        about["arguments"] = about["arguments"] or {}  # none at all are no others
         return [self.dispatcher.registry.name, self.request.method, about, self.session.principal]
 
     # -- the log --------------------------------------------------------------------------

@@ -114,8 +114,6 @@ async def test_errors_are_answers(revision: str) -> None:
         assert error_of(answer)[0] == -32601
         answer = await client.request("tools/call", {"name": "nothing"})
         assert error_of(answer)[0] == -32602
-        answer = await client.request("server/discover", {"_meta": {}})
-        assert "error" in answer
 
 
 @pytest.mark.requirement("F1")
@@ -180,7 +178,9 @@ async def test_a_cancelled_call_is_not_answered(revision: str, say: int) -> None
 async def test_a_call_that_waits_for_its_turn_can_be_cancelled() -> None:
     worker = Worker()
     async with legacy(worker.registry, HttpPolicy(max_concurrent=1)) as client:
-        first, second = client.begin_call("work"), client.begin_call("work")
+        first = client.begin_call("work")
+        await wait_all_tasks_blocked()
+        second = client.begin_call("work")
         await wait_all_tasks_blocked()
         await client.notify("notifications/cancelled", {"requestId": 3})
         await second.end()
@@ -349,9 +349,7 @@ async def test_what_concerns_no_request_is_not_told_on_its_stream() -> None:
         assert (await stream.message())["method"] == "notifications/tools/list_changed"
         worker.go_on.set()
         assert len(await response.messages()) == 1
-        assert [each.message for each in stream.events if each.message] == [
-            {"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {}}
-        ] or len([each for each in stream.events if each.message]) == 1
+        assert len([each for each in stream.events if each.message]) == 1
         stream.disconnect()
 
 
@@ -420,17 +418,23 @@ async def test_what_was_missed_comes_with_the_next_reader(manner: str) -> None:
 async def test_a_quiet_stream_is_kept_alive(autojump_clock: Any) -> None:
     worker = Worker()
     async with legacy(worker.registry, HttpPolicy(keep_alive=10)) as client:
-        for stream in (client.get(), client.begin_call("work", progress_meta(), say=1)):
-            began = trio.current_time()
-            while not (event := await stream.event()) or event.comment is None:
-                pass
-            assert trio.current_time() == began + 10
-            event = await stream.event()
-            assert isinstance(event, Event)
-            assert event.comment is not None
-            assert trio.current_time() == began + 20
-            stream.disconnect()
-            await stream.end()
+        streams = [client.get(), client.begin_call("work", progress_meta(), say=1)]
+        comments: list[tuple[int, float]] = []
+
+        async def read(number: int) -> None:
+            seen = 0
+            while seen < 2:
+                event = await streams[number].event()
+                assert isinstance(event, Event)
+                if event.comment is not None:
+                    comments.append((number, trio.current_time()))
+                    seen += 1
+            streams[number].disconnect()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read, 0)
+            nursery.start_soon(read, 1)
+        assert sorted(comments) == [(0, 10), (0, 20), (1, 10), (1, 20)]
 
 
 @pytest.mark.requirement("F1")
@@ -607,10 +611,10 @@ async def test_a_reader_that_keeps_up_loses_nothing_however_little_is_kept() -> 
         return "said"
 
     async with legacy(registry_of(chat), HttpPolicy(max_events=2)) as client:
-        responses = [client.begin_call("chat", to=300) for _ in range(3)]
+        responses = [client.begin_call("chat", to=150) for _ in range(3)]
         for response in responses:
             *told, answer = await response.messages()
-            assert [each["params"]["data"] for each in told] == list(range(300))
+            assert [each["params"]["data"] for each in told] == list(range(150))
             assert text_of(answer) == "said"
 
 
@@ -637,7 +641,7 @@ async def test_a_reader_that_stalls_stops_its_own_speaker_only() -> None:
     said: list[int] = []
 
     async def pour(context: Context) -> str:
-        for number in range(1000):
+        for number in range(300):
             await context.info("x" * 1000)
             said.append(number)
         return "poured"
@@ -646,17 +650,17 @@ async def test_a_reader_that_stalls_stops_its_own_speaker_only() -> None:
         response = client.begin_call("pour")
         await wait_all_tasks_blocked()
         await response.started()
-        assert said == list(range(1000)), "it waits for nobody while its reader reads"
+        assert said == list(range(300)), "it waits for nobody while its reader reads"
         said.clear()
         await response.messages()
         response = client.begin_call("pour")
         response.stall()
         await wait_all_tasks_blocked()
-        assert len(said) < 300, "it waits for its reader"
+        assert len(said) < 150, "it waits for its reader"
         assert text_of(await client.call("echo", text="x")) == "x"
         response.resume()
         *told, answer = await response.messages()
-        assert len(told) == 1000
+        assert len(told) == 300
         assert text_of(answer) == "poured"
 
 

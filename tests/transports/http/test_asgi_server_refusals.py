@@ -345,6 +345,22 @@ async def test_a_refusal_waits_for_what_was_asked_before(autojump_clock) -> None
         assert await client.rest() == b""
 
 
+async def test_a_refusal_after_a_head_request_has_its_body(autojump_clock) -> None:
+    async with serving(echo) as server:
+        client = server.connect()
+        assert (await client.ask(request("HEAD", "/"))).status == 200
+        await client.send(b"nonsense\r\n\r\n")
+        assert (await client.answer()).body.startswith(b"The request line")
+
+
+async def test_a_head_request_that_is_refused_gets_no_body(autojump_clock) -> None:
+    async with serving(echo, max_body_bytes=10) as server:
+        client = server.connect()
+        await client.send(request("HEAD", "/", "Content-Length: 11"))
+        assert (await client.answer("HEAD")).status == 413
+        assert await client.rest() == b""
+
+
 async def test_a_client_that_goes_on_sending_still_gets_to_read_its_refusal(
     autojump_clock,
 ) -> None:

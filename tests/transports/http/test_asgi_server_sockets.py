@@ -143,6 +143,51 @@ async def test_a_large_response_arrives_whole() -> None:
         assert server.counters.bytes_out > 10_000_000
 
 
+async def test_a_pipeline_leaves_others_their_turn() -> None:
+    ran = []
+    begun = trio.Event()
+
+    async def other():
+        await begun.wait()
+        ran.append(None)
+
+    async def app(scope, receive, send):
+        begun.set()
+        await reply(send)
+        ran.append(scope["raw_path"])
+
+    async with on_tcp(app) as server, trio.open_nursery() as nursery:
+        nursery.start_soon(other)
+        client = await server.connect()
+        await client.send(get() * 100)
+        for _ in range(100):
+            await client.answer()
+    assert ran.index(None) < 10
+
+
+async def test_a_stream_leaves_others_their_turn() -> None:
+    ran = []
+    begun = trio.Event()
+
+    async def other():
+        await begun.wait()
+        ran.append(None)
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200})
+        for number in range(100):
+            begun.set()
+            await send({"type": "http.response.body", "body": b"x", "more_body": True})
+            ran.append(number)
+        await send({"type": "http.response.body"})
+
+    async with on_tcp(app) as server, trio.open_nursery() as nursery:
+        nursery.start_soon(other)
+        client = await server.connect()
+        assert (await client.ask(get())).body == b"x" * 100
+    assert ran.index(None) < 10
+
+
 async def test_packets_are_not_held_back() -> None:
     options = []
 
@@ -274,15 +319,20 @@ async def test_a_client_that_does_not_read_holds_up_its_app_and_nobody_else() ->
         assert written < 50_000_000
 
 
-async def test_an_old_client_sees_that_a_response_was_cut_short(caplog) -> None:
+@pytest.mark.parametrize("why", ["failure", "half-close"])
+async def test_an_old_client_sees_that_a_response_was_cut_short(why, caplog) -> None:
     async def app(scope, receive, send):
         await send({"type": "http.response.start", "status": 200})
         await send({"type": "http.response.body", "body": b"x", "more_body": True})
-        raise ValueError("cut short")
+        if why == "failure":
+            raise ValueError("cut short")
+        await trio.sleep_forever()
 
     async with on_tcp(app) as server:
         client = await server.connect()
         await client.send(get(version="1.0"))
+        if why == "half-close":
+            await client.stream.send_eof()
         with pytest.raises(trio.BrokenResourceError):
             await client.rest()
 

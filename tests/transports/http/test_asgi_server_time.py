@@ -536,6 +536,7 @@ async def test_an_app_that_gives_up_a_write_cannot_go_on_with_its_response(autoj
         data = await client.rest()
         assert len(data) < 100_000
         assert b"y" not in data
+        assert server.server.counters.failed == 0
 
 
 async def test_two_tasks_cannot_send_at_once(autojump_clock) -> None:
@@ -595,6 +596,26 @@ async def test_a_stop_of_an_idle_server_takes_no_time(autojump_clock) -> None:
         began = trio.current_time()
         await server.done.wait()
         assert trio.current_time() - began < 0.1
+
+
+async def test_a_connection_is_not_kept_if_a_stop_comes_in_the_middle_of_a_response(
+    autojump_clock,
+) -> None:
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body", "body": b"fi", "more_body": True})
+        await trio.sleep(2)
+        await send({"type": "http.response.body", "body": b"ne"})
+
+    async with serving(app, shutdown_grace=10) as server:
+        client = server.connect()
+        await client.send(get())
+        await client.receive()
+        began = trio.current_time()
+        server.server.stop()
+        await server.done.wait()
+        assert 1 < trio.current_time() - began < 3
+        assert (await client.rest()).endswith(b"ne\r\n0\r\n\r\n")
 
 
 async def test_cancelling_the_server_ends_everything(autojump_clock) -> None:

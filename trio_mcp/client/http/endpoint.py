@@ -57,7 +57,8 @@ class Endpoint:
         try:
             self._url = urlsplit(url)
             self._origin = _origin(self._url)
-        except ValueError:
+            self._http.URL(url)
+        except (ValueError, self._http.InvalidURL):
             raise ValueError("connect: this is no URL of an HTTP server") from None
         self.where: Final = "{}://{}:{}".format(*self._origin)
         """Where that is, for messages."""
@@ -187,8 +188,6 @@ class Endpoint:
             raise CannotReach(f"cannot reach {self.where}: the proxy refuses: {why}") from None
         except (http.ConnectError, http.ConnectTimeout) as error:
             raise CannotReach(f"cannot reach {self.where}: {_reason(error)}") from None
-        except (http.UnsupportedProtocol, http.LocalProtocolError, http.InvalidURL) as error:
-            raise CannotReach(f"cannot reach {self.where}: {type(error).__name__}") from None
         except http.TransportError as error:
             raise ConnectionLost(_lost(self.where, error)) from None
         return response
@@ -311,11 +310,9 @@ def _httpx2() -> Any:
     try:
         import httpx2
     except ModuleNotFoundError as error:
-        if error.name != "httpx2":
-            raise
         raise RuntimeError(
             "connecting to a URL needs the package 'httpx2': pip install 'trio-mcp[http]'"
-        ) from None
+        ) from error
     return httpx2
 
 

@@ -16,10 +16,11 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from math import inf
 from typing import ClassVar, Final
 
+import orjson
 import trio
 from attrs import define, field
 
@@ -31,14 +32,15 @@ from trio_mcp.client.errors import (
     ProtocolError,
     SessionExpired,
 )
+from trio_mcp.client.http.asked import Asked, Headers, OpenRequests
 from trio_mcp.client.http.endpoint import Endpoint, Reply, too_large
 from trio_mcp.client.http.options import HttpOptions
+from trio_mcp.client.http.questions import Questions
 from trio_mcp.client.http.refusals import refusal, rpc_error
-from trio_mcp.client.http.streams import Cursor, Session, session_id
+from trio_mcp.client.http.streams import EVENTS, Cursor, Session, follow, session_id
 from trio_mcp.client.http.tools import KnownTools
 from trio_mcp.client.links import ClientSide, Params
 from trio_mcp.peer.asking import ConnectionEnded, DeadlinePassed
-from trio_mcp.peer.exchange import Call, Cause, Exchange
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.headers import (
     METHOD_HEADER,
@@ -67,9 +69,8 @@ from trio_mcp.wire.sse import EventParser, EventTooLarge
 logger = logging.getLogger("trio_mcp.client")
 
 _JSON: Final = "application/json"
-_EVENTS: Final = "text/event-stream"
 _POST_HEADERS: Final[dict[str, str | bytes]] = {
-    "Accept": f"{_JSON}, {_EVENTS}",
+    "Accept": f"{_JSON}, {EVENTS}",
     "Content-Type": _JSON,
 }
 _GOODBYE_PATIENCE: Final = 2.0
@@ -78,37 +79,6 @@ _POST_PATIENCE: Final = 30.0
 """Seconds that a message may take which nobody waits for."""
 _LINGER: Final = 1.0
 """Seconds that a stream may stay open after the answer."""
-
-Headers = Mapping[str, str | bytes]
-
-
-@define(eq=False)
-class _Asked:
-    """A request of ours that is open."""
-
-    id: Id
-    method: str
-    params: Params | None
-    headers: Headers
-    scope: trio.CancelScope
-    deadline: float
-    """What the scope's deadline is to be once no question is open."""
-    modern: bool
-    response: Response | None = None
-    sent: bool = False
-    delivered: bool = False
-    """Whether the server has taken it."""
-    ended: bool = False
-    """Whether the connection was left meanwhile."""
-    session: Session | None = None
-
-    @property
-    def body(self) -> bytes:
-        """The message."""
-        message: dict[str, Json] = {"jsonrpc": "2.0", "id": self.id, "method": self.method}
-        if self.params is not None:
-            message["params"] = self.params
-        return encode(message)[:-1]
 
 
 @define(eq=False)
@@ -122,26 +92,23 @@ class HttpLink:
     nursery: trio.Nursery
     answers_always: ClassVar[bool] = True
     _ids: Iterator[int] = field(factory=lambda: itertools.count(1))
-    _open: dict[Id, _Asked] = field(factory=dict)
-    _idle: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
+    _open: OpenRequests = field(factory=OpenRequests)
+    _tools: KnownTools = field(factory=KnownTools)
+    _questions: Questions = field(init=False)
+    _most: int = field(init=False)
     _session: Session | None = None
     _renewing: trio.Lock = field(factory=trio.Lock)
-    _tools: KnownTools = field(factory=KnownTools)
     _telling: int = 0
     _told: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
-    _questions: dict[Id, Exchange | None] = field(factory=dict)
-    _slots: trio.Semaphore = field(init=False)
-    _pauses: int = 0
-    _paused_since: float = 0.0
-    _most: int = field(init=False)
     _closed: bool = False
 
     def __attrs_post_init__(self) -> None:
-        """Take the bounds."""
-        self._slots = trio.Semaphore(self.limits.max_concurrent_calls)
+        """Take the bounds, and its place at the client's side."""
+        most = self.limits.max_concurrent_calls
+        self._questions = Questions(self.side, self._post_quietly, self.nursery, most)
         self._most = self.options.max_response_bytes or self.limits.max_message_bytes
-        self.side.answered = self._answered
-        self.side.paused = self.paused
+        self.side.answered = self._open.answered
+        self.side.paused = self._open.paused
 
     # -- requests (`Link`) ----------------------------------------------------------------
 
@@ -180,7 +147,7 @@ class HttpLink:
                 raise ConnectionEnded("closed")
             self._call_off(asked)
             raise DeadlinePassed
-        result = self._result_of(asked)
+        result = asked.result
         session = asked.session
         if session is not None:
             if method == "initialize":
@@ -192,21 +159,16 @@ class HttpLink:
 
     def _asked(
         self, method: str, params: Params | None, deadline: float = inf, id: Id | None = None
-    ) -> _Asked:
+    ) -> Asked:
         if self._closed:
             raise ConnectionEnded("closed")
         meta = (params or {}).get("_meta")
         version = meta.get(META_VERSION) if isinstance(meta, dict) else None
-        scope = trio.CancelScope(deadline=deadline)
-        if self._pauses:
-            deadline -= trio.current_time() - self._paused_since
-            scope.deadline = inf
-        return _Asked(
+        return Asked(
             id=next(self._ids) if id is None else id,
             method=method,
             params=params,
             headers=self._modern_headers(version, method, params or {}) if version else {},
-            scope=scope,
             deadline=deadline,
             modern=version is not None,
             session=None if version or method == "initialize" else self._session,
@@ -222,21 +184,16 @@ class HttpLink:
         return headers
 
     @asynccontextmanager
-    async def _opened(self, asked: _Asked) -> AsyncIterator[None]:
-        """Let the request be answered, by whatever stream, for the length of the block."""
-        self._open[asked.id] = asked
+    async def _opened(self, asked: Asked) -> AsyncIterator[None]:
+        """Let a request be answered, by whatever stream, during the block."""
         try:
-            with asked.scope:
+            with self._open.held(asked):
                 yield
         except trio.Cancelled:
             self._call_off(asked)
             raise
-        finally:
-            del self._open[asked.id]
-            if not self._open:
-                self._idle.unpark_all()
 
-    async def _settle(self, asked: _Asked) -> None:
+    async def _settle(self, asked: Asked) -> None:
         """Have a request answered, if need be in a new session."""
         while self._telling:
             await self._told.park()
@@ -248,7 +205,7 @@ class HttpLink:
             asked.session = await self._renewed(asked.session)
             await self._attempt(asked)
 
-    async def _attempt(self, asked: _Asked) -> None:
+    async def _attempt(self, asked: Asked) -> None:
         """Have a request answered; once more if that fails and can do no harm."""
         try:
             await self._post(asked)
@@ -256,12 +213,10 @@ class HttpLink:
             if not self._tools.is_repeatable(asked.method, asked.params or {}):
                 raise
             logger.debug("%s is repeated: %s", asked.method, error)
-            del self._open[asked.id]
-            asked.id = next(self._ids)  # the first one may still be open over there
-            self._open[asked.id] = asked
+            self._open.renumber(asked, next(self._ids))  # the first may still be open over there
             await self._post(asked)
 
-    async def _post(self, asked: _Asked) -> None:
+    async def _post(self, asked: Asked) -> None:
         """Send a request and read what comes, until it is answered."""
         cursor = Cursor()
         asked.sent = True
@@ -280,10 +235,10 @@ class HttpLink:
         if asked.response is None:
             await self._resume(asked, cursor)
 
-    async def _read_answer(self, reply: Reply, cursor: Cursor, asked: _Asked) -> None:
+    async def _read_answer(self, reply: Reply, cursor: Cursor, asked: Asked) -> None:
         kind = reply.media_type
-        if kind == _EVENTS:
-            await self._read_events(reply, cursor, asked)
+        if kind == EVENTS:
+            await self._read_events(reply, cursor, asked, asked.session)
             return
         if kind != _JSON:
             what = f"of type {kind}" if kind else f"with status {reply.status} and no body"
@@ -298,7 +253,7 @@ class HttpLink:
             why = f": {message.error.message}" if isinstance(message, Malformed) else ""
             raise ProtocolError(f"{asked.method}: the server's answer is none{why}")
 
-    async def _resume(self, asked: _Asked, cursor: Cursor) -> None:
+    async def _resume(self, asked: Asked, cursor: Cursor) -> None:
         """Come back to the stream of a request that broke off before the answer."""
         lost = f"{asked.method}: the server ended the stream before it had answered"
         if asked.modern or asked.session is None or not cursor.can_resume:
@@ -310,13 +265,7 @@ class HttpLink:
         except (ClientError, McpError) as error:
             raise ConnectionLost(f"{lost}, and it cannot be resumed: {error}") from error
 
-    def _result_of(self, asked: _Asked) -> Json:
-        assert asked.response is not None
-        if asked.response.error is not None:
-            raise asked.response.error
-        return asked.response.result
-
-    def _call_off(self, asked: _Asked) -> None:
+    def _call_off(self, asked: Asked) -> None:
         """Tell a legacy server that nobody waits any more; a modern one sees it."""
         if asked.modern or asked.method == "initialize" or asked.response is not None:
             return
@@ -367,16 +316,17 @@ class HttpLink:
         async with self.endpoint.exchange("POST", merged, body) as reply:
             yield reply
 
-    async def _refusal(self, reply: Reply, asked: _Asked) -> ClientError | McpError:
+    async def _refusal(self, reply: Reply, asked: Asked) -> ClientError | McpError:
         in_session = asked.session is not None and asked.session.id is not None
         return await refusal(self.endpoint, reply, id=asked.id, in_session=in_session)
 
     # -- what comes in --------------------------------------------------------------------
 
-    async def _read_events(self, reply: Reply, cursor: Cursor, asked: _Asked | None) -> None:
+    async def _read_events(
+        self, reply: Reply, cursor: Cursor, asked: Asked | None, session: Session | None
+    ) -> None:
         """Take in a stream of events, to its end or the answer."""
         parser = EventParser(self._most)
-        session = self._session if asked is None else asked.session
         cursor.opened = True
         cursor.moved = False
         while piece := await reply.read_some():
@@ -398,7 +348,7 @@ class HttpLink:
             reply.handed_over = True
             self.nursery.start_soon(reply.finish, _LINGER)
 
-    async def _take(self, line: bytes, session: Session | None, reader: _Asked | None) -> None:
+    async def _take(self, line: bytes, session: Session | None, reader: Asked | None) -> None:
         """Deal with a message that came on the stream of a request, or on no request's."""
         self.side.on_line(line)
         message = decode(line)
@@ -409,7 +359,7 @@ class HttpLink:
             singles = [message]
         for each in singles:
             if isinstance(each, Response):
-                self._answered(each, reader)
+                self._open.answered(each, reader)
             elif isinstance(each, Notification):
                 self._notified(each)
             elif isinstance(each, Request):
@@ -417,72 +367,16 @@ class HttpLink:
             else:
                 self.side.malformed(each, line)
 
-    def _answered(self, response: Response, reader: _Asked | None = None) -> None:
-        """Hand an answer to who waits for it, on whichever stream it came."""
-        asked = self._open.get(response.id)
-        if asked is None:
-            logger.debug("An answer came to no request of ours")
-        elif asked.response is None:
-            asked.response = response
-            if asked is not reader:  # its own stream has nothing to wait for any more
-                asked.scope.cancel()
-
-    def _notified(self, notification: Notification) -> None:
-        if notification.method != "notifications/cancelled":
-            self.side.notified(notification)
-            return
-        id = notification.params.get("requestId")
-        exchange = self._questions.get(id) if isinstance(id, str | int) else None
-        if exchange is not None:
-            exchange.cancel(Cause.PEER)
-
-    # -- questions ------------------------------------------------------------------------
-
     async def _asked_back(self, request: Request, session: Session | None, line: bytes) -> None:
-        """Have a question answered, beside everything else."""
         if session is None:  # modern servers put their questions into results
             self.side.client.on_noise(line)
-        elif request.id not in self._questions:  # else it was sent again on a resumed stream
-            self._questions[request.id] = None
-            try:
-                await self._slots.acquire()
-            except trio.Cancelled:
-                del self._questions[request.id]
-                raise
-            call = self.side.begin(request, False)
-            self.nursery.start_soon(self._answer, request.id, call, session)
+        else:
+            await self._questions.ask(request, session)
 
-    async def _answer(self, id: Id, call: bytes | Call, session: Session) -> None:
-        try:
-            line: bytes | None
-            if isinstance(call, bytes):
-                line = call
-            else:
-                scope = trio.CancelScope(deadline=trio.current_time() + call.timeout)
-                exchange = self._questions[id] = Exchange(id, call, None, 0, scope=scope)
-                line = await call.run(exchange, scope)
-            if line is not None:
-                await self._post_quietly(session, line)
-        finally:
-            del self._questions[id]
-            self._slots.release()
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Let no deadline pass during the block: the server waits for us."""
-        if not self._pauses:
-            self._paused_since = trio.current_time()
-            for each in self._open.values():
-                each.scope.deadline = inf
-        self._pauses += 1
-        try:
-            yield
-        finally:
-            self._pauses -= 1
-            if not self._pauses:
-                for each in self._open.values():
-                    each.deadline += trio.current_time() - self._paused_since
-                    each.scope.deadline = each.deadline
+    def _notified(self, notification: Notification) -> None:
+        id = notification.params.get("requestId")
+        if notification.method != "notifications/cancelled" or not self._questions.call_off(id):
+            self.side.notified(notification)
 
     # -- legacy sessions ------------------------------------------------------------------
 
@@ -514,21 +408,21 @@ class HttpLink:
         asked = await self._directly("initialize", old.opening, None)
         session = asked.session
         assert session is not None
-        self._agree(session, self._result_of(asked))
+        self._agree(session, asked.result)
         if session.version != old.version:
             raise ProtocolError(f"it has gone over to protocol version {session.version}")
         line = encode({"jsonrpc": "2.0", "method": "notifications/initialized"})
         await self._post_quietly(session, line)
         for (method, _), params in old.kept.items():
             asked = await self._directly(method, params, session)
-            try:
-                self._result_of(asked)
+            error = asked.response.error if asked.response is not None else None
+            if error is None:
                 session.remember(method, params)
-            except McpError as error:
+            else:
                 logger.warning("%s was refused in the new session: %s", method, error)
         return session
 
-    async def _directly(self, method: str, params: Params, session: Session | None) -> _Asked:
+    async def _directly(self, method: str, params: Params, session: Session | None) -> Asked:
         """Send a request in a certain session, and nothing more."""
         asked = self._asked(method, params, trio.current_time() + _POST_PATIENCE)
         asked.session = session
@@ -561,57 +455,38 @@ class HttpLink:
                 level = logging.DEBUG if offers_none else logging.WARNING
                 logger.log(level, "The server's own messages are not heard: %s", error)
 
-    async def _follow(self, session: Session, cursor: Cursor, asked: _Asked | None = None) -> None:
+    async def _follow(self, session: Session, cursor: Cursor, asked: Asked | None = None) -> None:
         """Read a stream, and come back to it whenever it ends, until there is an answer."""
-        failures = 0
-        while asked is None or asked.response is None:
-            await trio.sleep(cursor.delay(self.options, failures))
-            try:
-                await self._come_back(session, cursor, asked)
-                failures = 0
-            except (CannotReach, ConnectionLost):
-                failures = 1 if cursor.moved else failures + 1
-                cursor.moved = False
-                if failures > self.options.reconnect_attempts:
-                    raise
 
-    async def _come_back(self, session: Session, cursor: Cursor, asked: _Asked | None) -> None:
-        headers = {"Accept": _EVENTS, **session.headers, **cursor.headers}
-        async with self.endpoint.exchange("GET", headers) as reply:
-            if not reply.is_success:
-                in_session = session.id is not None
-                error = await refusal(self.endpoint, reply, id=None, in_session=in_session)
-                if reply.status >= 500:
-                    raise ConnectionLost(str(error))
-                raise error
-            if reply.media_type != _EVENTS:
-                raise HttpError(reply.status, f"{self.endpoint.where} gives no stream of events")
-            await self._read_events(reply, cursor, asked)
+        async def read(reply: Reply) -> None:
+            await self._read_events(reply, cursor, asked, session)
+
+        def is_done() -> bool:
+            return asked is not None and asked.response is not None
+
+        await follow(self.endpoint, self.options, session, cursor, read, is_done)
 
     # -- the end --------------------------------------------------------------------------
 
     async def aclose(self) -> None:
         """End what is open, and the session. Bounded in time, and not to be cancelled."""
         self._closed = True
-        for asked in self._open.values():
-            asked.ended = True
-            asked.scope.cancel()
         self.nursery.cancel_scope.cancel()
         with trio.CancelScope(shield=True) as scope:
             scope.deadline = trio.current_time() + _GOODBYE_PATIENCE
-            while self._open:
-                await self._idle.park()
+            await self._open.end()
             if self._session is not None and self._session.id is not None:
-                try:
-                    async with self.endpoint.exchange("DELETE", self._session.headers) as reply:
-                        logger.debug("The end of the session was answered with %d", reply.status)
-                except ClientError as error:
-                    logger.debug("The end of the session could not be told: %s", error)
+                await self._end_session(self._session)
+
+    async def _end_session(self, session: Session) -> None:
+        try:
+            async with self.endpoint.exchange("DELETE", session.headers) as reply:
+                logger.debug("The end of the session was answered with %d", reply.status)
+        except ClientError as error:
+            logger.debug("The end of the session could not be told: %s", error)
 
 
 def _value(body: bytes) -> Json:
-    import orjson
-
     try:
         return orjson.loads(body)
     except ValueError:

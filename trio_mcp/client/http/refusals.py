@@ -55,7 +55,7 @@ async def refusal(
     if status == HTTPStatus.NOT_FOUND and in_session:
         return SessionExpired(status, f"{where} has ended the session" + (f": {said}" * bool(said)))
     if error is not None and id is not None:
-        return error
+        return McpError(error.code, said, error.data)
     return HttpError(status, why)
 
 

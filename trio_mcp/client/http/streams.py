@@ -1,15 +1,18 @@
-"""Where a legacy client is in a stream of events, and its session."""
+"""Legacy sessions, and streams of events that one comes back to."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
 from attrs import define, field
 
-from trio_mcp.client.errors import ProtocolError
+from trio_mcp.client.errors import CannotReach, ConnectionLost, HttpError, ProtocolError
+from trio_mcp.client.http.endpoint import Endpoint, Reply
 from trio_mcp.client.http.options import HttpOptions
+from trio_mcp.client.http.refusals import refusal
 from trio_mcp.wire.headers import LAST_EVENT_HEADER, SESSION_HEADER, VERSION_HEADER
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.sse import EventParser
@@ -17,6 +20,8 @@ from trio_mcp.wire.sse import EventParser
 _SESSION_ID: Final = re.compile(r"[!-~]+")
 _EVENT_ID: Final = re.compile(rb"[!-~\x80-\xff](?:[ -~\x80-\xff]{0,4094}[!-~\x80-\xff])?")
 _LONGEST_DELAY: Final = 30.0
+
+EVENTS: Final = "text/event-stream"
 
 
 @define
@@ -114,3 +119,53 @@ def session_id(value: str | None) -> str | None:
     if value is not None and not _SESSION_ID.fullmatch(value):
         raise ProtocolError("the server gave the session an id that is not visible ASCII")
     return value
+
+
+async def follow(
+    endpoint: Endpoint,
+    options: HttpOptions,
+    session: Session,
+    cursor: Cursor,
+    read: Callable[[Reply], Awaitable[None]],
+    is_done: Callable[[], bool],
+) -> None:
+    """Read a stream of events, and come back to it whenever it ends.
+
+    Args:
+        endpoint: Where it is.
+        options: How often to try, and how long to wait.
+        session: What it belongs to.
+        cursor: Where to go on.
+        read: Reads it to its end, and moves the cursor on.
+        is_done: Whether there is no need to come back.
+
+    Raises:
+        ClientError: It cannot be had, or not any more.
+    """
+    failures = 0
+    while not is_done():
+        await trio.sleep(cursor.delay(options, failures))
+        try:
+            await _come_back(endpoint, session, cursor, read)
+            failures = 0
+        except (CannotReach, ConnectionLost):
+            failures = 1 if cursor.moved else failures + 1
+            cursor.moved = False
+            if failures > options.reconnect_attempts:
+                raise
+
+
+async def _come_back(
+    endpoint: Endpoint, session: Session, cursor: Cursor, read: Callable[[Reply], Awaitable[None]]
+) -> None:
+    headers = {"Accept": EVENTS, **session.headers, **cursor.headers}
+    async with endpoint.exchange("GET", headers) as reply:
+        if not reply.is_success:
+            in_session = session.id is not None
+            error = await refusal(endpoint, reply, id=None, in_session=in_session)
+            if reply.status >= 500:  # it may be better soon
+                raise ConnectionLost(str(error))
+            raise error
+        if reply.media_type != EVENTS:
+            raise HttpError(reply.status, f"{endpoint.where} gives no stream of events")
+        await read(reply)

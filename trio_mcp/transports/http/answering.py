@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from math import inf
+from typing import Any, Final, TypeVar
 
 import trio
 
 from trio_mcp.peer.exchange import Call, Exchange
 from trio_mcp.server.running import CallRunner
 from trio_mcp.transports.beside import beside
-from trio_mcp.transports.http.request import HttpRequest
+from trio_mcp.transports.http.request import Disconnected, HttpRequest
 from trio_mcp.transports.http.server.peers import CANCELS
 from trio_mcp.wire.errors import (
     HEADER_MISMATCH,
@@ -30,6 +31,8 @@ from trio_mcp.wire.errors import (
 )
 from trio_mcp.wire.jsonrpc import Id, Json
 
+T = TypeVar("T")
+
 STATUSES: Final = {
     PARSE_ERROR: 400,
     INVALID_REQUEST: 400,
@@ -40,6 +43,11 @@ STATUSES: Final = {
     UNSUPPORTED_PROTOCOL_VERSION: 400,
 }
 """The status that a modern client gets with an error; 200 with any other."""
+
+_HEAD_BYTES: Final = 4096
+"""Of a line with a short id: what has the word `error` in it, if the line is one."""
+_ESCAPED: Final = 6
+"""Bytes that a character of an id may take."""
 
 
 class ResponseBack:
@@ -81,7 +89,7 @@ class ResponseBack:
         """Send what is said, until `close`; and comments while nothing is."""
         while self._lines or not self._closed:
             if not self._lines:
-                seconds = self._keep_alive if self._http.started else float("inf")
+                seconds = self._keep_alive if self._http.started else inf
                 with trio.move_on_after(seconds) as quiet:
                     await self._changed.park()
                 if quiet.cancelled_caught:
@@ -107,46 +115,49 @@ async def run_call(
 
     Cancelled, or when the client leaves, the call is cancelled.
     """
-    running: Callable[[], Awaitable[bytes | None]] = _watched(http, exchange, runner)
-    if not _may_speak(exchange.call):
-        return await running()
-    exchange.back = back
-    line: bytes | None = None
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(back.write)
-        line = await running()
-        back.close()
-    return line
+
+    async def run() -> bytes | None:
+        if not _may_speak(exchange.call):
+            return await runner.run(exchange)
+        exchange.back = back
+        line: bytes | None = None
+        async with trio.open_nursery() as nursery:
+
+            async def write() -> None:
+                try:
+                    await back.write()
+                except Disconnected:
+                    nursery.cancel_scope.cancel()
+
+            nursery.start_soon(write)
+            line = await runner.run(exchange)
+            back.close()
+        return line
+
+    return await while_connected(http, run)
 
 
 def _may_speak(call: Call) -> bool:
     handler: Any = getattr(call, "handler", None)
-    return handler is None or handler.context_parameter is not None
+    if handler is None or handler.context_parameter is not None:
+        return True
+    of_call: Any = call
+    return of_call.dispatcher.registry.log_bridge is not None
 
 
-def _watched(
-    http: HttpRequest, exchange: Exchange, runner: CallRunner
-) -> Callable[[], Awaitable[bytes | None]]:
-    """How to run a call so that it ends when the client leaves."""
-
-    async def run() -> bytes | None:
-        return await runner.run(exchange)
-
+async def while_connected(http: HttpRequest, work: Callable[[], Awaitable[T]]) -> T | None:
+    """Do some work, and cancel it when the client leaves; then `None` is returned."""
     if CANCELS in (http.scope.get("extensions") or {}):
-        return run
+        return await work()
+    with trio.CancelScope() as scope:
 
-    async def run_beside() -> bytes | None:
-        with trio.CancelScope() as scope:
+        async def watch() -> None:
+            await http.wait_for_disconnect()
+            scope.cancel()
 
-            async def watch() -> None:
-                await http.wait_for_disconnect()
-                scope.cancel()
-
-            async with beside(watch):
-                return await run()
-        return None
-
-    return run_beside
+        async with beside(watch):
+            return await work()
+    return None
 
 
 async def finish(http: HttpRequest, line: bytes | None, status: int = 200) -> None:
@@ -159,9 +170,10 @@ async def finish(http: HttpRequest, line: bytes | None, status: int = 200) -> No
         await http.respond(status, line[:-1])
 
 
-def status_of(line: bytes) -> int:
-    """The status for a line that answers a modern request."""
-    if b'"error"' not in line[:4096]:
+def status_of(line: bytes, id: Id) -> int:
+    """The status for a line that answers a modern request with that id."""
+    most = _HEAD_BYTES if id.__class__ is int else _HEAD_BYTES + _ESCAPED * len(str(id))
+    if b'"error"' not in line[:most]:
         return 200
     import orjson
 

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import trio
@@ -24,7 +24,13 @@ from trio_mcp.server.dispatcher import Dispatcher, Session
 from trio_mcp.server.methods import MODERN_ONLY
 from trio_mcp.server.running import CallRunner
 from trio_mcp.transports.beside import beside
-from trio_mcp.transports.http.answering import ResponseBack, finish, run_call, status_of
+from trio_mcp.transports.http.answering import (
+    ResponseBack,
+    finish,
+    run_call,
+    status_of,
+    while_connected,
+)
 from trio_mcp.transports.http.guard import Guard
 from trio_mcp.transports.http.metrics import CONTENT_TYPE, Metrics
 from trio_mcp.transports.http.mirror import VERSION, Mirror
@@ -48,7 +54,6 @@ from trio_mcp.wire.jsonrpc import (
     Message,
     Notification,
     Request,
-    Response,
     decode,
     error_line,
     join_batch,
@@ -229,6 +234,8 @@ class HttpApp:
             raise _bad(UNKNOWN_ID, McpError(INVALID_REQUEST, "Invalid request: it is empty"))
         if isinstance(message, Malformed):
             raise _bad(message.id, message.error)
+        if isinstance(message, Request | Batch):
+            self._refuse_if_stopping()
         if isinstance(message, Request) and _speaks_modern(http, message):
             await self._answer_modern(http, message, dispatcher)
         elif http.headers.get(VERSION, b"").decode("latin-1") in MODERN:
@@ -267,7 +274,8 @@ class HttpApp:
     ) -> None:
         answer = session.begin(request, False)
         if isinstance(answer, bytes):
-            await http.respond(status_of(answer) if modern else 200, answer[:-1])
+            status = status_of(answer, request.id) if modern else 200
+            await http.respond(status, answer[:-1])
             return
         back = ResponseBack(
             http,
@@ -275,8 +283,6 @@ class HttpApp:
             keep_alive=self._policy.keep_alive,
         )
         exchange = Exchange(request.id, answer, None, 0)
-        if self._stopping:
-            exchange.cancel(Cause.SHUTDOWN)
         if answer.long_lived:
             self._streaming.add(exchange)
         try:
@@ -284,7 +290,7 @@ class HttpApp:
         finally:
             exchange.answered = True
             self._streaming.discard(exchange)
-        status = 200 if line is None or not modern else status_of(line)
+        status = 200 if line is None or not modern else status_of(line, request.id)
         await finish(http, line, status)
 
     async def _answer_alone(
@@ -297,7 +303,7 @@ class HttpApp:
         if isinstance(message, Request):
             await self._answer(http, message, session, modern=False)
         elif isinstance(message, Batch):
-            await self._answer_batch(http, message, session)
+            await self._answer_batch(http, message, session, None)
         else:
             await http.respond(202)
 
@@ -305,50 +311,45 @@ class HttpApp:
         self, http: HttpRequest, message: Message, dispatcher: Dispatcher, sessions: Sessions
     ) -> None:
         if isinstance(message, Request) and message.method == "initialize":
-            await self._begin_session(http, message, sessions)
+            await self._begin_session(http, message, dispatcher, sessions)
             return
         session = sessions.find(http.header(_SESSION), http.principal)
         if isinstance(message, Request):
             await self._answer_on_stream(http, message, session)
         elif isinstance(message, Batch):
-            await self._answer_batch(http, message, session.server)
+            await self._answer_batch(http, message, session.server, session)
         else:
-            if isinstance(message, Response):
-                session.answered(message)
-            elif isinstance(message, Notification):
-                session.notified(message, self._runner)
+            session.take(message, self._runner)
             await http.respond(202)
 
-    async def _begin_session(self, http: HttpRequest, request: Request, sessions: Sessions) -> None:
+    async def _begin_session(
+        self, http: HttpRequest, request: Request, dispatcher: Dispatcher, sessions: Sessions
+    ) -> None:
+        # Another session may have to make room, so it is tried first whether it comes to one.
+        trial = Session(dispatcher).begin(request, False)
+        assert isinstance(trial, bytes)
+        if status_of(trial, request.id) != 200:
+            raise Refusal(400, "The handshake is not valid.", body=trial[:-1])
         session = await sessions.new(http.principal)
         answer = session.server.begin(request, False)
         assert isinstance(answer, bytes)
-        if b'"error"' in answer[:4096] and status_of(answer) != 200:
-            sessions.end(session)
-            await http.respond(400, answer[:-1])
-            return
         await http.respond(200, answer[:-1], headers=session.headers)
 
     async def _answer_on_stream(
         self, http: HttpRequest, request: Request, session: HttpSession
     ) -> None:
-        answer = session.begin(request, self._runner)
-        if isinstance(answer, bytes):
-            await http.respond(200, answer[:-1], headers=session.headers)
-            return
-        stream = answer
-        await stream.first()
-        if stream.finished and stream.last <= 1:  # nothing was said but the answer
-            lines = session.store.since(stream.name, 0)
-            session.forget(stream)
-            if lines:
-                await http.respond(200, lines[0][1][:-1], headers=session.headers)
+        async def answer() -> None:
+            begun = await session.begin(request, self._runner)
+            if isinstance(begun, bytes):
+                await http.respond(200, begun[:-1], headers=session.headers)
             else:
-                await http.respond(202, headers=session.headers)
-            return
-        await stream.follow(http, self._policy, 0)
+                await begun.answer(http, self._policy)
 
-    async def _answer_batch(self, http: HttpRequest, batch: Batch, session: Session) -> None:
+        await while_connected(http, answer)
+
+    async def _answer_batch(
+        self, http: HttpRequest, batch: Batch, session: Session, own: HttpSession | None
+    ) -> None:
         """Answer a batch with an array (2025-03-26, "Batching")."""
         if len(batch.messages) > self._limits.max_batch:
             why = f"Invalid request: a batch holds at most {self._limits.max_batch} messages"
@@ -363,16 +364,22 @@ class HttpApp:
             if answer:
                 lines.append(answer)
 
-        async with trio.open_nursery() as nursery:
-            for each in batch.messages:
-                if isinstance(each, Request):
-                    nursery.start_soon(answer_into, each)
-                elif isinstance(each, Malformed):
-                    lines.append(error_line(each.id, each.error))
-        if lines:
-            await http.respond(200, join_batch(lines)[:-1])
-        else:
-            await http.respond(202)
+        async def answer() -> None:
+            async with trio.open_nursery() as nursery:
+                for each in batch.messages:
+                    if isinstance(each, Request):
+                        nursery.start_soon(answer_into, each)
+                    elif isinstance(each, Malformed):
+                        lines.append(error_line(each.id, each.error))
+                    elif own is not None:
+                        own.take(each, self._runner)
+            headers = [] if own is None else own.headers
+            if lines:
+                await http.respond(200, join_batch(lines)[:-1], headers=headers)
+            else:
+                await http.respond(202, headers=headers)
+
+        await while_connected(http, answer)
 
     # -- GET and DELETE -------------------------------------------------------------------
 
@@ -385,12 +392,13 @@ class HttpApp:
         if http.header(_SESSION) is None and http.header(VERSION) is None:
             raise Refusal(405, "The MCP endpoint is for POST; a GET needs a session.", _ALLOW)
         _check_version(http)
+        self._refuse_if_stopping()
         session = sessions.find(http.header(_SESSION), http.principal)
         event_id = http.header(b"last-event-id")
-        stream, after = session.standalone, session.standalone.read
+        stream, after = session.standalone, session.standalone.sent
         if event_id is not None:
             stream, after = session.resumed(event_id)
-        await stream.follow(http, self._policy, after)
+        await while_connected(http, partial(stream.follow, http, self._policy, after))
 
     async def _delete(self, http: HttpRequest, dispatcher: Dispatcher, sessions: Sessions) -> None:
         """End a session (legacy)."""
@@ -398,6 +406,10 @@ class HttpApp:
             raise Refusal(405, "There are no sessions to end.", _ALLOW)
         sessions.end(sessions.find(http.header(_SESSION), http.principal))
         await http.respond(200)
+
+    def _refuse_if_stopping(self) -> None:
+        if self._stopping:
+            raise Refusal(503, "The server is stopping.", [(b"retry-after", b"10")])
 
 
 _METHODS: Final[

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hmac
 import math
+import re
 from collections import OrderedDict
 from typing import Final
-from urllib.parse import urlsplit
 
 import trio
 
@@ -20,6 +20,9 @@ from trio_mcp.transports.http.request import HttpRequest, Refusal
 from trio_mcp.wire.bucket import TokenBucket
 
 _ANY: Final = "*"
+_AUTHORITY: Final = r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::[0-9]{0,5})?"
+_HOST: Final = re.compile(_AUTHORITY)
+_ORIGIN: Final = re.compile(f"https?://{_AUTHORITY}")
 
 
 class Guard:
@@ -43,20 +46,18 @@ class Guard:
         self._check_rate(request)
 
     def _check_host(self, request: HttpRequest) -> None:
-        host = _without_port((request.header(b"host") or "").lower())
-        if _ANY not in self._hosts and host not in self._hosts:
+        if _ANY in self._hosts:
+            return
+        host = _HOST.fullmatch((request.header(b"host") or "").lower())
+        if host is None or host[1] not in self._hosts:
             raise Refusal(403, "This server is not meant to be reached by that Host name.")
 
     def _check_origin(self, request: HttpRequest) -> None:
         origin = request.header(b"origin")
         if origin is None or _ANY in self._origins or origin.lower() in self._origins:
             return
-        try:
-            parts = urlsplit(origin.lower())
-            host = _without_port(parts.netloc)
-        except ValueError:
-            host = ""
-        if not host or parts.scheme not in ("http", "https") or host not in self._hosts:
+        page = _ORIGIN.fullmatch(origin.lower())
+        if page is None or page[1] not in self._hosts:
             raise Refusal(403, "Pages of that Origin may not use this server.")
 
     async def _principal_of(self, request: HttpRequest) -> str | None:
@@ -98,10 +99,3 @@ class Guard:
         if seconds:
             after = b"%d" % math.ceil(seconds)
             raise Refusal(429, "Too many requests; wait a little.", [(b"retry-after", after)])
-
-
-def _without_port(host: str) -> str:
-    """`example.com:80` without `:80`; an IPv6 address is in brackets."""
-    if host.startswith("["):
-        return host[: host.find("]") + 1]
-    return host.partition(":")[0]

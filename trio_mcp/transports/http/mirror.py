@@ -6,6 +6,7 @@ the body. If the two could differ, one would be deceived (2026-07-28, "Server Va
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from trio_mcp.registry import Registry
@@ -19,6 +20,9 @@ from trio_mcp.wire.revisions import META_VERSION
 VERSION: Final = b"mcp-protocol-version"
 METHOD: Final = b"mcp-method"
 NAME: Final = b"mcp-name"
+
+_WHOLE: Final = re.compile(r"(-?[0-9]{1,400})(?:\.0+)?")
+"""How an integer may be written."""
 
 _NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """Where the name is that `Mcp-Name` repeats."""
@@ -77,6 +81,8 @@ class Mirror:
                 paths = mirrored_parameters(tool.description.input_schema)
             except ValueError:  # clients leave such a tool out
                 paths = _NO_PATHS
+            if len(self._paths) > 2 * len(self._registry.tools):  # most are of tools long gone
+                self._paths.clear()
             self._paths[tool] = paths
         return paths
 
@@ -86,7 +92,7 @@ def _compare(name: str, header: bytes | None, value: Json, *, encoded: bool = Fa
         raise _mismatch(f"the header {name} is missing")
     try:
         text = header.decode("ascii")
-        if not text.isprintable():
+        if not text.replace("\t", "").isprintable():
             raise ValueError("it has control characters")
         said = decode_value(text) if encoded else text
     except ValueError:
@@ -100,10 +106,8 @@ def _same(said: str, value: Json) -> bool:
     if isinstance(value, bool):
         return said == ("true" if value else "false")
     if isinstance(value, int | float):
-        try:
-            return float(said) == value
-        except ValueError:
-            return False
+        whole = _WHOLE.fullmatch(said)
+        return whole is not None and int(whole[1]) == value
     return bool(said == value)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from attrs import field, frozen, validators
+from attrs import Attribute, field, frozen, validators
 
 _at_least_zero: Any = validators.ge(0)
 _positive: Any = validators.gt(0)
@@ -14,6 +15,18 @@ Verify = Callable[[str], Awaitable[str | None]]
 """Takes a bearer token; returns whose it is, or `None` if it is nobody's."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
+_HOST: Final = re.compile(r"\*|\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+")
+_ORIGIN: Final = re.compile(r"\*|null|[A-Za-z][A-Za-z0-9+.-]*://[^/@?#\s]+/?")
+
+
+def _all_are(form: re.Pattern[str], how: str) -> Any:
+    def check(policy: HttpPolicy, attribute: Attribute[Any], values: Sequence[str]) -> None:
+        for each in [values] if isinstance(values, str) else values:
+            if isinstance(values, str) or not form.fullmatch(each):
+                raise ValueError(f"{attribute.name} cannot have {each!r}: give a list of {how}")
+
+    return check
 
 
 @frozen(kw_only=True)
@@ -35,13 +48,18 @@ class HttpPolicy:
         100
     """
 
-    allowed_hosts: Sequence[str] = LOOPBACK
-    allowed_origins: Sequence[str] = ()
+    allowed_hosts: Sequence[str] = field(
+        default=LOOPBACK,
+        validator=_all_are(_HOST, "names without scheme and port, IPv6 addresses in brackets"),
+    )
+    allowed_origins: Sequence[str] = field(
+        default=(), validator=_all_are(_ORIGIN, "origins like 'https://example.com'")
+    )
     tokens: Mapping[str, str] = field(factory=dict, repr=False)
     verify: Verify | None = field(default=None, repr=False)
     realm: str = "mcp"
 
-    rate: float | None = None
+    rate: float | None = field(default=None, validator=validators.optional(_positive))
     """Requests of one client in a second, in the long run; `None` for any number."""
 
     burst: int = field(default=100, validator=_positive)
@@ -64,6 +82,9 @@ class HttpPolicy:
 
     max_events: int = field(default=1000, validator=_positive)
     """Events of one session that are kept for a client that comes back."""
+
+    max_event_bytes: int = field(default=4 * 1024 * 1024, validator=_positive)
+    """Bytes that these may have together; a single event may have more."""
 
     retry: float = field(default=1.0, validator=_at_least_zero)
     """Seconds that a client should wait before it comes back to a stream."""

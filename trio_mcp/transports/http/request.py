@@ -51,7 +51,7 @@ class Refusal(Exception):
 
 
 class Disconnected(Exception):
-    """The client left before it had sent its request."""
+    """The client has left."""
 
 
 @define(eq=False)
@@ -86,8 +86,8 @@ class HttpRequest:
     def path(self) -> str:
         """The path below the place where the app is mounted."""
         path: str = self.scope["path"]
-        root: str = self.scope.get("root_path", "")
-        return path.removeprefix(root) if root and path.startswith(root) else path
+        root: str = self.scope.get("root_path", "").rstrip("/")
+        return path[len(root) :] if path.startswith(f"{root}/") else path
 
     @property
     def client(self) -> str:
@@ -110,7 +110,7 @@ class HttpRequest:
             Disconnected: The client left.
         """
         length = self.headers.get(b"content-length", b"")
-        if length.isdigit() and int(length) > most:
+        if length.isdigit() and (len(length) > 18 or int(length) > most):
             raise _too_large(most)
         message = await self.receive()
         if message["type"] == "http.request" and not message.get("more_body"):
@@ -141,7 +141,7 @@ class HttpRequest:
         if body:
             head.append((b"content-type", content_type))
         await self._start(status, head)
-        await self.send({"type": "http.response.body", "body": body})
+        await self._put({"type": "http.response.body", "body": body})
 
     async def respond_json(self, value: Json, status: int = 200) -> None:
         """Answer with a JSON value."""
@@ -160,7 +160,7 @@ class HttpRequest:
 
     async def end_stream(self) -> None:
         """End the stream of events."""
-        await self.send({"type": "http.response.body", "body": b""})
+        await self._put({"type": "http.response.body", "body": b""})
 
     async def send_comment(self) -> None:
         """Send what clients ignore, so that nobody on the way thinks that the stream is dead."""
@@ -170,10 +170,16 @@ class HttpRequest:
         self.started = True
         self.status = status
         start: Message = {"type": "http.response.start", "status": status, "headers": headers}
-        await self.send(start)
+        await self._put(start)
 
     async def _write(self, data: bytes) -> None:
-        await self.send({"type": "http.response.body", "body": data, "more_body": True})
+        await self._put({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def _put(self, message: Message) -> None:
+        try:
+            await self.send(message)
+        except OSError as error:  # by which ASGI servers say so
+            raise Disconnected from error
 
     async def wait_for_disconnect(self) -> None:
         """Wait until the client leaves."""

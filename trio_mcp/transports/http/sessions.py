@@ -8,15 +8,18 @@ nobody fetches is kept within bounds.
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
 import trio
 
 from trio_mcp.peer.asking import Asking
-from trio_mcp.peer.exchange import Call, Cause, Exchange
+from trio_mcp.peer.exchange import Cause, Exchange
 from trio_mcp.server.dispatcher import Dispatcher, Session
 from trio_mcp.server.running import CallRunner
 from trio_mcp.server.subscriptions import tell_changes
@@ -24,11 +27,20 @@ from trio_mcp.transports.http.events import EventStore, MemoryEventStore
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.request import HttpRequest, Refusal
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
-from trio_mcp.wire.jsonrpc import Json, Notification, Request, Response, error_line
+from trio_mcp.wire.jsonrpc import (
+    Json,
+    Message,
+    Notification,
+    Request,
+    Response,
+    error_line,
+)
 
 _STANDALONE: Final = "0"
-_UNREAD: Final = 100
+_UNSENT: Final = 100
 """Events that a client which is there may be behind before whoever speaks has to wait."""
+
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
 
 _DUPLICATE: Final = McpError(INVALID_REQUEST, "Invalid request: this id is already in use")
 
@@ -40,14 +52,17 @@ class SessionStream:
         self.name: Final = name
         self._session = session
         self._store = session.store
+        self._unsent: deque[tuple[int, bytes]] = deque()  # what the reader is to get
+        self._unsent_bytes = 0
         self.last = 0
         """The number of the last event."""
-        self.read = 0
+        self.sent = 0
         """The number of the last event that was sent."""
         self.reader: HttpRequest | None = None
-        """Who is being sent the events."""
+        """Who is being sent the events, or will be."""
         self.finished = False
         """There will be no more events."""
+        self._answered = False  # the last one is the answer
         self.hung_up = False
         """The reader is to go, and to come back."""
         self.changed: Final = trio.lowlevel.ParkingLot()
@@ -57,7 +72,7 @@ class SessionStream:
     @property
     def full(self) -> bool:
         """Whether a reader is too far behind."""
-        return self.reader is not None and self.last - self.read > _UNREAD
+        return len(self._unsent) > _UNSENT or self._unsent_bytes > self._session.max_unsent_bytes
 
     async def wait_for_room(self) -> None:
         """Wait until that is not so."""
@@ -67,6 +82,9 @@ class SessionStream:
     def put_nowait(self, line: bytes) -> None:
         """Add an event."""
         self.last = self._store.append(self.name, line)
+        if self.reader is not None:
+            self._unsent.append((self.last, line))
+            self._unsent_bytes += len(line)
         self.changed.unpark_all()
 
     def flush(self) -> None:
@@ -86,8 +104,8 @@ class SessionStream:
         return await self._session.asking.ask(method, params, deadline, way=self)
 
     def hang_up(self) -> None:
-        """Have the reader go, and come back for the rest."""
-        if not self.finished:
+        """Have the reader go, and come back for the rest, if it knows how to."""
+        if self.reader is not None and self._session.primes:
             self.hung_up = True
             self.changed.unpark_all()
 
@@ -95,49 +113,77 @@ class SessionStream:
         """Add the last event, if there is one."""
         if line is not None:
             self.put_nowait(line)
+            self._answered = True
         self.finished = True
         self.changed.unpark_all()
 
     # -- reading --------------------------------------------------------------------------
 
-    async def first(self) -> None:
-        """Wait until there is something to send, or never will be."""
-        while not (self.last or self.finished or self.hung_up):
-            await self.changed.park()
+    async def answer(self, http: HttpRequest, policy: HttpPolicy) -> None:
+        """Answer the request that it belongs to: with JSON, unless something is said before.
+
+        Cancelled (the client left), whatever was not sent is kept.
+        """
+        with self._read_by(http, 0):
+            while not (self.last or self.finished or self.hung_up):
+                await self.changed.park()
+            if not self.finished or self.last > self._answered:  # there is more than an answer
+                await self._send_all(http, policy, 0)
+                return
+            self._session.forget(self)  # the client knows of no event to come back to
+            if self._unsent:
+                _, line = self._unsent.popleft()
+                await http.respond(200, line[:-1], headers=self._session.headers)
+            elif self._session.ended:
+                raise no_session()
+            else:  # the client has cancelled the request
+                await http.respond(202, headers=self._session.headers)
 
     async def follow(self, http: HttpRequest, policy: HttpPolicy, after: int) -> None:
         """Send the events that come after a number, as they come, until there are no more.
 
         Cancelled (the client left), whatever was not sent is kept.
+
+        Raises:
+            Refusal: Somebody is reading it (409).
         """
         if self.reader is not None:
             raise Refusal(409, "This stream is being read already.")
-        self.reader, self.read = http, after
+        with self._read_by(http, after):
+            await self._send_all(http, policy, after)
+
+    @contextmanager
+    def _read_by(self, http: HttpRequest, after: int) -> Iterator[None]:
+        self.reader, self.sent, self.hung_up = http, after, False
+        self._unsent.extend(self._store.since(self.name, after))
+        self._unsent_bytes = sum(len(line) for _, line in self._unsent)
         try:
-            await http.start_stream(self._session.headers)
-            retry = round(policy.retry * 1000)
-            if self._session.primes:
-                await http.send_event(b"", id=f"{self.name}-{after}", retry=retry)
-            await self._pass_on(http, policy)
-            await http.end_stream()
+            yield
         finally:
             self.reader = None
+            self._unsent.clear()
+            self._unsent_bytes = 0
+            self._session.last_used = trio.current_time()
             self.changed.unpark_all()
-            if self.finished and self.read == self.last:
-                self._session.forget(self)
+
+    async def _send_all(self, http: HttpRequest, policy: HttpPolicy, after: int) -> None:
+        await http.start_stream(self._session.headers)
+        if self._session.primes:
+            retry = round(policy.retry * 1000)
+            await http.send_event(b"", id=f"{self.name}-{after}", retry=retry)
+        await self._pass_on(http, policy)
+        await http.end_stream()
 
     async def _pass_on(self, http: HttpRequest, policy: HttpPolicy) -> None:
         while True:
-            for number, line in self._store.since(self.name, self.read):
+            while self._unsent:
+                number, line = self._unsent[0]
                 await http.send_event(line, id=f"{self.name}-{number}")
-                self.read = number
+                self._unsent.popleft()
+                self._unsent_bytes -= len(line)
+                self.sent = number
                 self.changed.unpark_all()
-            if self.hung_up:
-                self.hung_up = False
-                return
-            if self.read < self.last:
-                continue
-            if self.finished:
+            if self.hung_up or self.finished:
                 return
             with trio.move_on_after(policy.keep_alive) as quiet:
                 await self.changed.park()
@@ -154,7 +200,8 @@ class HttpSession:
         self.server: Final = Session(dispatcher, secrets.token_hex(4), principal=principal)
         """What the dispatcher knows of the client."""
         self.headers: Final = [(b"mcp-session-id", self.id.encode())]
-        self.store: Final[EventStore] = MemoryEventStore(policy.max_events)
+        self.store: Final[EventStore] = MemoryEventStore(policy.max_events, policy.max_event_bytes)
+        self.max_unsent_bytes: Final = dispatcher.limits.max_outgoing_bytes
         self.standalone: Final = SessionStream(_STANDALONE, self)
         """The stream of what concerns no request."""
         self.asking: Final = Asking(self.standalone)
@@ -162,6 +209,8 @@ class HttpSession:
         self._streams: OrderedDict[str, SessionStream] = OrderedDict({_STANDALONE: self.standalone})
         self._names = 0
         self._open: dict[str | int, Exchange] = {}
+        self._running = 0
+        self._ran = trio.lowlevel.ParkingLot()
         self._scope = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
         self.last_used = trio.current_time()
@@ -175,6 +224,11 @@ class HttpSession:
     def busy(self) -> bool:
         """Whether somebody waits for something."""
         return bool(self._open) or any(each.reader is not None for each in self._streams.values())
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is an end to it."""
+        return self._scope.cancel_called
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the session, until `end` or cancelled."""
@@ -195,25 +249,43 @@ class HttpSession:
         self.asking.end("the session has ended")
         for stream in list(self._streams.values()):
             stream.finish(None)
+        self._ran.unpark_all()
         self._scope.cancel()
 
     # -- messages -------------------------------------------------------------------------
 
-    def begin(self, request: Request, runner: CallRunner) -> bytes | SessionStream:
-        """Answer a request at once, or have it answered on a stream."""
+    async def begin(self, request: Request, runner: CallRunner) -> bytes | SessionStream:
+        """Answer a request at once, or have it answered on a stream.
+
+        A client that leaves its calls alone cannot heap them up: beyond a number of them this
+        waits. Cancelled meanwhile (the client left), the call is not begun.
+        """
         if request.id in self._open:
             return error_line(request.id, _DUPLICATE)
-        answer = self.server.begin(request, False)
-        if isinstance(answer, bytes):
-            return answer
+        call = self.server.begin(request, False)
+        if isinstance(call, bytes):
+            return call
         stream = self._new_stream()
-        exchange = self._open[request.id] = Exchange(request.id, answer, None, 0, back=stream)
-        assert self._nursery is not None
-        self._nursery.start_soon(self._run_call, exchange, answer, stream, runner)
+        exchange = self._open[request.id] = Exchange(request.id, call, None, 0, back=stream)
+        most = self.server.dispatcher.limits.max_concurrent_calls
+        try:
+            while self._running >= most and exchange.cause is None:
+                await self._ran.park()
+        except BaseException:
+            del self._open[request.id]
+            self.forget(stream)
+            raise
+        if exchange.cause is None:
+            self._running += 1
+            assert self._nursery is not None
+            self._nursery.start_soon(self._run_call, exchange, stream, runner)
+        else:  # it was cancelled before its turn came
+            del self._open[request.id]
+            stream.finish(None)
         return stream
 
     async def _run_call(
-        self, exchange: Exchange, call: Call, stream: SessionStream, runner: CallRunner
+        self, exchange: Exchange, stream: SessionStream, runner: CallRunner
     ) -> None:
         line = None
         try:
@@ -221,11 +293,19 @@ class HttpSession:
         finally:
             exchange.answered = True
             self._open.pop(exchange.id, None)
+            self._running -= 1
+            self._ran.unpark()
             stream.finish(line)
             self.last_used = trio.current_time()
 
-    def notified(self, notification: Notification, runner: CallRunner) -> None:
-        """Take note of a notification."""
+    def take(self, message: Message, runner: CallRunner) -> None:
+        """Take what needs no answer: a notification, or the answer to a question."""
+        if isinstance(message, Response):
+            self.asking.answered(message)
+        elif isinstance(message, Notification):
+            self._notified(message, runner)
+
+    def _notified(self, notification: Notification, runner: CallRunner) -> None:
         if notification.method != "notifications/cancelled":
             self.server.notified(notification)
             return
@@ -234,25 +314,22 @@ class HttpSession:
         if exchange is not None:
             exchange.cancel(Cause.PEER)
             runner.look_again()
-
-    def answered(self, response: Response) -> bool:
-        """Take an answer to a question. Returns whether there was one."""
-        return self.asking.answered(response)
+            self._ran.unpark_all()
 
     # -- streams --------------------------------------------------------------------------
 
     def _new_stream(self) -> SessionStream:
         self._names += 1
         stream = self._streams[str(self._names)] = SessionStream(str(self._names), self)
-        if len(self._streams) > self._policy.max_events:  # answers that nobody has fetched
-            for name, each in self._streams.items():
-                if each.finished and each.reader is None:
-                    self.forget(self._streams[name])
+        if len(self._streams) > self._policy.max_events:
+            for each in self._streams.values():
+                if each.finished and each.reader is None:  # nobody has come back to it so far
+                    self.forget(each)
                     break
         return stream
 
     def forget(self, stream: SessionStream) -> None:
-        """Forget a stream that was sent to its end."""
+        """Forget a stream: nobody can come back to it."""
         if stream is not self.standalone:
             self._streams.pop(stream.name, None)
             self.store.drop(stream.name)
@@ -265,9 +342,17 @@ class HttpSession:
         """
         name, _, number = event_id.rpartition("-")
         stream = self._streams.get(name)
-        if stream is None or not number.isdecimal() or len(number) > 18:
+        if stream is None or not _NUMBER.fullmatch(number):
             raise Refusal(400, "There is no stream with that Last-Event-ID, or not any more.")
-        return stream, min(int(number), stream.last)
+        after = min(int(number), stream.last)
+        if stream.finished and after < stream.last and not self.store.since(name, after):
+            raise Refusal(400, "What came after that Last-Event-ID is not kept any more.")
+        return stream, after
+
+
+def no_session() -> Refusal:
+    """Refuse a request of a session that there is not (404)."""
+    return Refusal(404, "There is no such session (any more); send initialize again.")
 
 
 class Sessions:
@@ -316,7 +401,11 @@ class Sessions:
             self.end(idle)
         session = HttpSession(self._dispatcher, self._policy, principal)
         self._sessions[session.id] = session
-        await self._nursery.start(session.run)
+        try:
+            await self._nursery.start(session.run)
+        except BaseException:
+            self._sessions.pop(session.id, None)
+            raise
         return session
 
     def find(self, id: str | None, principal: str | None) -> HttpSession:
@@ -329,7 +418,7 @@ class Sessions:
             raise Refusal(400, "The header Mcp-Session-Id is missing; send initialize first.")
         session = self._sessions.get(id)
         if session is None or session.principal != principal:
-            raise Refusal(404, "There is no such session (any more); send initialize again.")
+            raise no_session()
         self._sessions.move_to_end(id)
         session.last_used = trio.current_time()
         return session

@@ -163,13 +163,8 @@ class Connection:
         self.end()
 
     def _say_at_last(self, words: Refused) -> None:
-        response = self._exchange.response if self._exchange is not None else None
-        if response is None or not response.begun:
+        if self._exchange is None or not self._exchange.response.begun:
             self._last_words = words
-        elif not response.complete:  # the client must see that it is not
-            self._torn = True
-            if response.ended_by_close:
-                self._pipe.tear()
 
     async def _serve(self) -> None:
         try:
@@ -239,6 +234,11 @@ class Connection:
             return exchange.body.complete or await exchange.drain()
         finally:
             self._exchange = None
+            response = exchange.response
+            if self._torn or (response.begun and not response.complete):
+                self._torn = True  # and the client must see that
+                if response.ended_by_close:
+                    self._pipe.tear()
 
     async def _run_app(self, exchange: Exchange, head: Head) -> bool:
         """Run the app, and return whether it has answered."""
@@ -267,7 +267,7 @@ class Connection:
         when = " after its client had left" if gone else ""
         logger.log(level, "%s %r failed%s.", head.method, head.path, when, exc_info=error)
         self.service.counters.failed += 1
-        if not exchange.response.complete:
+        if not gone:
             self._say_at_last(Refused(500, "The server failed to answer this request."))
 
     def _scope_of(self, head: Head) -> Scope:

@@ -162,11 +162,10 @@ class Exchange:
 
         A body that is refused does not: its request has been answered, and gets no other answer.
         """
-        connection, body = self._connection, self.body
-        left = connection.limits.max_drain_bytes
+        connection, body, buffer = self._connection, self.body, self._connection.buffer
         with suppress(Refused):
+            left = connection.limits.max_drain_bytes - len(body.take(buffer))
             while not body.complete and left >= 0 and not connection.eof:
-                left -= len(body.take(connection.buffer))
-                if not body.complete:
-                    await self.wait_for_body()
+                await self.wait_for_body()
+                left -= len(body.take(buffer))
         return body.complete

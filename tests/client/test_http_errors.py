@@ -1,0 +1,367 @@
+"""What goes wrong over HTTP, in words, with types, within bounds, and without secrets."""
+
+import gzip
+import json
+import logging
+import socket
+import ssl
+
+import pytest
+import trio
+import trustme
+
+from tests.client.http_support import Incoming, Script, in_memory, serving
+from trio_mcp import Limits
+from trio_mcp.client import (
+    CannotReach,
+    ClientError,
+    ConnectionLost,
+    HttpError,
+    HttpOptions,
+    ProtocolError,
+    RateLimited,
+    RequestTooLarge,
+    ResponseTooLarge,
+    Unauthorized,
+    connect,
+)
+from trio_mcp.wire.errors import McpError
+
+f26 = pytest.mark.requirement("F26")
+f27 = pytest.mark.requirement("F27")
+
+TOKEN = "s3cret-t0ken"
+SECRET_OPTIONS = HttpOptions(
+    headers={"Authorization": f"Bearer {TOKEN}", "X-Api-Key": TOKEN}, reconnect_delay=0.01
+)
+
+
+async def failure_of(url: str, http: HttpOptions | None = None, **options: object) -> ClientError:
+    """The error that connecting ends with."""
+    with pytest.raises(ClientError) as failure:
+        async with connect(url, http=http, **options):
+            raise AssertionError("connected")
+    return failure.value
+
+
+# -- nobody there ------------------------------------------------------------------------------
+
+
+@f26
+async def test_where_nobody_listens_the_error_says_so() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        error = await failure_of(f"http://user:{TOKEN}@127.0.0.1:{port}/mcp?key={TOKEN}")
+    assert isinstance(error, CannotReach)
+    assert str(error) == f"cannot reach http://127.0.0.1:{port}: Connection refused"
+
+
+@f26
+async def test_a_host_that_nobody_knows_is_said_to_be_so(monkeypatch) -> None:
+    async def unknown(*args: object, **options: object) -> object:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(trio.socket, "getaddrinfo", unknown)
+    error = await failure_of("http://nowhere.invalid/mcp")
+    assert isinstance(error, CannotReach)
+    assert str(error) == "cannot reach http://nowhere.invalid:80: Name or service not known"
+
+
+@f26
+async def test_a_certificate_that_is_not_trusted_is_said_to_be_so() -> None:
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(server)
+    async with serving(Script(), tls=server) as url:
+        error = await failure_of(url, HttpOptions(verify=ssl.create_default_context()))
+    assert isinstance(error, CannotReach)
+    assert "its certificate is not trusted" in str(error)
+
+
+@f26
+async def test_plain_http_where_tls_is_wanted_is_said_to_be_so() -> None:
+    async with serving(Script()) as url:
+        error = await failure_of(url.replace("http:", "https:"), HttpOptions(verify=False))
+    assert isinstance(error, CannotReach)
+    assert "TLS" in str(error)
+
+
+@f26
+async def test_who_does_not_even_connect_is_given_up(autojump_clock) -> None:
+    async def sleepy(*args: object, **options: object) -> object:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async with in_memory(Script(), connect_timeout=3) as (url, http, network):
+        network.script = Script()
+        network.connect_tcp = sleepy
+        error = await failure_of(url, http, connect_timeout=5)
+    assert "5 s" in str(error) or "in time" in str(error)
+
+
+# -- refusals ----------------------------------------------------------------------------------
+
+
+@f26
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+@pytest.mark.parametrize(
+    ("status", "headers", "kind", "words"),
+    [
+        (401, {"www_authenticate": 'Bearer realm="mcp"'}, Unauthorized, 'Bearer realm="mcp"'),
+        (403, {}, Unauthorized, "403 Forbidden"),
+        (407, {}, Unauthorized, "407"),
+        (413, {}, RequestTooLarge, "413"),
+        (429, {"retry_after": "17"}, RateLimited, "try again in 17 s"),
+        (429, {"retry_after": "Wed, 21 Oct 2026 07:28:00 GMT"}, RateLimited, "after Wed, 21 Oct"),
+        (429, {}, RateLimited, "429"),
+        (500, {}, HttpError, "500 Internal Server Error"),
+        (503, {}, HttpError, "503 Service Unavailable"),
+        (599, {}, HttpError, "599"),
+        (418, {}, HttpError, "418"),
+    ],
+)
+async def test_a_status_becomes_an_error_with_words(era, status, headers, kind, words) -> None:
+    script = Script(era)
+    refuse = script.on["tools/call"] = lambda incoming: incoming.respond(status, **headers)
+    async with serving(script) as url:
+        async with connect(url) as client:
+            with pytest.raises(HttpError) as failure:
+                await client.call_tool("echo")
+        if status != 418:  # of which a legacy server might think that it is an answer
+            script.on["server/discover"] = refuse
+            assert type(await failure_of(url)) is kind
+    error = failure.value
+    assert type(error) is kind
+    assert error.status == status
+    assert words in str(error)
+    if isinstance(error, Unauthorized):
+        assert error.www_authenticate == headers.get("www_authenticate")
+    if isinstance(error, RateLimited):
+        assert error.retry_after == (17.0 if "17" in headers.values() else None)
+    assert len(script.asked("tools/call")) == 1
+
+
+@f26
+async def test_what_the_server_says_of_it_is_passed_on() -> None:
+    script = Script()
+    script.on["tools/call"] = lambda i: i.json({"error": "Too many\r\n requests"}, 429)
+    script.on["prompts/get"] = lambda i: i.respond(500, b"<html>" + b"x" * 10**6)
+    async with serving(script) as url, connect(url) as client:
+        with pytest.raises(RateLimited, match="Too many   requests"):
+            await client.call_tool("echo")
+        with pytest.raises(HttpError, match=r"500 Internal Server Error$"):
+            await client.get_prompt("p")
+
+
+@f26
+@pytest.mark.parametrize(
+    ("status", "location", "words"),
+    [
+        (302, "/elsewhere?key=1", r"redirects \(302\) to /elsewhere, which is not followed"),
+        (307, "http://evil.test:81/mcp?key=1", r"\(307\) to http://evil.test:81, where it is not"),
+        (308, "https://127.0.0.1/mcp", r"\(308\) to https://127.0.0.1:443, where it is not"),
+        (301, "//evil.test/mcp", r"\(301\) to http://evil.test:80, where it is not"),
+        (307, "ftp://127.0.0.1/", r"\(307\) to no URL"),
+        (307, "/mcp", "endlessly"),
+        (304, "", "which is not followed"),
+    ],
+)
+async def test_redirects_elsewhere_are_errors(status, location, words) -> None:
+    script = Script()
+    script.on["/mcp"] = lambda incoming: incoming.respond(status, location=location)
+    async with serving(script) as url:
+        with pytest.raises(HttpError, match=words):
+            async with connect(url, http=SECRET_OPTIONS):
+                raise AssertionError("connected")
+
+
+@f26
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda i: i.respond(200, b"<html>", content_type="text/html"), "of type text/html"),
+        (lambda i: i.respond(202), "status 202 and no body"),
+        (lambda i: i.respond(204), "status 204 and no body"),
+        (lambda i: i.respond(200, b"{", content_type="application/json"), "Parse error"),
+        (lambda i: i.respond(200, b"[]", content_type="application/json"), "empty batch"),
+        (lambda i: i.respond(200, b"", content_type="application/json"), "the server's answer"),
+        (lambda i: i.json({"jsonrpc": "2.0", "id": "other", "result": {}}), "the server's answer"),
+        (lambda i: i.json({"jsonrpc": "2.0", "id": i.message["id"]}), "method"),
+        (lambda i: i.json(i.answer({}), content_encoding="gzip"), "compressed"),
+        (
+            lambda i: i.respond(
+                200, gzip.compress(b"{}"), content_type="application/json", content_encoding="gzip"
+            ),
+            "compressed",
+        ),
+    ],
+)
+async def test_what_is_no_answer_is_an_error(answer, words) -> None:
+    script = Script(on={"tools/call": answer})
+    async with serving(script) as url, connect(url) as client:
+        with pytest.raises((ProtocolError, Exception), match=words) as failure:
+            await client.call_tool("echo")
+        assert isinstance(failure.value, ClientError) or "cannot be read" in str(failure.value)
+        assert list(client.tools) == ["echo"]
+        script.on.clear()
+        assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
+
+
+@f26
+async def test_a_connection_that_breaks_is_an_error() -> None:
+    async def half(incoming: Incoming) -> None:
+        await incoming._begin(200, {"content-type": "application/json", "content-length": "100"})
+        await incoming.write(b"{")
+        await incoming.drop()
+
+    script = Script()
+    async with serving(script) as url, connect(url) as client:
+        for how in (Incoming.drop, half):
+            script.on["tools/call"] = how
+            with pytest.raises(ConnectionLost, match=r"tools/call: the connection to .* broke"):
+                await client.call_tool("echo")
+
+
+# -- bounds ------------------------------------------------------------------------------------
+
+
+@f27
+@pytest.mark.parametrize("bound", ["options", "limits"])
+@pytest.mark.parametrize("how", ["declared", "chunked", "event", "comment"])
+async def test_answers_are_bounded(how, bound) -> None:
+    script = Script()
+    text = "x" * 100_000
+
+    async def call(incoming: Incoming) -> None:
+        body = json.dumps(incoming.answer({"content": [{"type": "text", "text": text}]})).encode()
+        if how == "declared":
+            await incoming.respond(200, body, content_type="application/json")
+        elif how == "chunked":
+            await incoming.start(content_type="application/json")
+            await incoming.write(body)
+            await incoming.until_gone()
+        else:
+            await incoming.start()
+            await incoming.write((b"data: " if how == "event" else b":") + body)
+            await incoming.until_gone()
+
+    script.on["tools/call"] = call
+    options: dict[str, object] = {"limits": Limits(max_message_bytes=50_000)}
+    if bound == "options":
+        options = {"http": HttpOptions(max_response_bytes=50_000)}
+    async with serving(script) as url, connect(url, **options) as client:
+        with pytest.raises(ResponseTooLarge, match="more than 50000 bytes"):
+            await client.call_tool("echo")
+        script.on.clear()
+        assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
+
+
+@f27
+async def test_a_long_stream_of_short_events_is_none_too_many() -> None:
+    script = Script()
+
+    async def call(incoming: Incoming) -> None:
+        await incoming.start()
+        note = {"jsonrpc": "2.0", "method": "notifications/message"}
+        for number in range(200):
+            params = {"level": "info", "data": f"{number:1000}"}
+            await incoming.event({**note, "params": params})
+        await incoming.event(incoming.answer({"resultType": "complete", "content": []}))
+        await incoming.end()
+
+    script.on["tools/call"] = call
+    heard: list[object] = []
+    options = HttpOptions(max_response_bytes=5000)
+    async with serving(script) as url:
+        async with connect(url, http=options, on_log=lambda *each: heard.append(each)) as client:
+            assert (await client.call_tool("echo")).success
+    assert len(heard) == 200
+
+
+@f27
+async def test_connections_are_bounded_and_further_requests_wait() -> None:
+    script = Script()
+    running = most = 0
+
+    async def call(incoming: Incoming) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        for _ in range(20):
+            await trio.lowlevel.checkpoint()
+        running -= 1
+        await script.modern(incoming)
+
+    script.on["tools/call"] = call
+    async with serving(script) as url:
+        async with connect(url, http=HttpOptions(max_connections=3)) as client:
+            async with trio.open_nursery() as nursery:
+                for _ in range(12):
+                    nursery.start_soon(client.call_tool, "echo")
+            assert script.connections <= 3
+    assert most == 3
+    assert len(script.asked("tools/call")) == 12
+
+
+@f27
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"headers": {"X": "a\r\nEvil: yes"}},
+        {"headers": {"a b": "c"}},
+        {"headers": {"X": "caf\u00e9"}},
+        {"max_connections": 0},
+        {"max_response_bytes": 0},
+        {"connect_timeout": 0},
+        {"reconnect_delay": 0},
+        {"reconnect_attempts": -1},
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options) -> None:
+    with pytest.raises(ValueError, match=r"header|must be"):
+        HttpOptions(**options)
+
+
+# -- secrets -----------------------------------------------------------------------------------
+
+
+@f26
+async def test_headers_and_credentials_in_the_url_reach_the_server() -> None:
+    script = Script("legacy")
+    async with serving(script, path=f"/mcp?key={TOKEN}") as url:
+        async with connect(url, http=SECRET_OPTIONS):
+            await script.wait_asked("GET")
+        assert {each.headers["authorization"] for each in script.requests} == {f"Bearer {TOKEN}"}
+        assert {each.headers["x-api-key"] for each in script.requests} == {TOKEN}
+        assert {each.target for each in script.requests} == {f"/mcp?key={TOKEN}"}
+        script.requests.clear()
+        async with connect(url.replace("http://", "http://ann%40home:pass@")):
+            await script.wait_asked("GET")
+        basic = {each.headers["authorization"] for each in script.requests}
+        assert basic == {"Basic YW5uQGhvbWU6cGFzcw=="}
+
+
+@f26
+async def test_no_message_and_no_log_gives_a_secret_away(caplog) -> None:
+    """Not even if the server repeats it, nor httpx2 logs what it does."""
+    caplog.set_level(logging.INFO)
+    script = Script()
+    seen: list[str] = [repr(SECRET_OPTIONS)]
+    echoed = f"bad token {TOKEN}, Bearer {TOKEN}"
+    async with serving(script, path=f"/mcp?key={TOKEN}") as url:
+        url = url.replace("http://", f"http://user:{TOKEN}@")
+        async with connect(url, http=SECRET_OPTIONS) as client:
+            for answer in (
+                lambda i: i.json({"error": echoed}, 401, www_authenticate=echoed),
+                lambda i: i.json({"error": echoed}, 429, retry_after=TOKEN),
+                lambda i: i.json({"error": {"code": -1, "message": echoed}}, 500),
+                lambda i: i.respond(302, location=f"http://x.test/?key={TOKEN}"),
+                lambda i: i.respond(200, content_type="text/html"),
+                Incoming.drop,
+            ):
+                script.on["tools/call"] = answer
+                with pytest.raises((ClientError, McpError)) as failure:
+                    await client.call_tool("echo")
+                seen += [str(failure.value), repr(failure.value)]
+    seen += [str(await failure_of(url, SECRET_OPTIONS)), caplog.text]
+    assert [each for each in seen if TOKEN in each] == []

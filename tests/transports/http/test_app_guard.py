@@ -1,0 +1,526 @@
+"""Who may use the app: host, origin, token and rate; and what a message has to look like."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from tests.support.tools import echo, registry_of, text_of
+from tests.transports.http.support import (
+    ACCEPT,
+    Host,
+    LegacyClient,
+    ModernClient,
+    Response,
+    hosting,
+    modern,
+)
+from trio_mcp import HttpPolicy, Limits
+
+HOSTS = [
+    "localhost",
+    "localhost:8000",
+    "LocalHost:65535",
+    "localhost:",
+    "127.0.0.1",
+    "127.0.0.1:80",
+    "[::1]",
+    "[::1]:8000",
+]
+OTHER_HOSTS: list[str | bytes | None] = [
+    None,
+    "",
+    "evil.example",
+    "evil.example:8000",
+    "localhost.evil.example",
+    "evil.localhost",
+    "localhost.",
+    "127.0.0.1.evil.example",
+    "127.0.0.2",
+    "127.1",
+    "2130706433",
+    "0x7f000001",
+    "::1",
+    "[::1",
+    "[::2]",
+    "[::1].evil.example",
+    "[::1]evil",
+    "[::1]:x",
+    "[::1%25lo]",
+    "localhost@evil.example",
+    "localhost:80@evil.example",
+    "evil.example@localhost",
+    "localhost#evil.example",
+    "localhost/evil",
+    "localhost\\evil",
+    "localhost evil.example",
+    "localhost, evil.example",
+    "localhost:80:80",
+    "localhost:x",
+    ":80",
+    "löcalhost".encode(),
+    b"localhost\x00",
+]
+ORIGINS = [
+    "http://localhost",
+    "https://localhost",
+    "HTTP://LOCALHOST:3000",
+    "http://127.0.0.1:5173",
+    "http://[::1]:5173",
+]
+OTHER_ORIGINS: list[str | bytes] = [
+    "",
+    "null",
+    "http://evil.example",
+    "https://localhost.evil.example",
+    "http://evil.example:80/localhost",
+    "http://localhost@evil.example",
+    "http://localhost:80@evil.example",
+    "http://evil.example#@localhost",
+    "http://localhost/",
+    "http://localhost?x",
+    "http://[::1].evil.example",
+    "http://[::1",
+    "http://",
+    "http:localhost",
+    "http:///localhost",
+    "//localhost",
+    "localhost",
+    "file://localhost",
+    "ftp://localhost",
+    "vscode-webview://localhost",
+    "javascript://localhost",
+    "http://localhost, http://evil.example",
+    "http://localhost http://evil.example",
+    "http://localhost:x",
+    "http://löcalhost".encode(),
+    "*",
+]
+
+
+async def status_with(served: Host, /, **headers: Any) -> int:
+    """The status of a request with these headers."""
+    response = await ModernClient(served).begin("tools/list", None, **headers).end()
+    return response.status
+
+
+# -- host and origin ------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("F4")
+@pytest.mark.parametrize("name", HOSTS)
+async def test_this_machine_is_served_under_its_own_names(name: str) -> None:
+    async with hosting(registry_of(echo)) as host:
+        assert await status_with(host, host=name) == 200
+
+
+@pytest.mark.requirement("F4")
+@pytest.mark.parametrize("name", OTHER_HOSTS)
+async def test_no_other_name_is_served(name: str | None) -> None:
+    """A page can make any name of its author's resolve to this machine."""
+    async with hosting(registry_of(echo)) as host:
+        assert await status_with(host, host=name) == 403
+        for origin in ("http://localhost", "http://evil.example"):
+            assert await status_with(host, host=name, origin=origin) == 403
+
+
+@pytest.mark.requirement("F4")
+@pytest.mark.parametrize("origin", ORIGINS)
+async def test_pages_of_this_machine_are_served(origin: str) -> None:
+    async with hosting(registry_of(echo)) as host:
+        assert await status_with(host, origin=origin) == 200
+
+
+@pytest.mark.requirement("F4")
+@pytest.mark.parametrize("origin", OTHER_ORIGINS)
+async def test_no_other_pages_are_served(origin: Any) -> None:
+    async with hosting(registry_of(echo)) as host:
+        assert await status_with(host, origin=origin) == 403
+
+
+@pytest.mark.requirement("F4")
+async def test_what_is_allowed_can_be_said() -> None:
+    policy = HttpPolicy(
+        allowed_hosts=["MCP.example.com", "[2001:db8::1]"],
+        allowed_origins=["https://App.example.com", "https://b.example:8443/", "app://x"],
+    )
+    async with hosting(registry_of(echo), policy) as host:
+        for name in ("mcp.example.com", "mcp.EXAMPLE.com:443", "[2001:DB8::1]:80"):
+            assert await status_with(host, host=name) == 200
+        for name in ("localhost", "127.0.0.1", "app.example.com"):
+            assert await status_with(host, host=name) == 403
+        ours: dict[str, Any] = {"host": "mcp.example.com"}
+        for origin in (
+            "https://app.example.com",
+            "HTTPS://APP.EXAMPLE.COM",
+            "https://b.example:8443",
+            "app://x",
+            "https://mcp.example.com",
+        ):
+            assert await status_with(host, **ours, origin=origin) == 200, origin
+        for origin in (
+            "http://app.example.com",
+            "https://app.example.com:8443",
+            "https://b.example",
+            "app://y",
+            "https://localhost",
+            "null",
+        ):
+            assert await status_with(host, **ours, origin=origin) == 403, origin
+
+
+@pytest.mark.requirement("F4")
+async def test_any_host_does_not_mean_any_page() -> None:
+    async with hosting(registry_of(echo), HttpPolicy(allowed_hosts=["*"])) as host:
+        assert await status_with(host, host="whatever.example") == 200
+        assert await status_with(host, host=None) == 200
+        headers = {"host": "whatever.example", "origin": "http://evil.example"}
+        assert await status_with(host, **headers) == 403
+    policy = HttpPolicy(allowed_hosts=["*"], allowed_origins=["*"])
+    async with hosting(registry_of(echo), policy) as host:
+        assert await status_with(host, **headers) == 200
+        assert await status_with(host, **{**headers, "origin": "null"}) == 200
+
+
+@pytest.mark.requirement("F4")
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/mcp"), ("DELETE", "/mcp"), ("PUT", "/mcp"), ("GET", "/tools"), ("GET", "/metrics")],
+)
+async def test_every_way_in_is_guarded(method: str, path: str) -> None:
+    policy = HttpPolicy(tokens={"secret": "alice"})
+    async with hosting(registry_of(echo), policy) as host:
+        for headers, status in (
+            ({"host": "evil.example", "authorization": "Bearer secret"}, 403),
+            ({"origin": "http://evil.example", "authorization": "Bearer secret"}, 403),
+            ({}, 401),
+        ):
+            response = await host.ask(method, path, headers=headers)
+            assert response.status == status
+            assert response.error["code"] == -32600
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"allowed_hosts": "example.com"},
+        {"allowed_hosts": ["example.com:80"]},
+        {"allowed_hosts": ["https://example.com"]},
+        {"allowed_hosts": ["::1"]},
+        {"allowed_hosts": [""]},
+        {"allowed_origins": "https://example.com"},
+        {"allowed_origins": ["example.com"]},
+        {"allowed_origins": ["https://example.com/path"]},
+        {"rate": 0},
+        {"rate": -1.0},
+        {"burst": 0},
+        {"max_concurrent": 0},
+        {"max_sessions": 0},
+        {"max_events": 0},
+        {"session_idle": 0},
+        {"keep_alive": 0},
+        {"retry": -1},
+    ],
+)
+def test_policies_that_make_no_sense(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        HttpPolicy(**options)
+
+
+# -- tokens ---------------------------------------------------------------------------------------
+
+TOKENS = HttpPolicy(tokens={"a-token": "alice", "b-token": "bob"}, realm="the shop")
+
+
+@pytest.mark.requirement("F4")
+@pytest.mark.parametrize(
+    "value", ["Bearer a-token", "bearer a-token", "BEARER b-token", "Bearer   a-token"]
+)
+async def test_a_token_lets_in(value: str) -> None:
+    async with hosting(registry_of(echo), TOKENS) as host:
+        assert await status_with(host, authorization=value) == 200
+
+
+@pytest.mark.requirement("F4")
+@pytest.mark.parametrize("value", [None, "", "Bearer", "Bearer ", "Basic a-token", "a-token"])
+async def test_without_a_token(value: str | None) -> None:
+    async with hosting(registry_of(echo), TOKENS) as host:
+        response = await ModernClient(host).begin("tools/list", authorization=value).end()
+        assert response.status == 401
+        assert response.headers["www-authenticate"] == 'Bearer realm="the shop"'
+
+
+@pytest.mark.requirement("F4")
+@pytest.mark.parametrize(
+    "token",
+    ["a-toke", "a-tokens", "A-TOKEN", "alice", "a-token, a-token", "a-token b-token", b"\xff\xfe"],
+)
+async def test_with_a_wrong_token(token: str | bytes) -> None:
+    raw = token if isinstance(token, bytes) else token.encode()
+    async with hosting(registry_of(echo), TOKENS) as host:
+        response = await ModernClient(host).begin("tools/list", authorization=b"Bearer " + raw).end()
+        assert response.status == 401
+        assert 'error="invalid_token"' in response.headers["www-authenticate"]
+        assert raw not in response.body
+        assert b"a-token" not in response.body
+
+
+@pytest.mark.requirement("F4")
+async def test_a_verifier_says_whose_a_token_is() -> None:
+    asked: list[str] = []
+
+    async def verify(token: str) -> str | None:
+        asked.append(token)
+        await trio.lowlevel.checkpoint()
+        return {"good": "alice"}.get(token)
+
+    policy = HttpPolicy(verify=verify, tokens={"static": "bob"})
+    async with hosting(registry_of(echo), policy) as host:
+        assert await status_with(host, authorization="Bearer good") == 200
+        assert await status_with(host, authorization="Bearer bad") == 401
+        assert await status_with(host, authorization="Bearer static") == 401, "it alone decides"
+        assert await status_with(host) == 401
+        assert asked == ["good", "bad", "static"], "it is asked about tokens only"
+
+
+@pytest.mark.requirement("F4")
+async def test_a_verifier_that_fails_lets_nobody_in() -> None:
+    async def verify(token: str) -> str | None:
+        raise RuntimeError("the secret database is down")
+
+    async with hosting(registry_of(echo), HttpPolicy(verify=verify)) as host:
+        host.failures = []
+        response = await ModernClient(host).begin("tools/list", authorization="Bearer x").end()
+        assert response.status == 500
+        assert b"secret" not in response.body
+
+
+def test_tokens_are_not_shown() -> None:
+    assert "a-token" not in repr(TOKENS)
+
+
+# -- rate -----------------------------------------------------------------------------------------
+
+
+def from_address(host: Host, address: str, port: int = 5000) -> ModernClient:
+    client = ModernClient(host)
+    client.address = (address, port)
+    return client
+
+
+async def rated(client: ModernClient) -> Response:
+    return await client.begin("tools/list").end()
+
+
+@pytest.mark.requirement("F2")
+async def test_a_client_that_asks_too_often(autojump_clock: Any) -> None:
+    policy = HttpPolicy(rate=0.5, burst=3)
+    async with hosting(registry_of(echo), policy) as host:
+        client = from_address(host, "10.0.0.1")
+        assert [(await rated(client)).status for _ in range(5)] == [200, 200, 200, 429, 429]
+        refused = await rated(from_address(host, "10.0.0.1", 6000))
+        assert refused.status == 429, "its other connections count as well"
+        assert refused.headers["retry-after"] == "2"
+        assert refused.error["code"] == -32600
+        assert (await rated(from_address(host, "10.0.0.2"))).status == 200
+        await trio.sleep(1)
+        assert (await rated(client)).headers["retry-after"] == "1"
+        await trio.sleep(1)
+        assert (await rated(client)).status == 200
+        await trio.sleep(1000)
+        assert [(await rated(client)).status for _ in range(4)] == [200, 200, 200, 429]
+
+
+@pytest.mark.requirement("F2")
+async def test_requests_of_every_kind_count() -> None:
+    async with hosting(registry_of(echo), HttpPolicy(rate=0.001, burst=4)) as host:
+        client = LegacyClient(host)
+        await client.initialize()
+        assert await client.delete() < 300
+        assert (await host.ask("GET", "/tools")).status == 200
+        assert (await host.ask("GET", "/tools")).status == 429
+        assert (await client.get().end()).status == 429
+        assert (await host.ask("GET", "/health")).status == 200
+
+
+@pytest.mark.requirement("F2")
+async def test_with_tokens_it_is_their_owners_rate() -> None:
+    policy = HttpPolicy(tokens={"a": "alice", "a2": "alice", "b": "bob"}, rate=0.001, burst=2)
+    async with hosting(registry_of(echo), policy) as host:
+        statuses = []
+        for number, token in enumerate(("a", "a2", "a", "b", "b", "b")):
+            client = from_address(host, f"10.0.0.{number}")
+            client.headers["authorization"] = f"Bearer {token}"
+            statuses.append((await rated(client)).status)
+        assert statuses == [200, 200, 429, 200, 200, 429]
+
+
+@pytest.mark.requirement("F2")
+async def test_clients_that_are_remembered_are_bounded() -> None:
+    """The last ones seen; one that comes back after many others begins anew."""
+    policy = HttpPolicy(rate=0.001, burst=1, max_clients=3)
+    async with hosting(registry_of(echo), policy) as host:
+        seen = [1, 2, 3, 1, 4, 2, 1, 4, 3]
+        statuses = [(await rated(from_address(host, f"10.0.0.{n}"))).status for n in seen]
+        # Four came when 2 was the one not seen for longest, then 2 when it was 3; and so on.
+        assert statuses == [200, 200, 200, 429, 200, 200, 429, 429, 200]
+
+
+@pytest.mark.requirement("F2")
+async def test_clients_without_an_address_share_one_rate() -> None:
+    """As on a Unix socket."""
+    async with hosting(registry_of(echo), HttpPolicy(rate=0.001, burst=1)) as host:
+        client = ModernClient(host)
+        client.address = None
+        assert [(await rated(client)).status for _ in range(2)] == [200, 429]
+
+
+# -- what a message has to look like --------------------------------------------------------------
+
+JSON_TYPES = ["application/json", "Application/JSON", "application/json; charset=utf-8"]
+OTHER_TYPES: list[str | None] = [
+    None,
+    "",
+    "text/plain",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data; boundary=application/json",
+    "application/jsonp",
+    "application/json-rpc",
+    "text/plain; application/json",
+    "text/plain, application/json",
+]
+
+
+@pytest.mark.requirement("F1")
+@pytest.mark.parametrize("kind", JSON_TYPES)
+async def test_messages_are_json(kind: str) -> None:
+    async with hosting(registry_of(echo)) as host:
+        assert await status_with(host, **{"content-type": kind}) == 200
+
+
+@pytest.mark.requirement("F1", "F4")
+@pytest.mark.parametrize("kind", OTHER_TYPES)
+async def test_nothing_else_is_taken_for_json(kind: str | None) -> None:
+    """Not least since pages may send other types anywhere without asking."""
+    async with hosting(registry_of(echo)) as host:
+        assert await status_with(host, **{"content-type": kind}) == 415
+
+
+@pytest.mark.requirement("F1")
+@pytest.mark.parametrize(
+    ("accept", "status"),
+    [
+        (ACCEPT, 200),
+        ("text/event-stream,application/json", 200),
+        ("application/json;q=0.9, TEXT/EVENT-STREAM ; q=0.5", 200),
+        ("*/*", 200),
+        ("application/*, text/*", 200),
+        ("text/html, */*;q=0.1", 200),
+        (None, 406),
+        ("", 406),
+        ("application/json", 406),
+        ("text/event-stream", 406),
+        ("text/html", 406),
+        ("application/jsonx, text/event-streams", 406),
+    ],
+)
+async def test_clients_accept_both_kinds_of_answers(accept: str | None, status: int) -> None:
+    async with hosting(registry_of(echo)) as host:
+        assert await status_with(host, accept=accept) == status
+
+
+@pytest.mark.requirement("F1")
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "HEAD", "OPTIONS", "TRACE", "post", "BREW"])
+async def test_other_methods(method: str) -> None:
+    async with hosting(registry_of(echo)) as host:
+        response = await host.ask(method, headers={"accept": "*/*"})
+        assert response.status == 405
+        assert response.headers["allow"] == "GET, POST, DELETE"
+
+
+@pytest.mark.requirement("F2")
+async def test_a_body_that_is_too_long() -> None:
+    """Said beforehand, or found out while it comes: it is not read to its end."""
+    limits = Limits(max_message_bytes=1000)
+    async with modern(registry_of(echo), limits=limits) as client:
+        request = client.request_of("tools/list")
+        headers = client.headers_for(request)
+        for length in ("1001", "9" * 18, "9" * 5000):
+            response = client.post_bytes(None, {**headers, "content-length": length})
+            assert (await response.end()).status == 413
+        response = client.post_bytes(b"x" * 1001, headers)
+        assert (await response.end()).status == 413
+        response = client.post_bytes(None, headers)
+        for _ in range(3):
+            await wait_all_tasks_blocked()
+            assert not response.ended.is_set()
+            response.upload(b" " * 333, more=True)
+        await wait_all_tasks_blocked()
+        response.upload(b"  ", more=True)
+        assert (await response.end()).status == 413
+        assert "1000 bytes" in response.error["message"]
+
+
+@pytest.mark.requirement("F2")
+async def test_a_body_that_is_just_short_enough() -> None:
+    limits = Limits(max_message_bytes=1000)
+    async with modern(registry_of(echo), limits=limits) as client:
+        request = client.request_of("tools/call", {"name": "echo", "arguments": {"text": "x"}})
+        headers = client.headers_for(request)
+        body = json.dumps(request).encode().ljust(1000)
+        response = await client.post_bytes(body, {**headers, "content-length": "1000"}).end()
+        assert text_of(await response.answer()) == "x"
+        response = client.post_bytes(None, headers)
+        for place in range(0, 1000, 10):
+            response.upload(body[place : place + 10], more=place < 990)
+        assert text_of(await response.answer()) == "x"
+
+
+@pytest.mark.requirement("F2", "F4")
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "evil.example"}, 403),
+        ({"origin": "http://evil.example"}, 403),
+        ({"authorization": "Bearer wrong"}, 401),
+        ({"content-type": "text/plain"}, 415),
+        ({"accept": "text/html"}, 406),
+        ({"content-length": "99999999999"}, 413),
+    ],
+)
+async def test_refusals_wait_for_no_body(headers: dict[str, str], status: int) -> None:
+    policy = HttpPolicy(tokens={"right": "alice"})
+    async with modern(registry_of(echo), policy) as client:
+        own = client.headers_for(client.request_of("tools/list"))
+        own["authorization"] = "Bearer right"
+        response = client.post_bytes(None, {**own, **headers})
+        assert (await response.end()).status == status
+
+
+@pytest.mark.requirement("F4")
+async def test_what_comes_first() -> None:
+    """Whoever may not be here is told so before anything else, and costs no one else's rate."""
+    policy = HttpPolicy(tokens={"right": "alice"}, rate=0.001, burst=1)
+    async with hosting(registry_of(echo), policy) as host:
+        everything = {
+            "host": "evil.example",
+            "origin": "http://evil.example",
+            "authorization": "Bearer wrong",
+            "content-type": "text/plain",
+            "accept": "text/html",
+            "mcp-protocol-version": "1",
+        }
+        statuses = []
+        for name, good in (
+            ("host", "localhost"),
+            ("origin", "http://localhost"),
+            ("authorization", "Bearer right"),
+        ):
+            statuses.append(await status_with(host, **everything))
+            everything[name] = good
+        statuses += [await status_with(host, **everything) for _ in range(2)]
+        assert statuses == [403, 403, 401, 415, 429]

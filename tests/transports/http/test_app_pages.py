@@ -1,0 +1,151 @@
+"""The pages beside the MCP endpoint, and where all of them are."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from trio.testing import wait_all_tasks_blocked
+
+from tests.support.tools import echo, registry_of, text_of
+from tests.transports.http.support import Host, ModernClient, Worker, hosting, modern
+from trio_mcp import HttpPolicy, Registry, ToolAnnotations, http_app
+
+
+@pytest.mark.requirement("F1")
+async def test_health() -> None:
+    registry = registry_of(echo)
+    async with hosting(registry) as host:
+        response = await host.ask("GET", "/health")
+        assert response.status == 200
+        assert response.headers["content-type"] == "application/json"
+        health = response.json()
+        assert health.keys() == {"status", "uptime", "tools"}
+        assert (health["status"], health["tools"]) == ("ok", 1)
+        assert 0 <= health["uptime"] < 1000
+        registry.remove_tool("echo")
+        later = (await host.ask("GET", "/health")).json()
+        assert later["tools"] == 0
+        assert later["uptime"] >= health["uptime"]
+        host.app.stop()
+        stopping = await host.ask("GET", "/health")
+        assert stopping.json()["status"] == "stopping"
+
+
+@pytest.mark.requirement("F1", "F4")
+async def test_health_is_for_everybody() -> None:
+    """Load balancers ask by address, and have no token."""
+    policy = HttpPolicy(tokens={"secret": "alice"}, rate=0.001, burst=1)
+    async with hosting(registry_of(echo), policy) as host:
+        for _ in range(5):
+            response = await host.ask("GET", "/health", headers={"host": "10.1.2.3:8000"})
+            assert response.status == 200
+
+
+@pytest.mark.requirement("F1")
+async def test_tools() -> None:
+    registry = registry_of(echo)
+
+    @registry.tool(title="Look", annotations=ToolAnnotations(read_only_hint=True))
+    async def look(where: int = 5) -> dict[str, int]:
+        """Look somewhere."""
+        return {"there": where}
+
+    async with hosting(registry) as host:
+        response = await host.ask("GET", "/tools")
+        assert response.status == 200
+        first, second = response.json()["tools"]
+        assert (first["name"], second["name"]) == ("echo", "look")
+        assert second["title"] == "Look"
+        assert second["description"] == "Look somewhere."
+        assert second["inputSchema"]["properties"]["where"]["default"] == 5
+        assert second["outputSchema"]["type"] == "object"
+        assert second["annotations"] == {"readOnlyHint": True}
+
+
+@pytest.mark.requirement("F1")
+async def test_tools_of_a_registry_that_has_none() -> None:
+    async with hosting(Registry("bare")) as host:
+        assert (await host.ask("GET", "/tools")).json() == {"tools": []}
+
+
+@pytest.mark.requirement("F1")
+async def test_metrics() -> None:
+    async with hosting(registry_of(echo)) as host:
+        await ModernClient(host).call("echo", text="x")
+        response = await host.ask("GET", "/metrics")
+        assert response.status == 200
+        assert response.headers["content-type"].startswith("text/plain")
+        assert b'mcp_requests_total{kind="tool",name="echo",outcome="ok"} 1.0' in response.body
+
+
+@pytest.mark.requirement("F1")
+@pytest.mark.parametrize("path", ["/health", "/tools", "/metrics"])
+async def test_pages_are_for_get(path: str) -> None:
+    async with hosting(registry_of(echo)) as host:
+        assert (await host.ask("HEAD", path)).status == 200
+        for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+            response = await host.ask(method, path)
+            assert response.status == 405
+            assert response.headers["allow"] == "GET, HEAD"
+
+
+@pytest.mark.requirement("F1")
+@pytest.mark.parametrize("path", ["/", "/mcp/", "/mcp/x", "/MCP", "/healthz", "//mcp", "", "*"])
+async def test_there_is_nothing_elsewhere(path: str) -> None:
+    async with hosting(registry_of(echo)) as host:
+        for method in ("GET", "POST", "DELETE"):
+            response = await host.ask(method, path)
+            assert response.status == 404
+            assert response.error["code"] == -32600
+            assert b"healthz" not in response.body, "what was asked for is not repeated"
+
+
+async def where(host: Host, path: str, **options: Any) -> int:
+    """The status of a modern request to that path."""
+    client = ModernClient(host)
+    request = client.request_of("tools/list")
+    headers = client.headers_for(request)
+    body = json.dumps(request).encode()
+    return (await host.ask("POST", path, headers=headers, body=body, **options)).status
+
+
+@pytest.mark.requirement("F1")
+async def test_the_endpoint_may_be_elsewhere() -> None:
+    async with hosting(registry_of(echo), path="/a/b") as host:
+        assert await where(host, "/a/b") == 200
+        assert await where(host, "/mcp") == 404
+    async with hosting(registry_of(echo), path="/") as host:
+        assert await where(host, "/") == 200
+        assert (await host.ask("GET", "/health")).status == 200
+
+
+@pytest.mark.requirement("F6")
+@pytest.mark.parametrize("root", ["/api", "/api/", "/api/v1", "/m", "/mcp", ""])
+async def test_an_app_that_is_mounted_somewhere(root: str) -> None:
+    """Servers tell where: in older ones the path is what is below, in others all of it."""
+    async with hosting(registry_of(echo)) as host:
+        assert await where(host, f"{root.rstrip('/')}/mcp", root_path=root) == 200
+        assert await where(host, "/mcp", root_path=root) == 200
+        if root:
+            assert await where(host, f"{root.rstrip('/')}x/mcp", root_path=root) == 404
+
+
+@pytest.mark.parametrize("path", ["", "mcp", "/health", "/tools", "/metrics"])
+def test_paths_that_cannot_be_the_endpoint(path: str) -> None:
+    with pytest.raises(ValueError, match="take one like '/mcp'"):
+        http_app(registry_of(echo), path=path)
+
+
+@pytest.mark.requirement("F1", "F2")
+async def test_pages_do_not_wait_for_calls() -> None:
+    worker = Worker()
+    async with modern(worker.registry, HttpPolicy(max_concurrent=1)) as client:
+        responses = [client.begin_call("work") for _ in range(3)]
+        await wait_all_tasks_blocked()
+        for path in ("/health", "/tools", "/metrics"):
+            assert (await client.host.ask("GET", path)).status == 200
+        worker.go_on.set()
+        for response in responses:
+            assert text_of(await response.answer()) == "done"

@@ -1,0 +1,415 @@
+"""Sessions of legacy clients: whose they are, how long they last, and how many there may be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from tests.support.client import CLIENT_INFO
+from tests.support.tools import echo, registry_of, text_of
+from tests.transports.http.support import (
+    IGNORES,
+    Host,
+    LegacyClient,
+    Worker,
+    each_manner,
+    each_session_revision,
+    hosting,
+    legacy,
+    progress_meta,
+)
+from trio_mcp import Context, HttpPolicy, Limits, Registry
+
+TOKENS = HttpPolicy(tokens={"a-token": "alice", "b-token": "bob"})
+
+
+async def sessions_of(host: Host) -> int:
+    """How many sessions there are."""
+    metrics = (await host.ask("GET", "/metrics")).body.decode()
+    [line] = [each for each in metrics.splitlines() if each.startswith("mcp_sessions ")]
+    return int(float(line.split()[1]))
+
+
+async def status_of(client: LegacyClient) -> int:
+    """The status that a request of the session gets."""
+    return (await client.begin("ping").end()).status
+
+
+async def connected(host: Host, **options: Any) -> LegacyClient:
+    client = LegacyClient(host, **options)
+    await client.initialize()
+    return client
+
+
+# -- ids ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("F1")
+@each_session_revision
+async def test_every_client_gets_a_session(revision: str) -> None:
+    async with hosting(registry_of(echo)) as host:
+        clients = [LegacyClient(host, revision) for _ in range(3)]
+        for client in clients:
+            await client.initialize()
+        assert len({client.session for client in clients}) == 3
+        assert await sessions_of(host) == 3
+
+
+@pytest.mark.requirement("F1")
+async def test_ids_cannot_be_guessed() -> None:
+    """They have visible ASCII only, and far more bits than anybody could try."""
+    async with hosting(registry_of(echo), HttpPolicy(max_sessions=10)) as host:
+        ids = set()
+        for _ in range(200):
+            client = await connected(host)
+            assert client.session is not None
+            assert all("!" <= each <= "~" for each in client.session)
+            assert len(client.session) >= 32
+            ids.add(client.session)
+        assert len(ids) == 200
+        for place in range(16):
+            assert len({id[place : place + 2] for id in ids}) > 50, "no part of them is fixed"
+
+
+@pytest.mark.requirement("F1")
+@pytest.mark.parametrize("id", ["chosen", "0", "a" * 43, "é".encode()])
+async def test_clients_do_not_choose_their_ids(id: Any) -> None:
+    async with hosting(registry_of(echo)) as host:
+        client = LegacyClient(host)
+        response = await client.post(client.initialize_request(), {"mcp-session-id": id})
+        assert response.status == 200
+        assert response.headers["mcp-session-id"] != id
+        assert (await client.begin("ping", None, **{"mcp-session-id": id}).end()).status == 404
+        assert await sessions_of(host) == 1
+
+
+@pytest.mark.requirement("F1")
+async def test_initializing_again_begins_another_session() -> None:
+    async with legacy(registry_of(echo)) as client:
+        response = await client.post(client.initialize_request())
+        assert response.headers["mcp-session-id"] != client.session
+        assert await status_of(client) == 200, "the first one goes on"
+
+
+@pytest.mark.requirement("F1")
+async def test_a_handshake_that_fails_begins_no_session() -> None:
+    async with hosting(registry_of(echo), HttpPolicy(max_sessions=1)) as host:
+        client = await connected(host)
+        for params in ({}, {"protocolVersion": 5}):
+            stranger = LegacyClient(host)
+            response = await stranger.post(stranger.request_of("initialize", params))
+            assert response.status == 400
+            assert response.error["code"] == -32602
+            assert "mcp-session-id" not in response.headers
+        assert await status_of(client) == 200
+        assert await sessions_of(host) == 1
+
+
+# -- whose they are -------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("F1")
+async def test_every_later_request_names_its_session() -> None:
+    async with legacy(registry_of(echo)) as client:
+        nobody = {"mcp-session-id": None}
+        for response in (
+            client.begin("ping", None, **nobody),
+            client.send({"jsonrpc": "2.0", "method": "notifications/initialized"}, nobody),
+            client.send({"jsonrpc": "2.0", "id": 1, "result": {}}, nobody),
+            client.get(**nobody),
+        ):
+            await response.end()
+            assert response.status == 400
+            assert "Mcp-Session-Id" in response.error["message"]
+        unknown = {"mcp-session-id": "A" * 43}
+        for response in (
+            client.begin("ping", None, **unknown),
+            client.send({"jsonrpc": "2.0", "method": "notifications/initialized"}, unknown),
+            client.send({"jsonrpc": "2.0", "id": 1, "result": {}}, unknown),
+            client.get(**unknown),
+            client.begin("ping", None, **{"mcp-session-id": f"{client.session}, x"}),
+            client.begin("ping", None, **{"mcp-session-id": (client.session or "").lower()}),
+            client.begin("ping", None, **{"mcp-session-id": ""}),
+        ):
+            await response.end()
+            assert response.status == 404
+        assert await status_of(client) == 200
+
+
+@pytest.mark.requirement("F1")
+async def test_a_session_belongs_to_who_began_it() -> None:
+    """Whoever has got hold of its id, and even has a token of their own."""
+    worker = Worker()
+    async with hosting(worker.registry, TOKENS) as host:
+        alice = await connected(host, headers={"authorization": "Bearer a-token"})
+        response = alice.begin_call("work", progress_meta(), say=1)
+        await response.message()
+        bob = LegacyClient(host, headers={"authorization": "Bearer b-token"})
+        bob.session = alice.session
+        assert await status_of(bob) == 404
+        assert await bob.notify("notifications/cancelled", {"requestId": 2}) == 404
+        assert await bob.reply({"id": 1}, {}) == 404
+        assert await bob.delete() == 404
+        for after in (None, response.events[0].id):
+            assert (await bob.get(after).end()).status == 404
+        nobody = LegacyClient(host)
+        nobody.session = alice.session
+        assert await status_of(nobody) == 401
+        worker.go_on.set()
+        assert text_of(await response.message()) == "done"
+
+
+# -- their end ------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("F1")
+@each_manner
+async def test_a_client_ends_its_session(manner: str) -> None:
+    worker = Worker()
+    async with hosting(worker.registry, manner=manner) as host:
+        client, other = await connected(host), await connected(host)
+        stream = client.get()
+        await stream.started()
+        spoken = client.begin_call("work", progress_meta(), say=1)
+        silent = client.begin_call("work")
+        await wait_all_tasks_blocked()
+        assert worker.running == 2
+        assert 200 <= await client.delete() < 300
+        assert await stream.message() is None
+        assert [each["method"] for each in await spoken.messages()] == ["notifications/progress"]
+        assert (await silent.end()).status == 404
+        await wait_all_tasks_blocked()
+        assert (worker.running, worker.finished, worker.cancelled) == (0, 0, 2)
+        assert await status_of(client) == 404
+        assert await client.delete() == 404
+        assert await status_of(other) == 200
+        assert await sessions_of(host) == 1
+
+
+@pytest.mark.requirement("F1")
+async def test_an_end_is_told_to_who_waits_for_an_answer() -> None:
+    ends: list[BaseException] = []
+
+    async def ask(context: Context) -> str:
+        try:
+            return str(await context.roots())
+        except BaseException as error:
+            ends.append(error)
+            raise
+
+    async with legacy(registry_of(ask), capabilities={"roots": {}}) as client:
+        response = client.begin_call("ask")
+        await response.message()
+        await client.delete()
+        await response.end()
+        await wait_all_tasks_blocked()
+        assert len(ends) == 1
+
+
+@pytest.mark.requirement("F2")
+async def test_a_session_that_nobody_uses_ends(autojump_clock: Any) -> None:
+    async with hosting(registry_of(echo), HttpPolicy(session_idle=100)) as host:
+        client, other = await connected(host), await connected(host)
+        for _ in range(5):
+            await trio.sleep(60)
+            assert await status_of(client) == 200
+        assert await status_of(other) == 404
+        assert await sessions_of(host) == 1
+        await trio.sleep(120)
+        assert await status_of(client) == 404
+        assert await sessions_of(host) == 0
+
+
+@pytest.mark.requirement("F2")
+@each_manner
+async def test_a_session_is_in_use_while_somebody_waits(autojump_clock: Any, manner: str) -> None:
+    """For a call, or at its stream; and for a while after that."""
+    worker = Worker()
+    policy = HttpPolicy(session_idle=100)
+    async with hosting(worker.registry, policy, manner=manner) as host:
+        calling, listening = await connected(host), await connected(host)
+        left = await connected(host)
+        response = calling.begin_call("work_quietly")
+        stream = listening.get()
+        await stream.started()
+        alone = left.begin_call("work_quietly")
+        await wait_all_tasks_blocked()
+        alone.disconnect()
+        await trio.sleep(50)  # less than a call may take
+        worker.go_on.set()
+        await response.end()
+        await trio.sleep(90)
+        assert await status_of(calling) == 200
+        assert await status_of(left) == 200
+        await trio.sleep(1000)
+        stream.disconnect()
+        await stream.end()
+        await trio.sleep(50)
+        assert await status_of(listening) == 200
+        assert await status_of(calling) == 404
+        await trio.sleep(150)
+        assert await sessions_of(host) == 0
+
+
+# -- how many -------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("F2")
+async def test_the_session_that_was_idle_for_longest_makes_room() -> None:
+    async with hosting(registry_of(echo), HttpPolicy(max_sessions=3)) as host:
+        clients = [await connected(host) for _ in range(3)]
+        assert await status_of(clients[0]) == 200
+        newcomer = await connected(host)
+        assert await sessions_of(host) == 3
+        assert await status_of(clients[1]) == 404
+        for client in (clients[0], clients[2], newcomer):
+            assert await status_of(client) == 200
+
+
+@pytest.mark.requirement("F2")
+async def test_no_session_if_all_are_busy() -> None:
+    worker = Worker()
+    async with hosting(worker.registry, HttpPolicy(max_sessions=2)) as host:
+        clients = [await connected(host) for _ in range(2)]
+        stream = clients[0].get()
+        await stream.started()
+        response = clients[1].begin_call("work")
+        await wait_all_tasks_blocked()
+        stranger = LegacyClient(host)
+        refused = await stranger.post(stranger.initialize_request())
+        assert refused.status == 503
+        assert int(refused.headers["retry-after"]) > 0
+        worker.go_on.set()
+        assert text_of(await response.answer()) == "done"
+        await stranger.initialize()
+        assert await sessions_of(host) == 2
+        assert await status_of(clients[1]) == 404
+        stream.disconnect()
+
+
+@pytest.mark.requirement("F2")
+async def test_many_clients_at_once_get_no_more_sessions_than_there_may_be() -> None:
+    async with hosting(registry_of(echo), HttpPolicy(max_sessions=5)) as host:
+        async with trio.open_nursery() as nursery:
+            for _ in range(50):
+                client = LegacyClient(host)
+                nursery.start_soon(client.post, client.initialize_request())
+        assert await sessions_of(host) == 5
+
+
+@pytest.mark.requirement("F2")
+@each_manner
+async def test_calls_that_were_left_alone_do_not_heap_up(manner: str) -> None:
+    """Leaving does not cancel a call. So there is a bound on what one session leaves behind."""
+    worker = Worker()
+    limits = Limits(max_concurrent_calls=4)
+    policy = HttpPolicy(max_concurrent=1)
+    async with hosting(worker.registry, policy, limits, manner=manner) as host:
+        client = await connected(host)
+        for _ in range(20):
+            response = client.begin_call("work_quietly")
+            await wait_all_tasks_blocked()
+            response.disconnect()
+            await response.end()
+        patient = client.begin_call("echo", text="x")
+        cancelled = client.begin_call("echo", text="y")
+        await wait_all_tasks_blocked()
+        id = max(client._methods)
+        assert (await client.begin("ping").end()).status == 200, "others need no room"
+        await client.notify("notifications/cancelled", {"requestId": id})
+        assert await cancelled.messages() == []
+        worker.go_on.set()
+        assert text_of(await patient.answer()) == "x"
+        assert worker.finished == 4
+
+
+@pytest.mark.requirement("F2")
+async def test_a_session_that_ends_while_calls_wait_for_room() -> None:
+    worker = Worker()
+    async with legacy(worker.registry, limits=Limits(max_concurrent_calls=1)) as client:
+        responses = []
+        for _ in range(3):
+            responses.append(client.begin_call("work_quietly"))
+            await wait_all_tasks_blocked()
+        assert worker.running == 1
+        await client.delete()
+        for response in responses:
+            assert (await response.end()).status == 404
+        assert worker.running == 0
+
+
+@pytest.mark.requirement("F2")
+@each_session_revision
+async def test_answers_that_nobody_fetches_are_bounded(revision: str) -> None:
+    """Of calls whose client has left, the last answers are kept, within bounds of both kinds."""
+
+    async def write(context: Context, size: int) -> str:
+        await context.progress(1)
+        return "x" * size
+
+    policy = HttpPolicy(max_events=10, max_event_bytes=10_000)
+    async with legacy(registry_of(write), policy, revision=revision) as client:
+        ids = []
+        for _ in range(20):
+            response = await client.begin_call("write", progress_meta(), size=1000).end()
+            await response.messages()
+            ids.append(response.events[0].id or "")
+        statuses = [(await client.get(id).end()).status for id in ids]
+        kept = statuses.count(200)
+        assert 3 <= kept <= 6, "ten events, of which five are answers"
+        assert statuses == [400] * (20 - kept) + [200] * kept
+
+        big = await client.begin_call("write", progress_meta(), size=50_000).end()
+        await big.messages()
+        again = await client.get(big.events[-2].id).end()
+        assert len(text_of((await again.messages())[-1])) == 50_000, "the last is always kept"
+        assert (await client.get(ids[-1]).end()).status == 400, "and nothing beside it"
+
+
+@pytest.mark.requirement("F2")
+async def test_a_server_forgets_everything_about_a_session_that_ended() -> None:
+    """The registry's changes have no listener left, and nothing runs."""
+    registry = registry_of(echo)
+    async with hosting(registry, manner=IGNORES) as host:
+        await wait_all_tasks_blocked()
+        before = trio.lowlevel.current_statistics().tasks_living
+        for _ in range(10):
+            client = await connected(host)
+            await client.delete()
+        await wait_all_tasks_blocked()
+        assert trio.lowlevel.current_statistics().tasks_living == before
+        registry.add_tool(_other)
+
+
+async def _other() -> str:
+    return "other"
+
+
+@pytest.mark.requirement("F1")
+async def test_what_a_session_declares_stays_with_it() -> None:
+    """Capabilities, identity and log level are each session's own."""
+    seen: list[tuple[str | None, bool]] = []
+
+    async def look(context: Context) -> str:
+        name = context.client.name if context.client else None
+        seen.append((name, context.supports("roots")))
+        await context.debug("looking")
+        return "looked"
+
+    registry = Registry("test")
+    registry.add_tool(look)
+    async with hosting(registry) as host:
+        one = await connected(host, capabilities={"roots": {}})
+        two = LegacyClient(host)
+        request = two.initialize_request()
+        request["params"]["clientInfo"] = {**CLIENT_INFO, "name": "two"}
+        two.session = (await two.post(request)).headers["mcp-session-id"]
+        assert (await one.request("logging/setLevel", {"level": "debug"}))["result"] == {}
+        response = await one.begin_call("look").end()
+        assert len(await response.messages()) == 2
+        response = await two.begin_call("look").end()
+        assert len(await response.messages()) == 1
+    assert seen == [("test-client", True), ("two", False)]

@@ -1,0 +1,122 @@
+"""Arguments on the command line: `key=value` as the schema types it, `key:=JSON`, or JSON."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from trio_mcp.cli.asking import NoAnswer
+from trio_mcp.cli.failures import Failure, Usage
+from trio_mcp.cli.forms import ask_for
+from trio_mcp.cli.schemas import collected, json_of, properties_of, required_of, signature
+from trio_mcp.cli.session import Session
+from trio_mcp.client.client import RemoteTool
+from trio_mcp.wire.jsonrpc import Json
+
+_PAIR: Final = re.compile(r"([^=]+?)(:?=)(.*)", re.DOTALL)
+_STDIN: Final = "-"
+
+
+def parse_arguments(words: Sequence[str], schema: Json) -> dict[str, Json]:
+    """Understand the arguments of a tool.
+
+    Args:
+        words: `key=value`, whose type the schema decides; `key:=JSON`; a JSON object; or `-` for a
+            JSON object on stdin. A key that comes several times makes a list.
+        schema: The tool's input schema.
+
+    Raises:
+        Usage: A word is none of those.
+    """
+    root = schema if isinstance(schema, dict) else {}
+    arguments: dict[str, Json] = {}
+    texts: defaultdict[str, list[str]] = defaultdict(list)
+    for word in words:
+        if word == _STDIN or word.startswith("{"):
+            arguments |= _object(sys.stdin.read() if word == _STDIN else word)
+            continue
+        pair = _PAIR.fullmatch(word)
+        if pair is None:
+            takes = signature(root) or "no arguments"
+            raise Usage(f"{word!r} is not KEY=VALUE, KEY:=JSON or a JSON object; it takes: {takes}")
+        key, sign, value = pair.groups()
+        if sign == ":=":
+            arguments[key] = _json(value, key)
+        else:
+            texts[key].append(value)
+    for key, values in texts.items():
+        try:
+            arguments[key] = collected(values, properties_of(root).get(key, {}), root)
+        except ValueError as error:
+            raise Usage(f"{key}: {error}") from None
+    return arguments
+
+
+def parse_texts(words: Sequence[str]) -> dict[str, str]:
+    """Understand the arguments of a prompt, which are texts.
+
+    Raises:
+        Usage: A word is not `key=value`.
+    """
+    pairs: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise Usage(f"{word!r} is not KEY=VALUE")
+        pairs[key] = value
+    return pairs
+
+
+async def ask_for_missing(
+    session: Session, arguments: Mapping[str, Json], schema: Json
+) -> dict[str, Json]:
+    """Ask for required arguments that are missing, if there is somebody to ask.
+
+    Raises:
+        Failure: The person did not want to answer.
+    """
+    complete = dict(arguments)
+    root = schema if isinstance(schema, dict) else {}
+    absent = [name for name in required_of(root) if name not in complete]
+    if not absent or not session.screen.can_ask:
+        return complete
+    async with session.asker.turn:
+        for name in absent:
+            try:
+                field = properties_of(root).get(name, {})
+                complete[name] = await ask_for(session.asker, name, field, root)
+            except NoAnswer:
+                raise Failure(f"{name} is required, and was not given") from None
+    return complete
+
+
+def check_arguments(tool: RemoteTool, arguments: dict[str, Json]) -> None:
+    """Make sure that arguments fit.
+
+    Raises:
+        Failure: They do not.
+    """
+    problem = tool.problem_with(arguments)
+    if problem is not None:
+        takes = signature(tool.input_schema) or "no arguments"
+        raise Failure(f"tool {tool.name!r}: {problem} It takes: {takes}")
+
+
+def _object(text: str) -> dict[str, Json]:
+    try:
+        value = json_of(text)
+    except (ValueError, RecursionError) as error:
+        raise Usage(f"the arguments are not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise Usage("the arguments must be a JSON object")
+    return value
+
+
+def _json(text: str, key: str) -> Json:
+    try:
+        return json_of(text)
+    except (ValueError, RecursionError) as error:
+        raise Usage(f"what follows {key}:= is not JSON: {error}") from None

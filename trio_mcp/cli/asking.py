@@ -1,0 +1,149 @@
+"""Asking the person at the terminal, while everything else goes on.
+
+prompt_toolkit reads the line, in a thread of its own: there it can edit, complete and recall, and
+Ctrl-C is a key like any other. Whoever waits for the line can be cancelled; the thread then puts
+the terminal back in order before anything else happens. Prompts go to stderr, so that stdout holds
+results only.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from trio_mcp.cli.failures import Failure
+from trio_mcp.cli.screen import Screen, harmless
+from trio_mcp.transports.beside import beside
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.completion import Completer
+    from prompt_toolkit.history import History
+
+
+class NoAnswer(Exception):
+    """The person ended the input (Ctrl-D) instead of answering."""
+
+
+class CtrlC(Exception):
+    """The person pressed Ctrl-C instead of answering."""
+
+
+class Prompt:
+    """Lines that a person types.
+
+    Args:
+        history: What to recall with the arrow keys; by default, nothing.
+        completer: What to suggest at Tab.
+    """
+
+    def __init__(self, history: History | None = None, completer: Completer | None = None) -> None:
+        self._session: PromptSession[str] = _session(history, completer)
+        self._given_up = False
+
+    async def read(self, label: str, *, default: str = "", choices: Sequence[str] = ()) -> str:
+        """Read a line.
+
+        Args:
+            label: What stands before it.
+            default: What is there to begin with.
+            choices: What to suggest.
+
+        Raises:
+            NoAnswer: Ctrl-D.
+            CtrlC: Ctrl-C.
+
+        Cancelled, it restores the terminal.
+        """
+        self._given_up = False
+
+        async def give_up_when_cancelled() -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                self._give_up()
+
+        async with beside(give_up_when_cancelled):
+            with trio.CancelScope(shield=True):
+                answer = await trio.to_thread.run_sync(self._read, label, default, choices)
+            if isinstance(answer, Exception):
+                await trio.lowlevel.checkpoint_if_cancelled()
+                raise answer
+            return answer
+
+    def _read(self, label: str, default: str, choices: Sequence[str]) -> str | Exception:
+        options: dict[str, Any] = {}
+        if choices:
+            from prompt_toolkit.completion import WordCompleter
+
+            options["completer"] = WordCompleter(list(choices), ignore_case=True)
+        try:
+            return self._session.prompt(
+                harmless(label), default=default, pre_run=self._leave_if_given_up, **options
+            )
+        except EOFError:
+            return NoAnswer()
+        except KeyboardInterrupt:
+            return CtrlC()
+
+    def _give_up(self) -> None:
+        self._given_up = True
+        loop = self._session.app.loop
+        if loop is not None and self._session.app.is_running:
+            loop.call_soon_threadsafe(self._leave_if_given_up)
+
+    def _leave_if_given_up(self) -> None:
+        app = self._session.app
+        if self._given_up and app.is_running and not app.is_done:
+            app.exit(exception=EOFError)
+
+
+def _session(history: History | None, completer: Completer | None) -> PromptSession[str]:
+    try:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.output import create_output
+    except ModuleNotFoundError:
+        raise Failure("asking on a terminal needs one more package: pip install 'trio-mcp[cli]'") from None
+    return PromptSession(
+        history=history,
+        completer=completer,
+        complete_while_typing=False,
+        output=create_output(stdout=sys.stderr),
+    )
+
+
+class Asker:
+    """One who asks one question after the other, and keeps a progress bar out of the way.
+
+    Args:
+        screen: Where what is asked is shown.
+    """
+
+    def __init__(self, screen: Screen) -> None:
+        self.screen = screen
+        self.turn = trio.Lock()
+        """Held while a person is being asked: there may be several who want to."""
+        self.paused: Callable[[], AbstractContextManager[object]] = nullcontext
+        """Makes what is entered while a person is being asked."""
+        self._prompt: Prompt | None = None
+
+    async def ask(self, label: str, *, default: str = "", choices: Sequence[str] = ()) -> str:
+        """Ask for a line. Ctrl-C is what it is anywhere else on the command line.
+
+        Raises:
+            NoAnswer: Ctrl-D.
+        """
+        if self._prompt is None:
+            self._prompt = Prompt()
+        try:
+            answer = await self._prompt.read(label, default=default, choices=choices)
+        except CtrlC:
+            os.kill(os.getpid(), signal.SIGINT)
+            await trio.sleep_forever()
+        return answer.strip()

@@ -1,0 +1,130 @@
+"""What tools, resources and prompts give, shown to a person.
+
+Blocks are taken as they came over the wire: a server that sends something of its own gets it shown
+as JSON, instead of an error.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable
+from typing import Final
+
+from trio_mcp.cli.schemas import json_of
+from trio_mcp.cli.screen import Screen, to_json
+from trio_mcp.wire.jsonrpc import Json
+
+
+def show_result(screen: Screen, result: dict[str, Json]) -> None:
+    """Show the result of a tool."""
+    blocks = result.get("content")
+    blocks = blocks if isinstance(blocks, list) else []
+    structured = result.get("structuredContent")
+    if structured is not None and _says_the_same(blocks, structured):
+        if isinstance(structured, dict) and structured.keys() != {"result"}:
+            screen.json(structured)
+            return
+        structured = None
+    for each in blocks:
+        show_block(screen, each)
+    if structured is not None:
+        screen.json(structured)
+
+
+def words_of(result: dict[str, Json]) -> str:
+    """The text of a result's blocks."""
+    blocks = result.get("content")
+    return "\n".join(map(in_words, blocks if isinstance(blocks, list) else []))
+
+
+def show_block(screen: Screen, block: Json) -> None:
+    """Show a content block: its text, or in a line what it is."""
+    screen.text(in_words(block))
+
+
+def in_words(block: Json) -> str:
+    """Write a content block as text."""
+    kind = block.get("type") if isinstance(block, dict) else None
+    say = _BLOCKS.get(kind) if isinstance(kind, str) else None
+    try:
+        return to_json(block) if say is None else say(block)
+    except (KeyError, TypeError):
+        return to_json(block)
+
+
+def show_contents(screen: Screen, pieces: list[Json]) -> None:
+    """Show what a resource holds. Bytes go to a file or a pipe as they are."""
+    for piece in pieces:
+        if isinstance(piece, dict) and isinstance(piece.get("text"), str):
+            if screen.is_terminal:
+                screen.text(piece["text"])
+            else:
+                screen.out.file.write(piece["text"])
+            continue
+        data = _bytes_of(piece)
+        if data is None or screen.is_terminal:
+            screen.text(_piece_in_words(piece))
+        else:
+            screen.out.file.flush()
+            screen.out.file.buffer.write(data)  # type: ignore[attr-defined]
+            screen.out.file.buffer.flush()  # type: ignore[attr-defined]
+
+
+def _says_the_same(blocks: list[Json], structured: Json) -> bool:
+    """Whether the only block says what the structured content says."""
+    if len(blocks) != 1 or not isinstance(blocks[0], dict) or blocks[0].get("type") != "text":
+        return False
+    text = blocks[0].get("text")
+    wrapped = structured.get("result") if isinstance(structured, dict) else None
+    if text == wrapped:
+        return True
+    try:
+        value = json_of(text)
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return bool(value == structured or value == wrapped)
+
+
+def _size_of(data: str) -> str:
+    padding = len(data) - len(data.rstrip("="))
+    return f"{len(data) * 3 // 4 - padding:,} bytes"
+
+
+def _media(block: dict[str, Json]) -> str:
+    return f"[{block['type']}: {block['mimeType']}, {_size_of(block['data'])}]"
+
+
+def _link(block: dict[str, Json]) -> str:
+    about = f" ({block['description']})" if block.get("description") else ""
+    return f"[{block['name']}: {block['uri']}]{about}"
+
+
+def _embedded(block: dict[str, Json]) -> str:
+    piece = block["resource"]
+    return str(piece["text"]) if "text" in piece else _piece_in_words(piece)
+
+
+def _piece_in_words(piece: Json) -> str:
+    if not isinstance(piece, dict) or not isinstance(piece.get("blob"), str):
+        return json.dumps(piece, ensure_ascii=False)
+    kind = piece.get("mimeType", "bytes")
+    return f"[{piece.get('uri')}: {kind}, {_size_of(piece['blob'])}]"
+
+
+def _bytes_of(piece: Json) -> bytes | None:
+    blob = piece.get("blob") if isinstance(piece, dict) else None
+    try:
+        return base64.b64decode(blob, validate=True) if isinstance(blob, str) else None
+    except binascii.Error:
+        return None
+
+
+_BLOCKS: Final[dict[str, Callable[[dict[str, Json]], str]]] = {
+    "text": lambda block: str(block["text"]),
+    "image": _media,
+    "audio": _media,
+    "resource_link": _link,
+    "resource": _embedded,
+}

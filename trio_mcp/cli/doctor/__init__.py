@@ -1,0 +1,1 @@
+"""`trio-mcp doctor`: what is wrong with a server, and what to do about it."""

@@ -1,0 +1,159 @@
+"""What an examination found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal
+
+from attrs import asdict, define, field, frozen
+
+from trio_mcp.wire.jsonrpc import Json
+
+Severity = Literal["error", "warning", "note"]
+
+SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
+
+
+@frozen
+class Finding:
+    """Something that is not as it should be.
+
+    Args:
+        severity: `error`: it breaks a rule that the protocol insists on, or no host can cope with
+            it; `warning`: it breaks a rule that the protocol recommends, or troubles people;
+            `note`: it is good to know.
+        code: What it is, for programs.
+        message: What it is, for people.
+        way_out: What to do about it.
+    """
+
+    severity: Severity
+    code: str
+    message: str
+    way_out: str
+
+
+# By code: how bad it is, and the way out.
+_KINDS: Final[Mapping[str, tuple[Severity, str]]] = MappingProxyType(
+    {
+        "does-not-start": ("error", "run its command by itself, and see what it says"),
+        "no-answer": ("error", "answer every request, with an error if need be"),
+        "no-revision": ("error", "answer `initialize`, `server/discover`, or both"),
+        "dies": ("error", "catch what goes wrong with one request; the server must outlive it"),
+        "bad-handshake": ("error", "answer as the schema of the revision says"),
+        "version-negotiation": ("error", "offer another version instead of an unknown one"),
+        "bad-result": ("error", "answer as the schema of the revision says"),
+        "bad-list": ("error", "answer as the schema of the revision says"),
+        "endless-list": ("error", "give each page a cursor of its own, and the last one none"),
+        "wrong-error": ("warning", "use the error code that the protocol has for it"),
+        "wrong-status": ("error", "use the HTTP status that the protocol has for it"),
+        "no-error": ("error", "answer with an error what cannot be done"),
+        "unknown-tool": ("note", "answer -32602: no model can do better with a name that is none"),
+        "ignored-cursor": ("note", "answer -32602, so that a client notices its mistake"),
+        "silent-on-bad-json": ("note", "answer -32700, so that a client notices its mistake"),
+        "undeclared": ("warning", "declare the capability, or hosts will not use it"),
+        "stdout-noise": (
+            "error",
+            "write messages only to stdout; everything else (print, banners) belongs on stderr",
+        ),
+        "stray-answer": ("error", "answer each request once, with its own id, type included"),
+        "asks-modern-client": ("error", "answer `input_required` instead of sending requests"),
+        "slow-start": ("warning", "import and connect later; hosts give up, and people too"),
+        "slow-exit": ("warning", "exit as soon as stdin ends"),
+        "no-exit": ("warning", "exit when stdin ends, or hosts leave processes behind"),
+        "ignores-signals": ("error", "exit when stdin ends, and at SIGTERM"),
+        "exit-status": ("note", "exit with status 0 when stdin ends: nothing has gone wrong"),
+        "bad-description": ("error", "describe it as the schema of the revision says"),
+        "tool-name": ("warning", "use 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.'"),
+        "duplicate": ("warning", "give each one a name of its own"),
+        "invalid-schema": ("error", "mend it: it must be valid JSON Schema, of type object"),
+        "doubtful-schema": ("warning", "write it more simply, so that clients can check with it"),
+        "no-description": ("warning", "describe it: that is all a model knows of it"),
+        "undescribed-arguments": ("note", "describe them: a model has nothing else to go by"),
+        "unknown-required": ("warning", "describe it among the properties"),
+        "bad-header": ("error", "mend x-mcp-header: clients over HTTP must refuse the tool"),
+        "contradiction": ("note", "a tool that only reads destroys nothing: drop one of the hints"),
+        "heavy": ("note", "say less, or offer fewer tools: models read it with every request"),
+        "no-origin-check": (
+            "error",
+            "refuse foreign Origins with 403, or any web page can use the server",
+        ),
+    }
+)
+
+
+@frozen
+class Server:
+    """Who the server says it is."""
+
+    name: str
+    version: str
+
+
+@define
+class Chart:
+    """What an examination found, as it goes on."""
+
+    target: str
+    server: Server | None = None
+    modern: str | None = None
+    """The newest modern revision that it speaks."""
+    legacy: str | None = None
+    """The legacy revision that was agreed on."""
+    start_seconds: float | None = None
+    exit_seconds: float | None = None
+    offers: dict[str, int] = field(factory=dict)
+    """How many tools, resources and so on."""
+    findings: list[Finding] = field(factory=list)
+    stderr: str = ""
+    """The end of what it wrote to stderr, if something is wrong with the process."""
+
+    def add(self, code: str, message: str, *, severity: Severity | None = None) -> None:
+        """Take note of something; the same is noted once."""
+        usual, way_out = _KINDS[code]
+        finding = Finding(severity or usual, code, message, way_out)
+        if finding not in self.findings:
+            self.findings.append(finding)
+
+    def count(self, severity: Severity) -> int:
+        """How many findings of a severity there are."""
+        return sum(each.severity == severity for each in self.findings)
+
+    def sorted(self) -> list[Finding]:
+        """The findings, the worst first."""
+        return sorted(self.findings, key=lambda each: SEVERITIES.index(each.severity))
+
+    def as_json(self) -> dict[str, Json]:
+        """The findings for programs."""
+        return {
+            "target": self.target,
+            "server": None if self.server is None else asdict(self.server),
+            "revisions": {"modern": self.modern, "legacy": self.legacy},
+            "startSeconds": _rounded(self.start_seconds),
+            "exitSeconds": _rounded(self.exit_seconds),
+            "offers": self.offers,
+            "findings": [
+                {
+                    "severity": each.severity,
+                    "code": each.code,
+                    "message": each.message,
+                    "wayOut": each.way_out,
+                }
+                for each in self.sorted()
+            ],
+            "errors": self.count("error"),
+            "warnings": self.count("warning"),
+            "stderr": self.stderr,
+        }
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)
+
+
+def cut(value: object, most: int = 100) -> str:
+    """Show a value in a message, on one line and not too long."""
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    text = " ".join("".join(each if each.isprintable() else " " for each in text).split())
+    return text if len(text) <= most else f"{text[:most]}…"

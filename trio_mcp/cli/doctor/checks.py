@@ -1,0 +1,312 @@
+"""What any server must get right, in either era and over any transport.
+
+No tool of the server is called, and no resource read: an examination changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trio_mcp.cli.doctor.chart import Chart, Server, cut
+from trio_mcp.cli.doctor.offers import check_offers
+from trio_mcp.cli.probing.base import Answer, Probe, initialize_params
+from trio_mcp.wire.errors import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    UNSUPPORTED_PROTOCOL_VERSION,
+)
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.revisions import (
+    LEGACY,
+    META_CLIENT_CAPABILITIES,
+    META_SERVER_INFO,
+    META_VERSION,
+    MODERN,
+    NEWEST,
+    NEWEST_LEGACY,
+)
+
+UNKNOWN_VERSION: Final = "1900-01-01"
+_NO_SUCH: Final = "trio-mcp-doctor-no-such-thing"
+_MOST_PAGES: Final = 200
+
+_LISTS: Final = {
+    "tools/list": ("tools", "tools"),
+    "resources/list": ("resources", "resources"),
+    "resources/templates/list": ("resources", "resourceTemplates"),
+    "prompts/list": ("prompts", "prompts"),
+}
+"""By method, the capability that it belongs to, and where the items are in its result."""
+
+
+async def check_legacy(chart: Chart, probe: Probe, *, patience: float) -> bool:
+    """Check everything that a legacy client relies on; return whether there is one to serve."""
+    answer = await probe.ask("initialize", initialize_params(NEWEST_LEGACY.name), patience=patience)
+    if answer is None or not isinstance(answer.result, dict):
+        return False
+    result = answer.result
+    chart.start_seconds = chart.start_seconds or answer.seconds
+    version = result.get("protocolVersion")
+    chart.legacy = str(version)
+    if version not in LEGACY:
+        chart.add("bad-handshake", f"`initialize` is answered with version {cut(repr(version))}")
+    info = result.get("serverInfo")
+    chart.server = server_of(info)
+    if chart.server is None:
+        chart.add("bad-handshake", f"serverInfo needs name and version: {cut(repr(info))}")
+    capabilities = result.get("capabilities")
+    if not isinstance(capabilities, dict):
+        chart.add("bad-handshake", "the result of `initialize` has no capabilities")
+        capabilities = {}
+    await probe.tell("notifications/initialized")
+    await _check_ping(chart, probe)
+    await _check_offers(chart, probe, capabilities)
+    await _check_refusals(chart, probe, capabilities)
+    await _check_robustness(chart, probe, "ping")
+    return True
+
+
+async def check_version_negotiation(chart: Chart, probe: Probe, *, patience: float) -> None:
+    """Check that an unknown version is answered with a known one (2025-11-25, "Lifecycle")."""
+    answer = await probe.ask("initialize", initialize_params(UNKNOWN_VERSION), patience=patience)
+    if answer is None:
+        chart.add("no-answer", f"`initialize` with the unknown version {UNKNOWN_VERSION}: silence")
+    elif answer.error is not None:
+        chart.add(
+            "version-negotiation",
+            f"`initialize` with the unknown version {UNKNOWN_VERSION} is refused: {_said(answer)}",
+        )
+    elif isinstance(answer.result, dict):
+        version = answer.result.get("protocolVersion")
+        if version not in LEGACY:
+            chart.add(
+                "version-negotiation",
+                f"`initialize` with the unknown version {UNKNOWN_VERSION} is answered with "
+                f"{cut(repr(version))}",
+            )
+
+
+async def check_modern(chart: Chart, probe: Probe, *, patience: float) -> bool:
+    """Check everything that a modern client relies on; return whether there is one to serve."""
+    answer = await probe.ask("server/discover", patience=patience)
+    if answer is None or not isinstance(answer.result, dict):
+        return False
+    result = answer.result
+    versions = result.get("supportedVersions")
+    if not isinstance(versions, list) or not any(each in MODERN for each in versions):
+        return False
+    chart.modern = max(each for each in versions if each in MODERN)
+    chart.start_seconds = chart.start_seconds or answer.seconds
+    _check_modern_result(chart, "server/discover", result, cached=True)
+    meta = result.get("_meta")
+    server = server_of(meta.get(META_SERVER_INFO) if isinstance(meta, dict) else None)
+    if server is None:
+        what = "`server/discover` does not say in `_meta` who the server is"
+        chart.add("bad-handshake", what, severity="warning")
+    chart.server = server or chart.server
+    capabilities = result.get("capabilities")
+    if not isinstance(capabilities, dict):
+        chart.add("bad-handshake", "the result of `server/discover` has no capabilities")
+        capabilities = {}
+    await _check_offers(chart, probe, capabilities)
+    await _check_refusals(chart, probe, capabilities)
+    await _check_meta(chart, probe)
+    await _check_robustness(chart, probe, "server/discover")
+    return True
+
+
+def check_manners(chart: Chart, probe: Probe) -> None:
+    """Check what came that should not have come."""
+    if probe.noise:
+        more = f" (and {len(probe.noise) - 1} more)" if len(probe.noise) > 1 else ""
+        first = cut(repr(cut(probe.noise[0])))
+        chart.add("stdout-noise", f"what it writes is no message: {first}{more}")
+    if probe.strays:
+        shown = ", ".join(cut(repr(each)) for each in probe.strays[:3])
+        chart.add("stray-answer", f"it answers what nobody has asked, with the id {shown}")
+    if probe.questions and probe.era == "modern":
+        shown = ", ".join(sorted(set(probe.questions)))
+        chart.add("asks-modern-client", f"it sends requests to a modern client: {shown}")
+
+
+def server_of(info: Json) -> Server | None:
+    """Who a server says it is, if it does."""
+    match info:
+        case {"name": str(name), "version": str(version)}:
+            return Server(name, version)
+    return None
+
+
+# -- one by one --------------------------------------------------------------------------
+
+
+async def _check_ping(chart: Chart, probe: Probe) -> None:
+    answer = await probe.ask("ping")
+    if _answered(chart, probe, "ping", answer) and answer is not None and answer.result != {}:
+        said = _said(answer) if answer.error is not None else cut(answer.result)
+        chart.add("bad-result", f"`ping` is answered with {said} instead of an empty result")
+
+
+async def _check_offers(chart: Chart, probe: Probe, capabilities: dict[str, Json]) -> None:
+    listed: list[str] = []
+    for method, (capability, key) in _LISTS.items():
+        if capability in capabilities:
+            items = await _pages(chart, probe, method, key)
+            if items is not None:
+                listed.append(method)
+                chart.offers[key] = len(items)
+                check_offers(chart, key, items)
+        elif method != "resources/templates/list":
+            await _check_undeclared(chart, probe, method, capability, key)
+    await _check_cursors(chart, probe, listed)
+
+
+async def _check_undeclared(
+    chart: Chart, probe: Probe, method: str, capability: str, key: str
+) -> None:
+    answer = await probe.ask(method)
+    if answer is not None and isinstance(answer.result, dict) and answer.result.get(key):
+        chart.add("undeclared", f"it has {key}, but does not declare the capability {capability!r}")
+
+
+async def _pages(chart: Chart, probe: Probe, method: str, key: str) -> list[Json] | None:
+    """All pages of a list; `None` if it cannot be had."""
+    items: list[Json] = []
+    seen: set[str] = set()
+    params: dict[str, Json] = {}
+    for _ in range(_MOST_PAGES):
+        answer = await probe.ask(method, params)
+        if not _answered(chart, probe, method, answer) or answer is None:
+            return None
+        if answer.error is not None:
+            severity = "note" if method == "resources/templates/list" else None
+            what = f"`{method}` fails, although the capability is declared: {_said(answer)}"
+            chart.add("bad-list", what, severity=severity)  # type: ignore[arg-type]
+            return None
+        page = answer.result.get(key) if isinstance(answer.result, dict) else None
+        if not isinstance(page, list):
+            chart.add("bad-list", f"the result of `{method}` has no list {key!r}")
+            return None
+        if probe.era == "modern":
+            _check_modern_result(chart, method, answer.result, cached=True)
+        items += page
+        cursor = answer.result.get("nextCursor")
+        if cursor is None:
+            return items
+        if not isinstance(cursor, str):
+            chart.add("bad-list", f"`{method}`: nextCursor must be a string: {cut(repr(cursor))}")
+            return items
+        if cursor in seen:
+            break
+        seen.add(cursor)
+        params = {"cursor": cursor}
+    chart.add("endless-list", f"`{method}` has no last page")
+    return items
+
+
+async def _check_cursors(chart: Chart, probe: Probe, methods: list[str]) -> None:
+    """Check that a cursor that is none is refused ("Pagination: Error Handling")."""
+    careless = []
+    for method in methods:
+        answer = await probe.ask(method, {"cursor": _NO_SUCH})
+        what = f"`{method}` with an unknown cursor"
+        if not _answered(chart, probe, what, answer) or answer is None:
+            continue
+        if answer.error is None:
+            careless.append(method)
+        elif answer.code != INVALID_PARAMS:
+            said = f"{what} is answered with {_said(answer)}, not -32602"
+            chart.add("wrong-error", said, severity="note")
+    if careless:
+        chart.add("ignored-cursor", f"any cursor will do for {', '.join(careless)}")
+
+
+async def _check_refusals(chart: Chart, probe: Probe, capabilities: dict[str, Json]) -> None:
+    """Check that what cannot be done is refused with the right error."""
+    answer = await probe.ask(f"{_NO_SUCH}/method")
+    if _answered(chart, probe, "an unknown method", answer) and answer is not None:
+        _expect(chart, answer, "an unknown method", METHOD_NOT_FOUND)
+        if probe.era == "modern" and answer.status not in (None, 404):
+            what = f"an unknown method is refused with HTTP status {answer.status}, not 404"
+            chart.add("wrong-status", what)
+    if "tools" not in capabilities:
+        return
+    answer = await probe.ask("tools/call", {"name": _NO_SUCH, "arguments": {}})
+    if _answered(chart, probe, "a call of an unknown tool", answer) and answer is not None:
+        result = answer.result
+        if isinstance(result, dict) and result.get("isError") is True:
+            chart.add("unknown-tool", "a call of an unknown tool gives a result with isError")
+        else:
+            _expect(chart, answer, "a call of an unknown tool", INVALID_PARAMS)
+
+
+async def _check_meta(chart: Chart, probe: Probe) -> None:
+    """Check what a modern server says to `_meta` that will not do (2026-07-28, "Overview")."""
+    meta: dict[str, Json] = {META_VERSION: UNKNOWN_VERSION}
+    answer = await probe.ask("server/discover", {"_meta": meta})
+    if _answered(chart, probe, "an unknown version", answer) and answer is not None:
+        _expect(chart, answer, "an unknown version", UNSUPPORTED_PROTOCOL_VERSION, "error")
+        data = answer.error.get("data") if isinstance(answer.error, dict) else None
+        offered = data.get("supported") if isinstance(data, dict) else None
+        if answer.code == UNSUPPORTED_PROTOCOL_VERSION and not isinstance(offered, list):
+            chart.add("wrong-error", "error -32022 does not say in data which versions it speaks")
+    meta = {META_CLIENT_CAPABILITIES: None, META_VERSION: NEWEST.name}
+    answer = await probe.ask("server/discover", {"_meta": meta})
+    if _answered(chart, probe, "a request without capabilities", answer) and answer is not None:
+        what = "a request without the client's capabilities in `_meta`"
+        _expect(chart, answer, what, INVALID_PARAMS, "error")
+
+
+async def _check_robustness(chart: Chart, probe: Probe, sign_of_life: str) -> None:
+    """Check that a server survives what is no message, or none that it knows."""
+    answer = await probe.throw(b'{"jsonrpc":"2.0","id":1,"method":')
+    if answer is None:
+        chart.add("silent-on-bad-json", "a line that is no JSON is not answered")
+    elif answer.code != PARSE_ERROR:
+        what = f"a line that is no JSON is answered with {_said(answer)}, not -32700"
+        chart.add("wrong-error", what, severity="note")
+    await probe.tell(f"notifications/{_NO_SUCH}")
+    alive = await probe.ask(sign_of_life)
+    if probe.gone is not None:
+        chart.add("dies", f"after a line that is no JSON, or an unknown notification, it {probe.gone}")
+    elif alive is None:
+        chart.add("no-answer", "after a line that is no JSON, it answers no request")
+
+
+def _check_modern_result(
+    chart: Chart, method: str, result: dict[str, Json], *, cached: bool
+) -> None:
+    if result.get("resultType") != "complete":
+        kind = result.get("resultType")
+        what = "no resultType" if kind is None else f"the resultType {cut(repr(kind))}"
+        chart.add("bad-result", f"the result of `{method}` has {what}")
+    ttl = result.get("ttlMs")
+    good = isinstance(ttl, int | float) and not isinstance(ttl, bool) and ttl >= 0
+    if cached and not (good and result.get("cacheScope") in ("public", "private")):
+        chart.add("bad-result", f"the result of `{method}` needs ttlMs and cacheScope")
+
+
+def _answered(chart: Chart, probe: Probe, what: str, answer: Answer | None) -> bool:
+    what = what if " " in what else f"`{what}`"
+    if answer is not None and (answer.error is not None or answer.result is not None):
+        return True
+    if answer is not None:
+        chart.add("no-answer", f"{what}: the reply (HTTP status {answer.status}) has no answer")
+    elif probe.gone is not None:
+        chart.add("dies", f"{what}: it {probe.gone} instead of answering")
+    else:
+        chart.add("no-answer", f"{what}: it is silent")
+    return False
+
+
+def _expect(chart: Chart, answer: Answer, what: str, code: int, severity: str = "warning") -> None:
+    if answer.error is None:
+        chart.add("no-error", f"{what} is answered with a result: {cut(answer.result)}")
+    elif answer.code != code:
+        said = f"{what} is answered with {_said(answer)}, not {code}"
+        chart.add("wrong-error", said, severity=severity)  # type: ignore[arg-type]
+
+
+def _said(answer: Answer) -> str:
+    return f"{cut(repr(answer.code))} ({cut(answer.message)})"

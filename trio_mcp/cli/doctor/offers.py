@@ -1,0 +1,148 @@
+"""Whether what a server offers is described as it should be: tools, resources, prompts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import Final
+
+from trio_mcp.cli.doctor.chart import Chart, cut
+from trio_mcp.cli.schemas import properties_of, required_of
+from trio_mcp.schema import SchemaError, check_schema
+from trio_mcp.wire.headers import mirrored_parameters
+from trio_mcp.wire.jsonrpc import Json
+
+_TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_HEAVY_BYTES: Final = 60_000
+_MOST_NAMES: Final = 8
+
+_IDENTITY: Final = {
+    "tools": "name",
+    "resources": "uri",
+    "resourceTemplates": "uriTemplate",
+    "prompts": "name",
+}
+_NOUN: Final = {
+    "tools": "tool",
+    "resources": "resource",
+    "resourceTemplates": "resource template",
+    "prompts": "prompt",
+}
+_NAMED: Final = ("resources", "resourceTemplates")
+"""What needs a name besides its identity."""
+
+
+def check_offers(chart: Chart, kind: str, items: list[Json]) -> None:
+    """Check all items of a list."""
+    key, noun = _IDENTITY[kind], _NOUN[kind]
+    names: Counter[str] = Counter()
+    for item in items:
+        name = item.get(key) if isinstance(item, dict) else None
+        if not isinstance(name, str) or not name:
+            chart.add("bad-description", f"a {noun} has no {key}: {cut(json.dumps(item))}")
+            continue
+        names[name] += 1
+        if kind in _NAMED and not isinstance(item.get("name"), str):
+            chart.add("bad-description", f"{noun} {cut(name)!r} has no name")
+    for name, number in names.items():
+        if number > 1:
+            chart.add("duplicate", f"{number} {noun}s are called {cut(name)!r}")
+    described = [item for item in items if isinstance(item, dict) and isinstance(item.get(key), str)]
+    if kind == "tools":
+        _check_tools(chart, described)
+    elif kind == "prompts":
+        _check_prompts(chart, described)
+
+
+def _check_tools(chart: Chart, tools: list[dict[str, Json]]) -> None:
+    for tool in tools:
+        name = tool["name"]
+        if not _TOOL_NAME.fullmatch(name):
+            chart.add("tool-name", f"tool {cut(name)!r} has a name that hosts may refuse")
+        _check_schema(chart, name, "inputSchema", tool.get("inputSchema"))
+        if tool.get("outputSchema") is not None:
+            _check_schema(chart, name, "outputSchema", tool["outputSchema"])
+        _check_hints(chart, name, tool.get("annotations"))
+    _names(chart, "no-description", "tools", [each["name"] for each in tools if _bare(each)])
+    bare = [
+        f"{tool['name']}.{key}"
+        for tool in tools
+        for key, each in properties_of(tool.get("inputSchema")).items()
+        if _bare(each)
+    ]
+    _names(chart, "undescribed-arguments", "arguments", bare)
+    size = len(json.dumps(tools))
+    if size > _HEAVY_BYTES:
+        chart.add("heavy", f"the list of tools is {size // 1000} kB long")
+
+
+def _check_prompts(chart: Chart, prompts: list[dict[str, Json]]) -> None:
+    _names(chart, "no-description", "prompts", [each["name"] for each in prompts if _bare(each)])
+    for prompt in prompts:
+        arguments = prompt.get("arguments") or []
+        good = isinstance(arguments, list) and all(
+            isinstance(each, dict) and isinstance(each.get("name"), str) for each in arguments
+        )
+        if not good:
+            where = f"prompt {cut(prompt['name'])!r}"
+            chart.add("bad-description", f"{where} has arguments without a name")
+
+
+def _check_schema(chart: Chart, tool: str, key: str, schema: Json) -> None:
+    where = f"tool {cut(tool)!r}: its {key}"
+    if not isinstance(schema, dict):
+        chart.add("invalid-schema", f"{where} is no JSON object")
+        return
+    problem = _invalid(schema)
+    if problem is not None:
+        chart.add("invalid-schema", f"{where} is no valid JSON Schema: {problem}")
+        return
+    if key == "inputSchema" and schema.get("type") != "object":
+        chart.add("invalid-schema", f"{where} must have the type 'object'")
+    try:
+        check_schema(schema)
+    except SchemaError as error:
+        chart.add("doubtful-schema", f"{where} is valid, but {cut(error, 200)}")
+    absent = [name for name in required_of(schema) if name not in properties_of(schema)]
+    if absent and not any(each in schema for each in ("patternProperties", "allOf", "$ref")):
+        chart.add("unknown-required", f"{where} requires {', '.join(absent)}, and does not say what")
+    if key == "inputSchema":
+        try:
+            mirrored_parameters(schema)
+        except ValueError as error:
+            chart.add("bad-header", f"{where}: {error}")
+
+
+def _invalid(schema: dict[str, Json]) -> str | None:
+    """Say what is wrong with a schema, by the metaschema of its dialect."""
+    import jsonschema
+
+    validator = jsonschema.validators.validator_for(
+        schema, default=jsonschema.Draft202012Validator
+    )
+    try:
+        validator.check_schema(schema)
+    except jsonschema.SchemaError as error:
+        return f"{cut(error.message, 200)} at {error.json_path}"
+    except RecursionError:
+        return "it is nested too deeply"
+    return None
+
+
+def _check_hints(chart: Chart, tool: str, hints: Json) -> None:
+    if isinstance(hints, dict) and hints.get("readOnlyHint") and hints.get("destructiveHint"):
+        chart.add("contradiction", f"tool {cut(tool)!r} is said to only read, and to destroy")
+
+
+def _bare(item: Json) -> bool:
+    """Whether something has no description."""
+    text = item.get("description") if isinstance(item, dict) else None
+    return not (isinstance(text, str) and text.strip())
+
+
+def _names(chart: Chart, code: str, what: str, names: list[str]) -> None:
+    if names:
+        shown = ", ".join(cut(each) for each in names[:_MOST_NAMES])
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        chart.add(code, f"{what} without a description: {shown}{more}")

@@ -1,0 +1,184 @@
+"""The examination: a server is started, talked to and left several times, as clients would.
+
+One visit in each era, and one with a version that nobody speaks. Over HTTP there is nothing to
+start; there it matters who may ask.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+import trio
+
+from trio_mcp.cli.doctor.chart import Chart, cut
+from trio_mcp.cli.doctor.checks import (
+    check_legacy,
+    check_manners,
+    check_modern,
+    check_version_negotiation,
+)
+from trio_mcp.cli.failures import Failure, last_words
+from trio_mcp.cli.probing.http import HttpProbe, open_http_probe
+from trio_mcp.cli.probing.stdio import StdioProbe, open_stdio_probe
+from trio_mcp.client.errors import CannotStart
+from trio_mcp.client.http.options import HttpOptions
+from trio_mcp.transports.process import ProcessOptions
+
+_SLOW_START: Final = 5.0
+_NOTABLE_START: Final = 2.0
+_SLOW_EXIT: Final = 2.0
+_EXIT_PATIENCE: Final = 5.0
+_PROBE_PATIENCE: Final = 3.0
+"""Seconds that a server may be silent about `server/discover`, in addition to its start."""
+_MOST_STDERR_LINES: Final = 20
+
+
+async def examine_process(
+    command: Sequence[str], options: ProcessOptions, target: str, *, patience: float
+) -> Chart:
+    """Examine a server that is a command.
+
+    Args:
+        command: What starts it.
+        options: How it is run.
+        target: What to call it.
+        patience: Seconds that it may take to start.
+
+    Raises:
+        CannotStart: The command does not exist, or cannot be executed.
+    """
+    chart = Chart(target)
+    problems: list[str] = []
+    async with open_stdio_probe(command, options, "legacy") as probe:
+        legacy = await check_legacy(chart, probe, patience=patience)
+        _note_problem(chart, probe, problems, "initialize" if not legacy else None)
+        if legacy:
+            await _check_exit(chart, probe)
+        check_manners(chart, probe)
+    wait = (chart.start_seconds or 0) * 2 + _PROBE_PATIENCE
+    async with open_stdio_probe(command, options, "modern") as probe:
+        modern = await check_modern(chart, probe, patience=wait if legacy else patience)
+        _note_problem(chart, probe, problems, "server/discover" if not modern else None)
+        if modern and not legacy:
+            await _check_exit(chart, probe)
+        check_manners(chart, probe)
+    if legacy:
+        async with open_stdio_probe(command, options, "legacy") as probe:
+            await check_version_negotiation(chart, probe, patience=wait)
+            check_manners(chart, probe)
+    if not legacy and not modern:
+        chart.add("no-revision" if not problems else "does-not-start", _why(problems))
+    elif any("server/discover" in each for each in problems):
+        what = "it exits at `server/discover`, with which modern clients begin"
+        chart.add("dies", what)
+    _check_start(chart)
+    return chart
+
+
+async def examine_url(url: str, options: HttpOptions) -> Chart:
+    """Examine a server at a URL.
+
+    Raises:
+        ClientError: It cannot be reached.
+        Failure: It lets nobody in.
+    """
+    chart = Chart(url)
+    async with open_http_probe(url, options, "modern") as probe:
+        await _check_access(probe)
+        modern = await check_modern(chart, probe, patience=_SLOW_START)
+        check_manners(chart, probe)
+    async with open_http_probe(url, options, "legacy") as probe:
+        legacy = await check_legacy(chart, probe, patience=_SLOW_START)
+        check_manners(chart, probe)
+    if legacy:
+        async with open_http_probe(url, options, "legacy") as probe:
+            await check_version_negotiation(chart, probe, patience=_SLOW_START)
+    if not legacy and not modern:
+        chart.add("no-revision", "it answers neither `server/discover` nor `initialize`")
+        return chart
+    async with open_http_probe(url, options, "modern" if modern else "legacy") as probe:
+        await _check_web(chart, probe, url)
+    chart.start_seconds = None  # it ran already
+    return chart
+
+
+# -- processes ---------------------------------------------------------------------------
+
+
+def _note_problem(
+    chart: Chart, probe: StdioProbe, problems: list[str], asked: str | None
+) -> None:
+    """Take note of a process that ended although nobody told it to."""
+    if probe.gone is None:
+        return
+    if asked is not None:
+        problems.append(f"asked `{asked}`, it {probe.gone}: {last_words(probe.stderr)}")
+    chart.stderr = "\n".join(probe.stderr.splitlines()[-_MOST_STDERR_LINES:])
+
+
+def _why(problems: list[str]) -> str:
+    return cut(problems[0], 300) if problems else "it answers neither of the two handshakes"
+
+
+def _check_start(chart: Chart) -> None:
+    seconds = chart.start_seconds
+    if seconds is None:
+        return
+    if seconds > _SLOW_START:
+        chart.add("slow-start", f"its first answer took {seconds:.1f} s")
+    elif seconds > _NOTABLE_START:
+        chart.add("slow-start", f"its first answer took {seconds:.1f} s", severity="note")
+
+
+async def _check_exit(chart: Chart, probe: StdioProbe) -> None:
+    """Check that it exits at the end of its input ("Shutdown")."""
+    if probe.gone is not None:
+        return
+    seconds = await probe.hang_up(_EXIT_PATIENCE)
+    chart.exit_seconds = seconds
+    if seconds is not None:
+        if seconds > _SLOW_EXIT:
+            chart.add("slow-exit", f"it takes {seconds:.1f} s to exit after its stdin has ended")
+        if probe.transport.returncode != 0:
+            chart.add("exit-status", f"when its stdin ends, it {probe.gone}")
+        return
+    os.kill(probe.transport.pid, signal.SIGTERM)
+    with trio.move_on_after(_EXIT_PATIENCE):
+        await probe.transport.exited.wait()
+    how = f"{_EXIT_PATIENCE:g} s after its stdin has ended, it still runs"
+    if probe.transport.returncode is None:
+        chart.add("ignores-signals", f"{how}, and {_EXIT_PATIENCE:g} s after SIGTERM as well")
+    else:
+        chart.add("no-exit", f"{how}; SIGTERM ends it")
+
+
+# -- HTTP --------------------------------------------------------------------------------
+
+
+async def _check_access(probe: HttpProbe) -> None:
+    answer = await probe.ask("server/discover")
+    if answer is not None and answer.status in (401, 403):
+        raise Failure(
+            f"the server lets nobody in (HTTP status {answer.status}); "
+            "--header 'Authorization: Bearer …' passes a token"
+        )
+
+
+async def _check_web(chart: Chart, probe: HttpProbe, url: str) -> None:
+    """Check who may ask, and what is said to those who may not."""
+    headers = probe.headers("server/discover", {})
+    message = probe.request("ping" if probe.era == "legacy" else "server/discover", None, 1)
+    if probe.era == "modern":
+        headers = probe.headers("server/discover", message["params"])
+    from trio_mcp.wire.jsonrpc import encode
+
+    foreign = {**headers, "Origin": "https://trio-mcp-doctor.invalid"}
+    answer = await probe.exchange("POST", foreign, encode(message)[:-1], 1)
+    local = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
+    if answer is not None and answer.status is not None and answer.status < 400:
+        what = "requests of a foreign web page (Origin) are answered"
+        chart.add("no-origin-check", what, severity="error" if local else "warning")

@@ -1,0 +1,100 @@
+"""Forms at a terminal: a JSON value for each property of a schema, asked for one by one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from trio_mcp.cli.asking import Asker
+from trio_mcp.cli.schemas import (
+    Schema,
+    choices_of,
+    collected,
+    in_words,
+    items_of,
+    required_of,
+    types_of,
+)
+from trio_mcp.schema import SchemaError, compile_validator
+from trio_mcp.wire.jsonrpc import Json
+
+
+async def ask_for(asker: Asker, name: str, schema: Json, root: Schema) -> Json:
+    """Ask for the value of one property until it fits.
+
+    Args:
+        asker: Who asks.
+        name: The property.
+        schema: Its schema.
+        root: The schema that it stands in, for references and for what is required.
+
+    Returns:
+        The value; `None` if it was left out, which only what is not required can be.
+
+    Raises:
+        NoAnswer: The person ended the input.
+    """
+    field = schema if isinstance(schema, dict) else {}
+    required = name in required_of(root)
+    problem_with = _check(name, field, root)
+    _describe(asker, field)
+    label = f"{name} ({in_words(field, root)}{'' if required else ', optional'}): "
+    default = _text_of(field.get("default"))
+    while True:
+        text = await asker.ask(label, default=default, choices=_suggestions(field, root))
+        if not text and not required:
+            return None
+        value = _value_of(text, field, root) if text else None
+        problem = problem_with({} if value is None and not text else {name: value})
+        if problem is None:
+            return value
+        asker.screen.note(problem, "red")
+
+
+def _describe(asker: Asker, field: Schema) -> None:
+    for key in ("title", "description"):
+        if isinstance(field.get(key), str):
+            asker.screen.note(field[key])
+
+
+def _check(name: str, field: Schema, root: Schema) -> Callable[[Json], str | None]:
+    """What says what is wrong with one property's value; nothing, if its schema is no good."""
+    parts = {key: root[key] for key in ("$defs", "definitions", "$schema") if key in root}
+    required = [name] if name in required_of(root) else []
+    whole = {**parts, "type": "object", "properties": {name: field}, "required": required}
+    try:
+        return compile_validator(whole, noun="answer")
+    except SchemaError:
+        return lambda value: None
+
+
+def _suggestions(field: Schema, root: Schema) -> list[str]:
+    chosen = choices_of(field, root) or choices_of(items_of(field, root), root)
+    if not chosen and "boolean" in types_of(field, root):
+        return ["true", "false"]
+    return [title or _text_of(value) for value, title in chosen]
+
+
+def _value_of(text: str, field: Schema, root: Schema) -> Json:
+    """What a text means: one of the choices by its value or title, or a value of some type."""
+    kinds = types_of(field, root)
+    several = "array" in kinds and not text.startswith("[")
+    items = items_of(field, root) if several else field
+    named = {
+        key.casefold(): value
+        for value, title in choices_of(items, root)
+        for key in (_text_of(value), title)
+        if key is not None
+    }
+    if several:
+        texts = [each.strip() for each in text.split(",")]
+        return [named.get(each.casefold(), collected([each], items, root)) for each in texts]
+    return named.get(text.casefold(), collected([text], field, root))
+
+
+def _text_of(value: Json) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return ", ".join(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,1 @@
+"""`trio-mcp install`: adding a server to the configuration of a host."""

@@ -1,0 +1,125 @@
+"""`trio-mcp install`: show the change, ask, back up, and write."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.text import Text
+
+from trio_mcp.cli.failures import FAILED, OK, Failure
+from trio_mcp.cli.install.editing import BrokenJson, Document
+from trio_mcp.cli.install.entry import command_of, name_of
+from trio_mcp.cli.install.files import ConfigFile, read_config
+from trio_mcp.cli.install.hosts import HOSTS, Host, HostName, Scope
+from trio_mcp.cli.screen import Screen, harmless
+from trio_mcp.cli.session import Connecting, variables
+from trio_mcp.cli.target import parse_target
+from trio_mcp.wire.jsonrpc import Json
+
+_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def install(
+    target: str,
+    /,
+    *,
+    host: HostName,
+    name: str | None = None,
+    scope: Scope | None = None,
+    env: tuple[str, ...] = (),
+    header: tuple[str, ...] = (),
+    file: Path | None = None,
+    yes: Annotated[bool, Parameter(negative="", alias="-y")] = False,
+    dry_run: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Add a server to the configuration of a host.
+
+    The change is shown first. Whatever else is in the file stays as it is, and a copy of the old
+    file is kept beside it.
+
+    Args:
+        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or a command, which comes last, after --.
+        host: The host.
+        name: What the host shall call the server.
+        scope: For the project in this directory, which is the default where there are projects, or
+            for all that you do.
+        env: A variable KEY=VALUE for the server. May be repeated.
+        header: For a URL, a header 'Name: value' of each request. May be repeated.
+        file: The configuration, where it is not where the host looks for it.
+        yes: Do not ask.
+        dry_run: Show the change, and leave it at that.
+    """
+    place = parse_target(target)
+    chosen = HOSTS[host]
+    called = name_of(place, name)
+    if place.url is not None:
+        entry = chosen.url_entry(place.url, Connecting(header=header).headers())
+    else:
+        entry = chosen.command_entry(*command_of(place, variables(env)))
+    config = read_config(file or chosen.file(scope))
+    try:
+        after = _edited(config.text, chosen, called, entry)
+    except BrokenJson as error:
+        raise Failure(f"{config.path}: {error}; nothing was changed") from None
+    return _settle(Screen(), config, after, chosen, yes=yes, dry_run=dry_run)
+
+
+def _edited(text: str, host: Host, name: str, entry: dict[str, Json]) -> str:
+    """Put an entry into a document; return its text as it is then."""
+    document = Document(text, comments=host.comments)
+    path = (host.key, name)
+    there = document.get(path)
+    if not isinstance(there, dict) or ("url" in there) != ("url" in entry):
+        if there != entry:
+            document.set(path, entry)
+        return document.text if there != entry else text
+    before = document.text
+    for key, value in entry.items():
+        if isinstance(value, dict):  # variables and headers: those that are there stay
+            for each, text_of_it in value.items():
+                if document.get((*path, key, each)) != text_of_it:
+                    document.set((*path, key, each), text_of_it)
+        elif document.get((*path, key)) != value:
+            document.set((*path, key), value)
+    return document.text if document.text != before else text
+
+
+def _settle(
+    screen: Screen, config: ConfigFile, after: str, host: Host, *, yes: bool, dry_run: bool
+) -> int:
+    if after == config.text:
+        screen.note(f"{config.path} has it already: nothing to do.")
+        return OK
+    _show_difference(screen, config, after)
+    if dry_run:
+        return OK
+    if not yes and not _confirmed(screen):
+        screen.note("Nothing was changed.")
+        return FAILED
+    backup = config.replace(after)
+    screen.note(f"Written: {config.path}", "green")
+    if backup is not None:
+        screen.note(f"The old one: {backup}")
+    if host.afterwards:
+        screen.note(host.afterwards)
+    return OK
+
+
+def _show_difference(screen: Screen, config: ConfigFile, after: str) -> None:
+    name = str(config.path)
+    lines = difflib.unified_diff(
+        config.text.splitlines(), after.splitlines(), name, name, lineterm=""
+    )
+    for line in lines:
+        screen.show(Text(harmless(line), style=_STYLES.get(line[:1], "")))
+
+
+def _confirmed(screen: Screen) -> bool:
+    if not screen.can_ask:
+        raise Failure("there is nobody to ask: --yes writes it, --dry-run only shows it")
+    screen.err.print("Write this? [y/N] ", end="")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,0 +1,98 @@
+"""Replacing a file: the old one is kept beside it, and there is never half of the new one."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from datetime import datetime
+from pathlib import Path
+
+from attrs import frozen
+
+from trio_mcp.cli.failures import Failure
+
+
+@frozen
+class ConfigFile:
+    """A file and what was in it."""
+
+    path: Path
+    before: bytes | None
+    """`None` if there was no file."""
+
+    @property
+    def text(self) -> str:
+        """Its text.
+
+        Raises:
+            Failure: It is not UTF-8.
+        """
+        try:
+            return (self.before or b"").decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise Failure(f"{self.path} is not UTF-8 (byte {error.start})") from None
+
+    def replace(self, text: str) -> Path | None:
+        """Write new text in place of the old; return where the old one is kept.
+
+        Raises:
+            Failure: Somebody else has changed it meanwhile.
+            OSError: It cannot be written.
+        """
+        if read_config(self.path) != self:
+            raise Failure(f"{self.path} has changed meanwhile; start again")
+        marked = (self.before or b"").startswith(b"\xef\xbb\xbf")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        backup = None if self.before is None else _keep(self.path, self.before)
+        _put(self.path, text.encode("utf-8-sig" if marked else "utf-8"))
+        return backup
+
+
+def read_config(path: Path) -> ConfigFile:
+    """Read a file; one that is not there is empty. Links are followed, so that they stay."""
+    path = path.resolve()
+    try:
+        return ConfigFile(path, path.read_bytes())
+    except FileNotFoundError:
+        return ConfigFile(path, None)
+
+
+def _keep(path: Path, data: bytes) -> Path:
+    """Put a copy beside a file, under a name that nothing has."""
+    stem = f"{path.name}.{datetime.now():%Y%m%d-%H%M%S}"
+    mode = path.stat().st_mode & 0o777
+    for number in range(100):
+        copy = path.with_name(f"{stem}{f'-{number}' if number else ''}.bak")
+        try:
+            descriptor = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        except FileExistsError:
+            continue
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        return copy
+    raise Failure(f"there are too many backups of {path}; remove some")
+
+
+def _put(path: Path, data: bytes) -> None:
+    """Replace a file at one stroke."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(descriptor, _mode(path))
+            os.fsync(descriptor)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def _mode(path: Path) -> int:
+    """The permissions of a file; of one that is yet to be, those of any new file."""
+    try:
+        return path.stat().st_mode & 0o777
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask

@@ -1,0 +1,127 @@
+"""The hosts, as data: where each one's configuration lies, and how it writes a server."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Literal
+
+from attrs import field, frozen
+
+from trio_mcp.cli.failures import Failure, Usage
+from trio_mcp.wire.jsonrpc import Json
+
+HostName = Literal["claude-desktop", "claude-code", "cursor", "vscode", "generic"]
+Scope = Literal["project", "user"]
+
+
+@frozen(kw_only=True)
+class Host:
+    """A host: an application that starts servers."""
+
+    title: str
+    files: dict[Scope, Callable[[], Path]]
+    """Where its configuration is; the first scope is the one that is meant if none is named."""
+    key: str = "mcpServers"
+    """Under which key the servers are."""
+    command_type: str | None = "stdio"
+    """What it calls a server that is a command; `None` if it does not say."""
+    url_type: str | None = "http"
+    """What it calls a server that has a URL; `None` if it does not say."""
+    urls: bool = True
+    """Whether it can reach a URL at all."""
+    comments: bool = False
+    """Whether its configuration may have comments and trailing commas."""
+    afterwards: str = field(default="")
+    """What is left to do."""
+
+    def file(self, scope: Scope | None) -> Path:
+        """Find its configuration.
+
+        Raises:
+            Usage: It has none of that scope.
+        """
+        if scope is None:
+            return next(iter(self.files.values()))()
+        if scope not in self.files:
+            raise Usage(f"{self.title} knows no scope {scope!r}, only: {', '.join(self.files)}")
+        return self.files[scope]()
+
+    def command_entry(self, command: list[str], env: dict[str, str]) -> dict[str, Json]:
+        """Write a server that is a command."""
+        entry: dict[str, Json] = {} if self.command_type is None else {"type": self.command_type}
+        entry |= {"command": command[0], "args": command[1:]}
+        return {**entry, "env": env} if env else entry
+
+    def url_entry(self, url: str, headers: dict[str, str]) -> dict[str, Json]:
+        """Write a server that has a URL.
+
+        Raises:
+            Failure: The host cannot reach one.
+        """
+        if not self.urls:
+            raise Failure(
+                f"{self.title} starts commands only; give it one that forwards to the URL, such as "
+                f"-- npx mcp-remote {url}"
+            )
+        entry: dict[str, Json] = {} if self.url_type is None else {"type": self.url_type}
+        entry["url"] = url
+        return {**entry, "headers": headers} if headers else entry
+
+
+def _settings(mac: str, windows: str, linux: str) -> Callable[[], Path]:
+    """Where an application keeps its settings on this system."""
+
+    def find() -> Path:
+        if sys.platform == "darwin":
+            return Path.home() / "Library" / "Application Support" / mac
+        if sys.platform == "win32":
+            return Path(os.environ.get("APPDATA", Path.home() / "AppData" / "Roaming")) / windows
+        return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / linux
+
+    return find
+
+
+def _same(path: str) -> Callable[[], Path]:
+    return _settings(path, path, path)
+
+
+HOSTS: Final[dict[HostName, Host]] = {
+    "claude-desktop": Host(
+        title="Claude Desktop",
+        files={"user": _same("Claude/claude_desktop_config.json")},
+        command_type=None,
+        urls=False,
+        afterwards="Quit Claude Desktop and open it again.",
+    ),
+    "claude-code": Host(
+        title="Claude Code",
+        files={
+            "project": lambda: Path.cwd() / ".mcp.json",
+            "user": lambda: Path.home() / ".claude.json",
+        },
+        afterwards="Start Claude Code again; /mcp shows its servers.",
+    ),
+    "cursor": Host(
+        title="Cursor",
+        files={
+            "project": lambda: Path.cwd() / ".cursor" / "mcp.json",
+            "user": lambda: Path.home() / ".cursor" / "mcp.json",
+        },
+        url_type=None,
+        afterwards="Cursor's settings show its servers.",
+    ),
+    "vscode": Host(
+        title="VS Code",
+        files={
+            "project": lambda: Path.cwd() / ".vscode" / "mcp.json",
+            "user": _same("Code/User/mcp.json"),
+        },
+        key="servers",
+        comments=True,
+        afterwards="MCP: List Servers in the command palette shows its servers.",
+    ),
+    "generic": Host(title="the host", files={"project": lambda: Path.cwd() / "mcp.json"}),
+}

@@ -1,0 +1,188 @@
+"""`trio-mcp tools`, `resources`, `prompts`: what a server offers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from trio_mcp.cli.failures import OK, Failure
+from trio_mcp.cli.running import run_async
+from trio_mcp.cli.schemas import in_words, properties_of, required_of, signature
+from trio_mcp.cli.screen import Screen
+from trio_mcp.cli.session import Connecting, Session, connected, missing
+from trio_mcp.cli.target import parse_target
+from trio_mcp.wire.jsonrpc import Json
+
+AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Write JSON, for programs.")]
+
+_DEFAULT = Connecting()
+
+
+def tools(
+    target: str,
+    name: str | None = None,
+    /,
+    *,
+    as_json: AsJson = False,
+    connecting: Connecting = _DEFAULT,
+) -> int:
+    """Show the tools of a server.
+
+    Args:
+        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or a command, which comes last, after --.
+        name: Show just this tool, with all that is known of it.
+    """
+    return _run(target, as_json, connecting, partial(show_tools, name=name))
+
+
+def resources(target: str, /, *, as_json: AsJson = False, connecting: Connecting = _DEFAULT) -> int:
+    """Show the resources of a server, and its families of resources.
+
+    Args:
+        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or a command, which comes last, after --.
+    """
+    return _run(target, as_json, connecting, show_resources)
+
+
+def prompts(target: str, /, *, as_json: AsJson = False, connecting: Connecting = _DEFAULT) -> int:
+    """Show the prompts of a server.
+
+    Args:
+        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or a command, which comes last, after --.
+    """
+    return _run(target, as_json, connecting, show_prompts)
+
+
+def _run(
+    target: str, as_json: bool, options: Connecting, show: Callable[[Session], Awaitable[None]]
+) -> int:
+    place = parse_target(target)
+
+    async def main() -> int:
+        async with connected(place, options, Screen(as_json=as_json)) as session:
+            await show(session)
+        return OK
+
+    return run_async(main)
+
+
+# -- what is shown -----------------------------------------------------------------------
+
+
+async def show_tools(session: Session, name: str | None = None) -> None:
+    """Show all tools, or one of them in full."""
+    screen = session.screen
+    found = [each.details for each in session.client.tools.values()]
+    if name is not None:
+        found = [session.tool(name).details]
+    if screen.as_json:
+        screen.json({"tools": found})
+    elif name is not None:
+        _show_tool(screen, found[0])
+    elif not found:
+        screen.note("The server offers no tools.")
+    else:
+        rows = [(each["name"], signature(each["inputSchema"]), _prose(each)) for each in found]
+        screen.table(("Tool", "Arguments", "What it does"), rows)
+
+
+async def show_resources(session: Session) -> None:
+    """Show all resources and templates."""
+    screen = session.screen
+    found = await listed(session, "resources/list", "resources")
+    families = await listed(session, "resources/templates/list", "resourceTemplates")
+    if screen.as_json:
+        screen.json({"resources": found, "resourceTemplates": families})
+    elif not found and not families:
+        screen.note("The server offers no resources.")
+    else:
+        rows = [
+            (_text(each, key), _text(each, "mimeType"), _name_and_prose(each))
+            for key, several in (("uri", found), ("uriTemplate", families))
+            for each in several
+        ]
+        screen.table(("URI", "Type", "What it is"), rows)
+
+
+async def show_prompts(session: Session) -> None:
+    """Show all prompts."""
+    screen = session.screen
+    found = await listed(session, "prompts/list", "prompts")
+    if screen.as_json:
+        screen.json({"prompts": found})
+    elif not found:
+        screen.note("The server offers no prompts.")
+    else:
+        rows = [(_text(each, "name"), prompt_signature(each), _prose(each)) for each in found]
+        screen.table(("Prompt", "Arguments", "What it is for"), rows)
+
+
+async def listed(session: Session, method: str, key: str) -> list[Json]:
+    """Ask for all pages of a list; there are none if the server does not offer the like."""
+    if method.partition("/")[0] not in session.client.capabilities:
+        return []
+    return await session.client.list(method, key)
+
+
+async def find_prompt(session: Session, name: str) -> dict[str, Json]:
+    """Find a prompt.
+
+    Raises:
+        Failure: There is none of that name.
+    """
+    found = await listed(session, "prompts/list", "prompts")
+    for each in found:
+        if isinstance(each, dict) and each.get("name") == name:
+            return each
+    raise Failure(missing("prompt", name, [_text(each, "name") for each in found]))
+
+
+def prompt_arguments(prompt: Json) -> list[dict[str, Json]]:
+    """The arguments of a prompt."""
+    found = prompt.get("arguments") if isinstance(prompt, dict) else None
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def prompt_signature(prompt: Json) -> str:
+    """Write the arguments of a prompt on one line."""
+    return ", ".join(
+        f"{_text(each, 'name')}{'' if each.get('required') else '?'}"
+        for each in prompt_arguments(prompt)
+    )
+
+
+def _show_tool(screen: Screen, tool: dict[str, Json]) -> None:
+    schema = tool["inputSchema"]
+    screen.heading(f"{tool['name']}({signature(schema)})")
+    for text in (tool.get("title"), tool.get("description")):
+        if isinstance(text, str) and text:
+            screen.text(text)
+    required = required_of(schema)
+    rows = [
+        (name, in_words(each, schema), "required" if name in required else "", _prose(each))
+        for name, each in properties_of(schema).items()
+    ]
+    if rows:
+        screen.table(("Argument", "Type", "", "What it is"), rows)
+    for title, key in (("Hints", "annotations"), ("Result", "outputSchema")):
+        if tool.get(key):
+            screen.heading(f"{title}:")
+            screen.json(tool[key])
+
+
+def _text(item: Json, key: str) -> str:
+    value = item.get(key) if isinstance(item, dict) else None
+    return "" if value is None else str(value)
+
+
+def _prose(item: Json) -> str:
+    return _text(item, "description") or _text(item, "title")
+
+
+def _name_and_prose(item: Json) -> str:
+    name = _text(item, "title") or _text(item, "name")
+    about = _text(item, "description")
+    return f"{name}: {about}" if name and about else name or about

@@ -1,0 +1,1 @@
+"""`trio-mcp new`: a starter project."""

@@ -1,0 +1,53 @@
+"""`trio-mcp new`: write a starter project into a directory of its own."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+from pathlib import Path
+from string import Template
+from typing import Final
+
+from trio_mcp.cli.failures import OK, Failure, Usage
+from trio_mcp.cli.new.templates import FILES
+from trio_mcp.cli.screen import Screen
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*", re.IGNORECASE)
+_TAKEN: Final = frozenset({"trio", "trio_mcp", "tests", "pytest", "mcp"})
+
+
+def new(name: str, /) -> int:
+    """Write a starter project: a server with a tool, a resource and a prompt, and its tests.
+
+    Args:
+        name: The name of the project, and of the directory that is made for it here.
+    """
+    module = _module_of(name)
+    project = Path(name)
+    if project.exists() and (not project.is_dir() or any(project.iterdir())):
+        raise Failure(f"{project} is there already; choose another name, or move it away")
+    for path, text in FILES.items():
+        place = project / Template(path).substitute(NAME=name, MODULE=module)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with place.open("x", encoding="utf-8") as file:
+            file.write(Template(text).substitute(NAME=name, MODULE=module))
+    screen = Screen()
+    screen.text(f"{project}/ is there. Next:")
+    screen.text(f"  cd {project}")
+    screen.text(f"  trio-mcp call {module}.py greet name=Ada")
+    return OK
+
+
+def _module_of(name: str) -> str:
+    """The name of a project's module.
+
+    Raises:
+        Usage: The project cannot be called that.
+    """
+    module = name.replace("-", "_").lower()
+    if not _NAME.fullmatch(name):
+        raise Usage(f"a name begins with a letter and has letters, digits and -: not {name!r}")
+    if keyword.iskeyword(module) or module in sys.stdlib_module_names or module in _TAKEN:
+        raise Usage(f"{name!r} is the name of another module; choose another one")
+    return module

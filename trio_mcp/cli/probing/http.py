@@ -1,0 +1,163 @@
+"""A server at a URL, request by request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+import trio
+
+from trio_mcp.cli.probing.base import PATIENCE, Answer, Era, Probe
+from trio_mcp.client.errors import ClientError, ConnectionLost
+from trio_mcp.client.http.endpoint import Endpoint, Reply
+from trio_mcp.client.http.options import HttpOptions
+from trio_mcp.wire.headers import (
+    METHOD_HEADER,
+    NAME_HEADER,
+    NAMED_BY,
+    SESSION_HEADER,
+    VERSION_HEADER,
+    encode_value,
+)
+from trio_mcp.wire.jsonrpc import Id, Json, encode
+from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.revisions import META_VERSION
+from trio_mcp.wire.sse import EventParser
+
+_EVENTS: Final = "text/event-stream"
+_HEADERS: Final = {"Content-Type": "application/json", "Accept": f"application/json, {_EVENTS}"}
+_MOST_BYTES: Final = Limits().max_message_bytes
+_KEPT: Final = ("content-type", "allow", "www-authenticate")
+
+
+class HttpProbe(Probe):
+    """A conversation with a server at a URL. Made by `open_http_probe`."""
+
+    def __init__(self, era: Era, endpoint: Endpoint) -> None:
+        super().__init__(era)
+        self._endpoint = endpoint
+        self.session: str | None = None
+        """The session that the server has begun."""
+        self.version: str | None = None
+        """The revision that was agreed on in a handshake."""
+
+    @property
+    def gone(self) -> str | None:
+        """Nobody can tell over HTTP."""
+        return None
+
+    async def ask(
+        self, method: str, params: dict[str, Json] | None = None, *, patience: float = PATIENCE
+    ) -> Answer | None:
+        """Send a request; `None` if there is no answer in time, or will never be one."""
+        id = self.next_id()
+        message = self.request(method, params, id)
+        headers = self.headers(method, message["params"])
+        return await self.exchange("POST", headers, encode(message)[:-1], id, patience=patience)
+
+    async def tell(self, method: str, params: dict[str, Json] | None = None) -> Answer | None:
+        """Send a notification; there is something of a reply."""
+        message: dict[str, Json] = {"jsonrpc": "2.0", "method": method}
+        body = encode(message if params is None else {**message, "params": params})[:-1]
+        return await self.exchange("POST", self.headers(method, params or {}), body)
+
+    async def throw(self, data: bytes) -> Answer | None:
+        """Send a body that is no message, and see what comes back."""
+        return await self.exchange("POST", self.headers("tools/list", {}), data)
+
+    def headers(self, method: str, params: dict[str, Json]) -> dict[str, str]:
+        """The headers of a request."""
+        headers = dict(_HEADERS)
+        if self.era == "modern":
+            meta = params.get("_meta") or {}
+            headers[METHOD_HEADER] = method
+            headers[VERSION_HEADER] = str(meta.get(META_VERSION))
+            if method in NAMED_BY:
+                headers[NAME_HEADER] = encode_value(str(params.get(NAMED_BY[method])))
+            return headers
+        if self.session is not None:
+            headers[SESSION_HEADER] = self.session
+        if self.version is not None:
+            headers[VERSION_HEADER] = self.version
+        return headers
+
+    async def exchange(
+        self,
+        verb: str,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        id: Id | None = None,
+        *,
+        patience: float = PATIENCE,
+    ) -> Answer | None:
+        """Send a request of any kind; what answers it is looked for in the reply.
+
+        Raises:
+            ClientError: The server cannot be reached.
+        """
+        began = trio.current_time()
+        found: Answer | None = None
+        with trio.move_on_after(patience):
+            try:
+                async with self._endpoint.exchange(verb, headers, body) as reply:
+                    message = await self._message(reply, id, wanted=body is not None)
+                    found = Answer(
+                        result=message.get("result"),
+                        error=message.get("error"),
+                        status=reply.status,
+                        headers={key: reply.header(key) or "" for key in _KEPT},
+                        seconds=trio.current_time() - began,
+                    )
+                    self.session = reply.header(SESSION_HEADER) or self.session
+            except ConnectionLost:
+                return None
+        return found
+
+    async def _message(self, reply: Reply, id: Id | None, *, wanted: bool) -> dict[str, Json]:
+        """The response in a reply; an empty one if there is none."""
+        if not wanted:
+            return {}
+        if reply.media_type != _EVENTS:
+            body = await reply.read_all(_MOST_BYTES)
+            return self._parsed(body, noise=reply.is_success and bool(body)) or {}
+        parser = EventParser(_MOST_BYTES)
+        while piece := await reply.read_some():
+            for event in parser.feed(piece):
+                message = self._parsed(event.data, noise=bool(event.data)) or {}
+                if "method" in message and "id" in message:
+                    self.questions.append(str(message["method"]))
+                elif "method" not in message and (message.get("id") == id or "error" in message):
+                    await reply.finish(1.0)
+                    return message
+        return {}
+
+    def _parsed(self, data: bytes, *, noise: bool) -> dict[str, Json] | None:
+        try:
+            message = json.loads(data)
+        except (ValueError, RecursionError):
+            message = None
+        if isinstance(message, dict):
+            return message
+        if noise:
+            self.noise.append(data)
+        return None
+
+
+@asynccontextmanager
+async def open_http_probe(url: str, options: HttpOptions, era: Era) -> AsyncIterator[HttpProbe]:
+    """Talk to a server at a URL for the length of a block.
+
+    Raises:
+        ClientError: The server cannot be reached.
+        ValueError: It is no URL.
+    """
+    async with Endpoint(url, options).opened() as endpoint:
+        probe = HttpProbe(era, endpoint)
+        yield probe
+        if probe.session is not None:
+            try:
+                await probe.exchange("DELETE", probe.headers("", {}), patience=2.0)
+            except ClientError:
+                pass  # the session ends by itself in time

@@ -1,0 +1,1 @@
+"""`trio-mcp serve --reload`: the server starts anew whenever its source changes."""

@@ -1,0 +1,213 @@
+"""Running a server as a child, and a new child whenever its source changes.
+
+Over HTTP that is all. On stdio the client's pipes stay here, and lines are passed on in both
+directions, so that the client notices nothing but changed lists: what it says between two servers
+waits for the next one, and what a broken server cannot answer is answered here.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from trio_mcp.cli.failures import OK
+from trio_mcp.cli.reload.memory import Memory
+from trio_mcp.cli.reload.watching import Snapshot, changed, look
+from trio_mcp.cli.running import run_async
+from trio_mcp.transports.beside import beside
+from trio_mcp.transports.stdio import open_stdio
+from trio_mcp.wire.framing import LineDecoder
+from trio_mcp.wire.limits import Limits
+
+logger = logging.getLogger("trio_mcp.reload")
+
+_PATIENCE: Final = 10.0
+"""Seconds that an old server has to finish what it does."""
+_MOST_WAITING: Final = 1000
+"""Lines of the client that wait for a server."""
+_CHUNK_BYTES: Final = 65536
+
+
+def serve_again_and_again(command: Sequence[str], root: Path, *, over_http: bool) -> int:
+    """Run a server until the client disconnects, or a signal comes; return the exit status.
+
+    Args:
+        command: What starts the server.
+        root: Where its source is.
+        over_http: It needs no stdin and stdout.
+    """
+    serve = _serve_http if over_http else _serve_stdio
+    return run_async(partial(serve, list(command), root))
+
+
+async def _serve_http(command: list[str], root: Path) -> int:
+    seen = look(root)
+    while True:
+        process = await trio.lowlevel.open_process(command)
+        try:
+            seen = await changed(root, seen)
+        finally:
+            await _end(process)
+        logger.info("The source has changed: the server starts anew")
+
+
+async def _serve_stdio(command: list[str], root: Path) -> int:
+    async with open_stdio() as client:
+        await Relay(client, command, root).run()
+    return OK
+
+
+class Relay:
+    """Passes lines between a client and the server of the moment.
+
+    Args:
+        client: The client's stream.
+        command: What starts a server.
+        root: Where its source is.
+    """
+
+    def __init__(self, client: trio.abc.Stream, command: Sequence[str], root: Path) -> None:
+        self._client = client
+        self._command = list(command)
+        self._root = root
+        self._seen: Snapshot = look(root)
+        self._memory = Memory()
+        self._to_server, self._from_client = trio.open_memory_channel[bytes](_MOST_WAITING)
+        self._writing = trio.Lock()
+        self._over = trio.Event()
+
+    async def run(self) -> None:
+        """Pass lines on until the client has gone."""
+        async with beside(self._read_client):
+            while not self._over.is_set():
+                await self._run_server()
+
+    async def _read_client(self) -> None:
+        decoder = LineDecoder(Limits().max_message_bytes)
+        async with self._to_server:
+            try:
+                while chunk := await self._client.receive_some(_CHUNK_BYTES):
+                    for line in decoder.feed(chunk):
+                        if isinstance(line, bytes):  # what is too long is nothing to develop with
+                            await self._to_server.send(line)
+            except trio.BrokenResourceError:
+                pass
+            for line in decoder.close():
+                if isinstance(line, bytes):
+                    await self._to_server.send(line)
+
+    async def _run_server(self) -> None:
+        """Run one server: until the source changes, it exits, or the client has gone."""
+        process = await trio.lowlevel.open_process(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        try:
+            on_its_own = await self._attend(process)
+        finally:
+            await _end(process)
+        if self._over.is_set():
+            return
+        if on_its_own:
+            await self._await_mending(process.returncode)
+        else:
+            await self._tell_client(self._memory.unanswered("The server was restarted"))
+
+    async def _attend(self, process: trio.Process) -> bool:
+        """Pass lines on from and to a server; return whether it exited on its own."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        exited = trio.Event()
+        async with process.stdin, process.stdout, trio.open_nursery() as reading:
+            reading.start_soon(self._read_server, process.stdout, exited)
+            async with trio.open_nursery() as feeding:
+                feeding.start_soon(self._feed, process.stdin, feeding.cancel_scope)
+                feeding.start_soon(self._await_change, feeding.cancel_scope)
+                feeding.start_soon(self._await_exit, exited, feeding.cancel_scope)
+            on_its_own = exited.is_set()
+            if self._over.is_set():
+                await process.stdin.aclose()
+            elif not on_its_own:
+                logger.info("The source has changed: the server starts anew")
+                process.terminate()
+            with trio.move_on_after(_PATIENCE):
+                await exited.wait()  # what it has still to say is passed on
+            reading.cancel_scope.cancel()
+        return on_its_own
+
+    async def _feed(self, stdin: trio.abc.SendStream, scope: trio.CancelScope) -> None:
+        """Tell a server what it has to know, and then whatever the client says."""
+        try:
+            for line in self._memory.handshake():
+                await stdin.send_all(line)
+            async for line in self._from_client:
+                self._memory.heard(line)
+                await stdin.send_all(line + b"\n")
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            await trio.sleep_forever()  # it is about to exit, and that is noticed elsewhere
+        self._over.set()
+        scope.cancel()
+
+    async def _read_server(self, stdout: trio.abc.ReceiveStream, exited: trio.Event) -> None:
+        """Pass on what a server says, until it has gone."""
+        decoder = LineDecoder(Limits().max_message_bytes)
+        async for chunk in stdout:
+            for line in decoder.feed(chunk):
+                if isinstance(line, bytes):
+                    passed = self._memory.said(line)
+                    if passed is not None:
+                        await self._tell_client([passed + b"\n"])
+                    elif not self._memory.repeating:  # the new server is ready
+                        await self._tell_client(self._memory.changes())
+        exited.set()
+
+    async def _await_change(self, scope: trio.CancelScope) -> None:
+        self._seen = await changed(self._root, self._seen)
+        scope.cancel()
+
+    async def _await_exit(self, exited: trio.Event, scope: trio.CancelScope) -> None:
+        await exited.wait()
+        scope.cancel()
+
+    async def _await_mending(self, status: int | None) -> None:
+        """The server is broken: refuse what the client wants until its source changes."""
+        why = f"The server has exited with status {status}; its stderr says why"
+        logger.error("%s; it starts anew when its source changes", why)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._await_change, nursery.cancel_scope)
+            async for line in self._from_client:
+                self._memory.heard(line)
+                await self._tell_client(self._memory.unanswered(why))
+            self._over.set()
+            nursery.cancel_scope.cancel()
+
+    async def _tell_client(self, lines: Iterable[bytes]) -> None:
+        text = b"".join(lines)
+        if text:
+            async with self._writing:
+                await self._client.send_all(text)
+
+
+async def _end(process: trio.Process) -> None:
+    """See to it that a server ends."""
+    with trio.CancelScope(shield=True):
+        with trio.move_on_after(_PATIENCE):
+            if process.returncode is None:
+                process.terminate()
+            await process.wait()
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def source_of(target: str) -> Path:
+    """Find the directory in which a target's source is."""
+    place = target.partition(":")[0]
+    return Path(place).resolve().parent if place.endswith(".py") else Path.cwd()
+
+
