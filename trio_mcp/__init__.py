@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from trio_mcp.client import Client as Client
     from trio_mcp.client import connect as connect
     from trio_mcp.client.handlers import Handlers as Handlers
+    from trio_mcp.client.http.options import HttpOptions as HttpOptions
     from trio_mcp.transports.control import ControlRouter as ControlRouter
     from trio_mcp.transports.http.app import http_app as http_app
     from trio_mcp.transports.http.policy import HttpPolicy as HttpPolicy
@@ -51,6 +52,7 @@ _LATER = {
     "Handlers": "trio_mcp.client.handlers",
     "connect": "trio_mcp.client",
     "handle_message": "trio_mcp.transports.memory",
+    "HttpOptions": "trio_mcp.client.http.options",
     "HttpLimits": "trio_mcp.transports.http.server",
     "HttpPolicy": "trio_mcp.transports.http.policy",
     "http_app": "trio_mcp.transports.http.app",
@@ -72,6 +74,7 @@ __all__ = [
     "GetPromptResult",
     "Handlers",
     "HttpLimits",
+    "HttpOptions",
     "HttpPolicy",
     "Icon",
     "ImageContent",

@@ -1,5 +1,6 @@
 """What the documentation shows is true: its code runs, its tables say what the code does."""
 
+import functools
 import json
 import re
 import shlex
@@ -15,8 +16,9 @@ import trio.testing
 
 from tests.support.client import serving
 from tests.support.processes import ENVIRONMENT, ROOT, call, lines, parse, run, text_of
-from trio_mcp import Limits, McpError, Registry, ToolError
+from trio_mcp import Limits, McpError, Registry, ToolError, connect
 from trio_mcp.cli.target import load_registry
+from trio_mcp.client import HttpOptions
 from trio_mcp.wire.jsonrpc import MAX_DEPTH
 
 README = ROOT / "README.md"
@@ -286,3 +288,37 @@ async def test_invalid_utf8_and_deep_nesting_are_answered_as_the_table_says(
         )
         assert refused == (levels + 2 > MAX_DEPTH)
         assert answer["id"] == 1
+
+
+@pytest.mark.requirement("F6")
+@pytest.mark.parametrize(
+    ("marker", "tool", "arguments", "said", "token"),
+    [
+        ("whisper", "whisper", {"words": "HEY"}, "hey", None),
+        ("reading room", "title", {"number": 3}, "Book 3", "0c1f0e1d5b"),
+    ],
+)
+async def test_what_is_served_over_http_answers(marker, tool, arguments, said, token) -> None:
+    (block,) = (each for each in BLOCKS if marker in each.text and "serve_http" in each.text)
+    names: dict[str, Any] = {"__name__": "docs"}
+    exec(compile(block.text, f"{block.page}:{block.line}", "exec", dont_inherit=True), names)
+    listening = trio.Event()
+    serve_http = names["serve_http"]
+    port: list[int] = []
+
+    async def serve(registry: Registry, **options: Any) -> None:
+        async with trio.open_nursery() as inner:
+            handle = await inner.start(functools.partial(serve_http, registry, **options))
+            port.append(handle.port)
+            listening.set()
+
+    names["serve_http"] = serve
+    options = HttpOptions(headers={"Authorization": f"Bearer {token}"} if token else {})
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(names["main"], 0)
+            await listening.wait()
+            url = f"http://127.0.0.1:{port[0]}/mcp"
+            async with connect(url, http=options) as client:
+                assert (await client.call_tool(tool, arguments)).text == said
+            nursery.cancel_scope.cancel()

@@ -45,7 +45,7 @@ class Handlers:
         if self.sampling is not None:
             declared["sampling"] = {"tools": {}} if self.sampling_tools else {}
         if self.elicitation_url is not None:
-            form = {} if self.elicitation is None else {"form": {}}
+            form: dict[str, Json] = {} if self.elicitation is None else {"form": {}}
             declared["elicitation"] = {**form, "url": {}}
         elif self.elicitation is not None:
             declared["elicitation"] = {}
@@ -72,6 +72,7 @@ class Handlers:
             form = self.elicitation if mode == "form" else None
             handler = self.elicitation_url if mode == "url" else form
             if handler is None:
-                raise McpError(INVALID_PARAMS, f"This client does not declare elicitation.{mode!s:.40}")
+                what = f"elicitation.{mode!s:.40}"
+                raise McpError(INVALID_PARAMS, f"This client does not declare {what}")
             return await handler(params)
         raise McpError(METHOD_NOT_FOUND, f"{method} handler not registered")

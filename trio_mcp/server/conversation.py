@@ -138,13 +138,17 @@ class RequestConversation:
         """Send the progress, one after the other: tasks side by side must not overtake."""
         self._telling = True
         try:
-            while self._held_back is not None:
-                line, self._held_back = self._held_back, None
+            line = self._take_held_back()
+            while line is not None:
                 await back.say(line)
-                if self._held_back is not None and not bucket.take(trio.current_time()):
-                    return
+                more = self._held_back is not None and bucket.take(trio.current_time())
+                line = self._take_held_back() if more else None
         finally:
             self._telling = False
+
+    def _take_held_back(self) -> bytes | None:
+        line, self._held_back = self._held_back, None
+        return line
 
     def finish(self) -> None:
         """Say what was held back, and no more: the answer comes next."""
