@@ -557,6 +557,22 @@ async def test_unsubscribing_ends_it(revision: str) -> None:
         assert await told(client) == [], "and ended once"
 
 
+async def test_what_was_not_told_when_it_is_unsubscribed_is_told_no_more() -> None:
+    """Not even if a thread announced it, and the loop has not heard of that yet."""
+    registry = make()
+    with registry.changes.listen(["tools"], [ONE, TWO]) as listener:
+        registry.notify_resource_updated(ONE)
+        listener.unwatch(ONE)
+        thread = threading.Thread(target=registry.notify_resource_updated, args=[TWO])
+        thread.start()
+        thread.join()
+        listener.unwatch(TWO)
+        await wait_all_tasks_blocked()
+        registry.add_tool(nothing, name="later")
+        assert await listener.next() == ListChanged("tools")
+    assert nobody_listens(registry)
+
+
 @each_legacy_revision
 async def test_only_what_is_there_can_be_subscribed_to(revision: str) -> None:
     registry = make()

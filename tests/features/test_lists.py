@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import gc
 import json
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -315,6 +316,14 @@ async def test_a_client_that_makes_cursors_up_fills_no_memory() -> None:
 # -- changes --------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def threads_that_take_turns_all_the_time() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
 @each_kind
 @each_revision
 async def test_a_list_that_was_kept_is_not_out_of_date(revision: str, kind: Kind) -> None:
@@ -328,7 +337,9 @@ async def test_a_list_that_was_kept_is_not_out_of_date(revision: str, kind: Kind
         assert await pages(client, kind) == [[*left, "mole"]]
 
 
-async def test_lists_are_right_while_threads_change_them() -> None:
+async def test_lists_are_right_while_threads_change_them(
+    threads_that_take_turns_all_the_time: None,
+) -> None:
     """What a thread has added is listed from then on, however many add at the same time."""
     registry = zoo()
     start = threading.Barrier(4)

@@ -430,6 +430,8 @@ class Strange:
         (GetPromptResult("text"), "GetPromptResult"),  # type: ignore[arg-type]
         (GetPromptResult(["text"]), "GetPromptResult"),  # type: ignore[list-item]
         (GetPromptResult([], meta={"x": Strange()}), "GetPromptResult"),
+        (GetPromptResult([PromptMessage("system", "x")]), "GetPromptResult"),  # type: ignore[arg-type]
+        (GetPromptResult([], description=3), "GetPromptResult"),  # type: ignore[arg-type]
         (TextContent("half \ud800 a character"), "TextContent"),
     ],
 )

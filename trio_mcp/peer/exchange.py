@@ -17,7 +17,6 @@ class Cause(Enum):
 
     PEER = "cancelled by the peer"
     SHUTDOWN = "shutdown"
-    INPUT = "input required"
 
 
 class Call(Protocol):
