@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser
 
-from benchmarks import client, features, framing, stdio
+from benchmarks import client, features, framing, http, stdio
 from benchmarks.report import add_output_options, publish
 
 
@@ -11,7 +11,7 @@ def main() -> None:
     stdio.add_options(parser)
     add_output_options(parser)
     options = parser.parse_args()
-    benchmarks = (framing, stdio, features, client)
+    benchmarks = (framing, stdio, features, client, http)
     publish([benchmark.run(options) for benchmark in benchmarks], options)
 
 

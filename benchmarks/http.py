@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -354,9 +354,10 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--no-install", action="store_true", help="use npm packages as they are")
 
 
-def run(*, rounds: int, seconds: float, install: bool) -> Report:
+def run(options: Namespace) -> Report:
     """Measure, and return the report."""
-    outcomes = contest(peers(install=install), rounds=rounds, seconds=seconds)
+    taking_part = peers(install=not options.no_install)
+    outcomes = contest(taking_part, rounds=options.rounds, seconds=options.seconds)
     memory = memory_per_connection() if outcomes[0].samples else {}
     text = [servers_table(outcomes), "", targets_table(targets(outcomes, memory))]
     figures: dict[str, object] = {
@@ -376,8 +377,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add_options(parser)
     add_output_options(parser)
     options = parser.parse_args(arguments)
-    report = run(rounds=options.rounds, seconds=options.seconds, install=not options.no_install)
-    publish([report], options)
+    publish([run(options)], options)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,51 @@
+"""The HTTP benchmark: what it makes of measurements, and that it can take one."""
+
+from attrs import evolve
+
+from benchmarks import http
+from benchmarks.http import MANY, ONE, OURS, PYTHON, TYPESCRIPT, Outcome, Sample
+from benchmarks.peers import Peer
+from benchmarks.processes import Command
+
+NOBODY = Command(["false"], {})
+
+
+def outcome(name: str, *rates: float, p99: float = 0.01) -> Outcome:
+    return Outcome(Peer(name, NOBODY), [Sample(rate, p99) for rate in rates])
+
+
+OUTCOMES = [
+    outcome(OURS, 9000, 8000, p99=0.002),
+    outcome(PYTHON, 1000, 2000),
+    outcome(TYPESCRIPT, 2000, 2000, p99=0.004),
+    outcome(ONE, 5000, 5000),
+    outcome(MANY, 4500, 4500),
+]
+
+
+def test_the_better_peer_is_the_one_to_beat() -> None:
+    found = {target.text: target for target in http.targets(OUTCOMES, {"stream": 30, "idle": 8})}
+    assert found[f"HTTP requests/s to the {TYPESCRIPT}"].figure == 4.25
+    assert found[f"HTTP p99 to the {TYPESCRIPT}"].figure == 0.5
+    assert found["HTTP requests/s, 1,000 sessions to one"].figure == 0.9
+    assert found["KiB for each open stream"].verdict == "missed"
+    assert found["KiB for each idle connection"].verdict == "met"
+
+
+def test_who_is_missing_is_named() -> None:
+    absent = [evolve(each, peer=each.peer.lacking("not here"), samples=[]) for each in OUTCOMES]
+    assert "missing: not here" in http.servers_table(absent)
+    verdicts = {target.verdict for target in http.targets(absent, {})}
+    assert all(verdict.startswith("not measured") for verdict in verdicts)
+
+
+def test_a_server_that_does_not_start_is_not_measured() -> None:
+    (found,) = http.contest([Peer(OURS, NOBODY)], rounds=1, seconds=1)
+    assert not found.samples
+    assert found.peer.missing
+
+
+def test_sessions_and_streams_can_be_opened(monkeypatch) -> None:
+    monkeypatch.setattr(http, "_STREAMS", 3)
+    monkeypatch.setattr(http, "_IDLE", 3)
+    assert http.memory_per_connection().keys() == {"stream", "idle"}
