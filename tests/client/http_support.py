@@ -104,6 +104,10 @@ class Incoming:
         """End the body."""
         await self._send(h11.EndOfMessage())
 
+    async def raw(self, data: bytes) -> None:
+        """Send bytes past the HTTP library."""
+        await self._stream.send_all(data)
+
     async def drop(self) -> None:
         """Break the connection off."""
         self.gone = True

@@ -33,11 +33,11 @@ from trio_mcp.registry.changes import ListChanged
 from trio_mcp.wire.errors import McpError
 
 ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
-f20 = pytest.mark.requirement("F20")
-f21 = pytest.mark.requirement("F21")
+f7 = pytest.mark.requirement("F7")
+f8 = pytest.mark.requirement("F8")
 
 
-@f20
+@f7
 @ERAS
 async def test_a_url_is_a_target_like_any_other(era) -> None:
     async with serving(Script(era)) as url:
@@ -51,7 +51,7 @@ async def test_a_url_is_a_target_like_any_other(era) -> None:
             await client.call_tool("echo")
 
 
-@f20
+@f7
 @ERAS
 async def test_each_message_is_a_post_that_accepts_both_kinds_of_answer(era) -> None:
     script = Script(era)
@@ -69,7 +69,7 @@ async def test_each_message_is_a_post_that_accepts_both_kinds_of_answer(era) -> 
     )
 
 
-@f20
+@f7
 @ERAS
 async def test_requests_run_side_by_side_and_each_gets_its_own_answer(era) -> None:
     script = Script(era)
@@ -94,7 +94,7 @@ async def test_requests_run_side_by_side_and_each_gets_its_own_answer(era) -> No
     assert texts == {number: f"{number}" for number in range(20)}
 
 
-@f20
+@f7
 @ERAS
 async def test_an_answer_may_come_in_a_stream_after_other_messages(era) -> None:
     script = Script(era)
@@ -123,7 +123,7 @@ async def test_an_answer_may_come_in_a_stream_after_other_messages(era) -> None:
     assert steps == [1, 2]
 
 
-@f20
+@f7
 async def test_a_stream_that_stays_open_after_the_answer_keeps_nobody_waiting() -> None:
     script = Script()
 
@@ -137,7 +137,7 @@ async def test_a_stream_that_stays_open_after_the_answer_keeps_nobody_waiting() 
         assert (await client.call_tool("echo")).success
 
 
-@f20
+@f7
 async def test_connections_are_used_again(autojump_clock) -> None:
     script = Script()
 
@@ -155,7 +155,7 @@ async def test_connections_are_used_again(autojump_clock) -> None:
         assert len(network.attempts) == 1
 
 
-@f20
+@f7
 @ERAS
 async def test_raw_messages_are_seen_as_they_come(era) -> None:
     seen: list[bytes] = []
@@ -166,7 +166,7 @@ async def test_raw_messages_are_seen_as_they_come(era) -> None:
     assert ("supportedVersions" if era == "modern" else "serverInfo") in seen[0].decode()
 
 
-@f20
+@f7
 async def test_an_error_in_the_block_comes_out_as_it_is() -> None:
     for era in ("modern", "legacy"):
         async with serving(Script(era)) as url:
@@ -175,7 +175,7 @@ async def test_an_error_in_the_block_comes_out_as_it_is() -> None:
                     raise LookupError("mine")
 
 
-@f20
+@f7
 async def test_httpx2_is_needed_and_asked_for_by_name(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "httpx2", None)
     with pytest.raises(RuntimeError, match=r"pip install 'trio-mcp\[http\]'"):
@@ -183,15 +183,17 @@ async def test_httpx2_is_needed_and_asked_for_by_name(monkeypatch) -> None:
             raise AssertionError("connected")
 
 
-@f20
-@pytest.mark.parametrize("url", ["http://", "https:///mcp", "http://[::1/mcp", "http://x:port/"])
+@f7
+@pytest.mark.parametrize(
+    "url", ["http://", "https:///mcp", "http://[::1/mcp", "http://x:port/", "http://x/\0"]
+)
 async def test_what_is_no_url_is_refused(url) -> None:
     with pytest.raises(ValueError, match="no URL of an HTTP server"):
         async with connect(url):
             raise AssertionError("connected")
 
 
-@f20
+@f7
 async def test_tls_is_verified_and_its_context_can_be_given() -> None:
     authority = trustme.CA()
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -203,7 +205,7 @@ async def test_tls_is_verified_and_its_context_can_be_given() -> None:
             assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
 
 
-@f20
+@f7
 async def test_a_proxy_is_asked_in_place_of_the_server() -> None:
     script = Script()
     async with serving(script) as url:
@@ -213,7 +215,7 @@ async def test_a_proxy_is_asked_in_place_of_the_server() -> None:
     assert {each.target for each in script.requests} == {"http://server.test/mcp?x=1"}
 
 
-@f20
+@f7
 @pytest.mark.parametrize("status", [307, 308])
 async def test_redirects_within_the_server_are_followed(status) -> None:
     script = Script()
@@ -227,7 +229,7 @@ async def test_redirects_within_the_server_are_followed(status) -> None:
 # -- which era ---------------------------------------------------------------------------------
 
 
-@f21
+@f8
 @ERAS
 async def test_a_modern_request_comes_first_and_the_era_can_be_forced(era) -> None:
     script = Script(era)
@@ -275,7 +277,7 @@ def refusals() -> list[object]:
     ]
 
 
-@f21
+@f8
 @pytest.mark.parametrize("refuse", refusals())
 async def test_whoever_does_not_know_the_modern_request_gets_initialize(refuse) -> None:
     script = Script("legacy", on={"server/discover": refuse})
@@ -286,7 +288,7 @@ async def test_whoever_does_not_know_the_modern_request_gets_initialize(refuse) 
                 raise AssertionError("connected")
 
 
-@f21
+@f8
 async def test_another_version_that_a_modern_server_offers_is_taken() -> None:
     script = Script()
 
@@ -300,7 +302,7 @@ async def test_another_version_that_a_modern_server_offers_is_taken() -> None:
     assert script.asked("initialize") == []
 
 
-@f21
+@f8
 @pytest.mark.parametrize(
     ("code", "data"),
     [
@@ -319,7 +321,7 @@ async def test_an_error_that_only_modern_servers_know_is_no_reason_to_fall_back(
     assert script.asked("initialize") == []
 
 
-@f21
+@f8
 async def test_a_slow_server_is_not_taken_for_an_old_one(autojump_clock) -> None:
     script = Script()
 
@@ -333,7 +335,7 @@ async def test_a_slow_server_is_not_taken_for_an_old_one(autojump_clock) -> None
     assert script.asked("initialize") == []
 
 
-@f21
+@f8
 async def test_a_server_that_never_answers_is_given_up(autojump_clock) -> None:
     script = Script(on={"server/discover": Incoming.until_gone})
     async with in_memory(script) as (url, http, _):
@@ -346,7 +348,7 @@ async def test_a_server_that_never_answers_is_given_up(autojump_clock) -> None:
 # -- subscriptions and questions of modern servers ----------------------------------------------
 
 
-@f20
+@f7
 async def test_a_subscription_is_a_stream_of_its_own() -> None:
     script = Script()
     proceed = trio.Event()
@@ -374,7 +376,7 @@ async def test_a_subscription_is_a_stream_of_its_own() -> None:
             assert [each async for each in changes] == []
 
 
-@f20
+@f7
 async def test_a_modern_servers_questions_are_answered_with_the_next_request() -> None:
     script = Script()
 
@@ -398,7 +400,7 @@ async def test_a_modern_servers_questions_are_answered_with_the_next_request() -
         assert (await client.call_tool("echo")).text == "decline"
 
 
-@f20
+@f7
 async def test_a_modern_server_that_asks_on_a_stream_is_not_answered(caplog) -> None:
     script = Script()
 
@@ -416,7 +418,7 @@ async def test_a_modern_server_that_asks_on_a_stream_is_not_answered(caplog) -> 
     assert [each.rpc for each in script.requests if each.rpc is None] == []
 
 
-@f20
+@f7
 async def test_errors_of_the_protocol_are_what_they_are_over_any_transport() -> None:
     script = Script()
     script.on["tools/call"] = lambda incoming: incoming.error(400, -32602, "no such tool", {"a": 1})
@@ -431,7 +433,7 @@ async def test_errors_of_the_protocol_are_what_they_are_over_any_transport() -> 
             await client.request("no/such/method")
 
 
-@f20
+@f7
 async def test_a_tool_of_the_same_name_is_found_again_after_a_refresh() -> None:
     script = Script()
     async with serving(script) as url, connect(url) as client:

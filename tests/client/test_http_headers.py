@@ -8,7 +8,7 @@ from tests.client.http_support import ECHO, MODERN, Incoming, Script, serving
 from trio_mcp.client import InvalidArguments, UnknownTool, connect
 from trio_mcp.wire.errors import McpError
 
-pytestmark = pytest.mark.requirement("F22")
+pytestmark = pytest.mark.requirement("F9")
 
 PROPERTIES = {
     "region": {"type": "string", "x-mcp-header": "Region"},

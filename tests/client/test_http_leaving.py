@@ -21,11 +21,13 @@ from trio_mcp.client import (
     Handlers,
     HttpOptions,
     NotConnected,
+    ResponseTooLarge,
     connect,
 )
+from trio_mcp.peer.asking import ConnectionEnded
 
-f28 = pytest.mark.requirement("F28")
-f29 = pytest.mark.requirement("F29")
+f15 = pytest.mark.requirement("F15")
+f16 = pytest.mark.requirement("F16")
 ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
 
 
@@ -60,7 +62,7 @@ async def stall_within_events(incoming: Incoming) -> None:
 STALLS = pytest.mark.parametrize("stall", [stall_before, stall_within_json, stall_within_events])
 
 
-@f28
+@f15
 @ERAS
 @STALLS
 @pytest.mark.parametrize("how", ["cancelled", "timed out"])
@@ -92,7 +94,7 @@ async def test_a_request_that_is_given_up_closes_its_stream(era, stall, how) -> 
     assert len(script.asked("notifications/cancelled")) == (era == "legacy")
 
 
-@f28
+@f15
 @ERAS
 @STALLS
 async def test_requests_that_are_open_when_the_block_is_left_end_with_it(era, stall) -> None:
@@ -114,7 +116,7 @@ async def test_requests_that_are_open_when_the_block_is_left_end_with_it(era, st
         assert len(failures) == 3
 
 
-@f28
+@f15
 @pytest.mark.parametrize(
     ("era", "stage"),
     [
@@ -143,7 +145,7 @@ async def test_it_can_be_cancelled_at_any_stage(era, stage) -> None:
         nursery.cancel_scope.cancel()
 
 
-@f28
+@f15
 @pytest.mark.parametrize("checkpoints", range(0, 60, 3))
 @ERAS
 async def test_it_can_be_cancelled_at_any_checkpoint(era, checkpoints) -> None:
@@ -161,7 +163,7 @@ async def test_it_can_be_cancelled_at_any_checkpoint(era, checkpoints) -> None:
         nursery.cancel_scope.cancel()
 
 
-@f28
+@f15
 async def test_a_tls_handshake_can_be_cancelled() -> None:
     gone = trio.Event()
 
@@ -183,7 +185,7 @@ async def test_a_tls_handshake_can_be_cancelled() -> None:
         nursery.cancel_scope.cancel()
 
 
-@f28
+@f15
 async def test_a_tls_handshake_has_a_time_limit() -> None:
     authority = trustme.CA()
     context = ssl.create_default_context()
@@ -198,7 +200,7 @@ async def test_a_tls_handshake_has_a_time_limit() -> None:
         nursery.cancel_scope.cancel()
 
 
-@f28
+@f15
 @pytest.mark.parametrize("how", ["error", "return"])
 async def test_questions_that_are_open_end_with_the_block(how) -> None:
     script = Script("legacy")
@@ -235,7 +237,7 @@ async def test_questions_that_are_open_end_with_the_block(how) -> None:
         assert ended
 
 
-@f28
+@f15
 async def test_a_handler_that_fails_is_an_error_for_the_server_alone(caplog) -> None:
     script = Script("legacy")
 
@@ -254,6 +256,47 @@ async def test_a_handler_that_fails_is_an_error_for_the_server_alone(caplog) -> 
     [answer] = [each.message for each in script.requests if each.body and each.rpc is None]
     assert "private" not in str(answer)
     assert answer["error"]["code"] == -32603
+
+
+@f15
+async def test_nothing_can_be_asked_once_the_link_is_closed() -> None:
+    script = Script()
+    async with serving(script) as url, connect(url) as client:
+        link = client._link
+    with pytest.raises(ConnectionEnded):
+        await link.request("tools/list")
+    link.notify("notifications/initialized")
+    assert [each.rpc for each in script.requests] == ["server/discover", "tools/list"]
+
+
+@f15
+@pytest.mark.parametrize("rubbish", [b"", b"zz no chunk\r\n"])
+async def test_it_does_not_matter_how_a_stream_ends_after_the_answer(rubbish) -> None:
+    async def call(incoming: Incoming) -> None:
+        await incoming.start()
+        await incoming.event(incoming.answer({"resultType": "complete", "content": []}))
+        await incoming.raw(rubbish)
+        await incoming.drop()
+
+    script = Script(on={"tools/call": call})
+    async with serving(script) as url, connect(url) as client:
+        for _ in range(3):
+            assert (await client.call_tool("echo")).success
+
+
+@f15
+async def test_rubbish_behind_what_is_too_much_does_no_harm() -> None:
+    async def call(incoming: Incoming) -> None:
+        body = b"x" * 5000
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked"
+        await incoming.raw(head + b"\r\n\r\n1388\r\n" + body + b"\r\nno chunk\r\n")
+        await incoming.until_gone()
+
+    script = Script(on={"tools/call": call})
+    options = HttpOptions(max_response_bytes=4000)
+    async with serving(script) as url, connect(url, http=options) as client:
+        with pytest.raises(ResponseTooLarge):
+            await client.call_tool("echo")
 
 
 # -- what is asked twice -----------------------------------------------------------------------
@@ -288,7 +331,7 @@ class Once:
             await getattr(self.script, self.script.era)(incoming)
 
 
-@f29
+@f16
 @ERAS
 @BREAKS
 @pytest.mark.parametrize("tool", ["look", "put"])
@@ -304,7 +347,7 @@ async def test_what_can_be_done_twice_is_asked_once_more(era, how, tool) -> None
         assert first.params == second.params
 
 
-@f29
+@f16
 @ERAS
 @BREAKS
 @pytest.mark.parametrize("tool", ["echo", "add"])
@@ -316,7 +359,7 @@ async def test_what_might_be_done_twice_is_not(era, how, tool) -> None:
     assert len(script.asked("tools/call")) == 1
 
 
-@f29
+@f16
 @pytest.mark.parametrize(
     ("method", "times"),
     [
@@ -343,7 +386,7 @@ async def test_only_certain_requests_are_asked_twice_and_never_more_often(method
     assert len(script.asked(method)) == times
 
 
-@f29
+@f16
 async def test_a_server_that_was_away_for_a_moment_is_found_again(autojump_clock) -> None:
     script = Script()
     async with in_memory(script) as (url, http, network), connect(url, http=http) as client:

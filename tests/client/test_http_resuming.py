@@ -8,11 +8,11 @@ from itertools import pairwise
 import pytest
 import trio
 
-from tests.client.http_support import Incoming, MemoryNetwork, Script, in_memory, serving
+from tests.client.http_support import Incoming, MemoryNetwork, Script, in_memory
 from trio_mcp.client import CallTimeout, Client, ConnectionLost, SessionExpired, connect
 from trio_mcp.registry.changes import ListChanged
 
-pytestmark = pytest.mark.requirement("F25")
+pytestmark = pytest.mark.requirement("F12")
 
 
 @asynccontextmanager
@@ -257,21 +257,96 @@ async def test_a_server_that_stays_away_is_given_up_with_a_word_in_the_log(
     assert "own messages are not heard" in caplog.text
 
 
-async def test_a_session_that_ends_while_one_listens_is_begun_anew() -> None:
+async def test_a_session_that_ends_while_one_listens_is_begun_anew(autojump_clock) -> None:
     script = Script("legacy")
     changed = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
     async def own(incoming: Incoming) -> None:
-        if incoming.headers["mcp-session-id"] == "session-1":
+        if len(script.asked("GET")) == 2:
             script.session = "session-2"
             await incoming.respond(404)
             return
         await incoming.start()
+        if len(script.asked("GET")) == 1:
+            await incoming.end()
+            return
+        assert incoming.headers["mcp-session-id"] == "session-2"
+        assert "last-event-id" not in incoming.headers
         await incoming.event(changed)
         await incoming.until_gone()
 
     script.on["GET"] = own
-    async with serving(script) as url, connect(url) as client:
+    async with connected(script, listen=True) as (client, _):
         async with client.subscribe(lists=["tools"]) as changes:
             assert await anext(changes) == ListChanged("tools")
     assert script.asked("DELETE")[0].headers["mcp-session-id"] == "session-2"
+
+
+async def test_a_server_that_takes_no_new_session_either_is_given_up(
+    autojump_clock, caplog
+) -> None:
+    script = Script("legacy")
+
+    async def own(incoming: Incoming) -> None:
+        if len(script.asked("GET")) > 1:
+            script.on["initialize"] = lambda incoming: incoming.respond(503)
+            await incoming.respond(404)
+        else:
+            await incoming.start()
+            await incoming.end()
+
+    script.on["GET"] = own
+    async with connected(script, listen=True):
+        await trio.sleep(100)
+    assert len(script.asked("GET")) == 2
+    assert "own messages are not heard" in caplog.text
+
+
+async def test_a_server_that_forgets_its_sessions_all_the_time_is_not_asked_all_the_time(
+    autojump_clock,
+) -> None:
+    script = Script("legacy")
+
+    async def own(incoming: Incoming) -> None:
+        if len(script.asked("GET")) % 2:
+            await incoming.start()
+            await incoming.event(b"", id="1", retry=0)
+            await incoming.end()
+        else:
+            await incoming.respond(404)
+
+    script.on["GET"] = own
+    async with connected(script, listen=True):
+        await trio.sleep(100)
+    assert 90 <= len(script.asked("initialize")) <= 102
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda incoming: incoming.respond(404),
+        lambda incoming: incoming.respond(401),
+        lambda incoming: incoming.json({"hello": "world"}),
+        lambda incoming: incoming.respond(200, b"<html>", content_type="text/html"),
+    ],
+)
+async def test_who_has_no_stream_of_the_kind_is_asked_only_once(autojump_clock, answer) -> None:
+    script = Script("legacy", on={"GET": answer})
+    async with connected(script, listen=True) as (client, _):
+        await trio.sleep(1000)
+        assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
+    assert len(script.asked("GET")) == 1
+    assert len(script.asked("initialize")) == 1
+
+
+async def test_a_stream_that_cannot_be_read_any_further_is_left(autojump_clock, caplog) -> None:
+    async def own(incoming: Incoming) -> None:
+        await incoming.start()
+        await incoming.write(b":" * 100_000)
+        await incoming.until_gone()
+
+    script = Script("legacy", on={"GET": own})
+    async with connected(script, listen=True, max_response_bytes=10_000) as (client, _):
+        await trio.sleep(1000)
+        assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
+    assert "more than 10000 bytes" in caplog.text

@@ -4,14 +4,24 @@ import logging
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from tests.client.http_support import LEGACY, Incoming, Script, in_memory, serving
-from trio_mcp.client import Handlers, HttpOptions, SessionExpired, connect
+from trio_mcp import Limits
+from trio_mcp.client import (
+    CallTimeout,
+    Client,
+    Handlers,
+    HttpOptions,
+    NotConnected,
+    SessionExpired,
+    connect,
+)
 from trio_mcp.registry.changes import ListChanged, ResourceUpdated
 from trio_mcp.wire.errors import McpError
 
-f23 = pytest.mark.requirement("F23")
-f24 = pytest.mark.requirement("F24")
+f10 = pytest.mark.requirement("F10")
+f11 = pytest.mark.requirement("F11")
 
 QUIET = HttpOptions(listen=False)
 
@@ -21,7 +31,7 @@ def note(method: str, **params: object) -> dict[str, object]:
     return {"jsonrpc": "2.0", "method": f"notifications/{method}", "params": params}
 
 
-@f23
+@f10
 async def test_what_initialize_agreed_on_goes_with_all_that_follows() -> None:
     script = Script("legacy", session="0-secure-Session!")
     async with serving(script) as url, connect(url, era="legacy") as client:
@@ -42,7 +52,7 @@ async def test_what_initialize_agreed_on_goes_with_all_that_follows() -> None:
         assert each.headers["mcp-protocol-version"] == LEGACY
 
 
-@f23
+@f10
 async def test_a_server_need_not_have_sessions() -> None:
     script = Script("legacy", session=None)
     async with serving(script) as url, connect(url) as client:
@@ -52,7 +62,7 @@ async def test_a_server_need_not_have_sessions() -> None:
     assert script.asked("DELETE") == []
 
 
-@f23
+@f10
 async def test_nothing_is_asked_before_the_server_knows_that_the_handshake_is_done() -> None:
     script = Script("legacy")
     done = False
@@ -73,7 +83,7 @@ async def test_nothing_is_asked_before_the_server_knows_that_the_handshake_is_do
         assert list(client.tools) == ["echo"]
 
 
-@f23
+@f10
 async def test_leaving_ends_the_session_even_if_that_is_cancelled() -> None:
     script = Script("legacy")
     async with serving(script) as url:
@@ -84,15 +94,17 @@ async def test_leaving_ends_the_session_even_if_that_is_cancelled() -> None:
         assert len(script.asked("DELETE")) == 1
 
 
-@f23
-@pytest.mark.parametrize("status", [405, 404, 500])
+@f10
+@pytest.mark.parametrize("status", [405, 404, 500, None])
 async def test_a_server_may_refuse_to_end_the_session(status) -> None:
     script = Script("legacy", on={"DELETE": lambda incoming: incoming.respond(status)})
+    if status is None:
+        script.on["DELETE"] = Incoming.drop
     async with serving(script) as url, connect(url):
         pass
 
 
-@f23
+@f10
 async def test_a_server_that_says_nothing_to_the_end_keeps_nobody(autojump_clock) -> None:
     script = Script("legacy", on={"DELETE": Incoming.until_gone})
     async with in_memory(script) as (url, http, _):
@@ -101,7 +113,7 @@ async def test_a_server_that_says_nothing_to_the_end_keeps_nobody(autojump_clock
         assert trio.current_time() - start <= 2.0
 
 
-@f23
+@f10
 async def test_a_session_id_with_line_ends_is_refused() -> None:
     script = Script("legacy", session="two words")
     async with serving(script) as url:
@@ -136,7 +148,7 @@ class Forgetful(Script):
         await super().handle(incoming)
 
 
-@f23
+@f10
 async def test_a_session_that_was_forgotten_is_begun_anew_and_nothing_is_lost(caplog) -> None:
     script = Forgetful()
     async with serving(script) as url, connect(url, http=QUIET) as client:
@@ -169,7 +181,7 @@ async def test_a_session_that_was_forgotten_is_begun_anew_and_nothing_is_lost(ca
     assert script.asked("DELETE")[0].headers["mcp-session-id"] == "session-2"
 
 
-@f23
+@f10
 async def test_a_session_that_cannot_be_begun_anew_is_an_error_and_tried_again_later() -> None:
     script = Forgetful()
     async with serving(script) as url, connect(url, http=QUIET) as client:
@@ -182,7 +194,7 @@ async def test_a_session_that_cannot_be_begun_anew_is_an_error_and_tried_again_l
         assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
 
 
-@f23
+@f10
 async def test_a_server_that_forgets_every_session_at_once_is_not_asked_endlessly() -> None:
     script = Forgetful()
 
@@ -196,7 +208,7 @@ async def test_a_server_that_forgets_every_session_at_once_is_not_asked_endlessl
         assert len(script.asked("tools/call")) == 2
 
 
-@f23
+@f10
 async def test_a_404_that_answers_the_request_itself_is_no_lost_session() -> None:
     script = Script("legacy")
     script.on["tools/call"] = lambda incoming: incoming.error(404, -32601, "no tools here")
@@ -206,10 +218,71 @@ async def test_a_404_that_answers_the_request_itself_is_no_lost_session() -> Non
     assert len(script.asked("initialize")) == 1
 
 
+@f10
+@pytest.mark.parametrize(
+    ("method", "answer", "why"),
+    [
+        (
+            "initialize",
+            lambda i: i.result({"protocolVersion": "2025-06-18", "capabilities": {}}),
+            "gone over to protocol version 2025-06-18",
+        ),
+        ("initialize", lambda i: i.error(200, -32603, "not today"), "not today"),
+        ("initialize", Incoming.until_gone, "no answer within 30 s"),
+        ("resources/subscribe", Incoming.drop, "resources/subscribe: the connection"),
+    ],
+)
+async def test_a_new_session_that_is_not_like_the_old_one_is_none(
+    autojump_clock, method, answer, why
+) -> None:
+    script = Forgetful()
+    async with in_memory(script, listen=False) as (url, http, _):
+        async with connect(url, http=http, tool_timeout=100) as client:
+            await client.request("resources/subscribe", {"uri": "x://1"})
+            script.forget()
+            script.on[method] = answer
+            with pytest.raises(SessionExpired, match=f"begins no new one: .*{why}"):
+                await client.call_tool("echo")
+            del script.on[method]
+            script.forget()
+
+
+@f10
+async def test_what_a_new_session_refuses_is_told_in_the_log(caplog) -> None:
+    script = Forgetful()
+    async with serving(script) as url, connect(url, http=QUIET) as client:
+        await client.request("resources/subscribe", {"uri": "x://1"})
+        script.forget()
+        script.on["resources/subscribe"] = lambda i: i.error(200, -32602, "gone")
+        assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
+        assert "resources/subscribe was refused in the new session: gone" in caplog.text
+        script.forget()
+        script.requests.clear()
+        await client.call_tool("echo")
+        assert script.asked("resources/subscribe") == []
+
+
+@f10
+async def test_the_block_can_be_left_while_a_session_is_begun_anew() -> None:
+    script = Forgetful()
+
+    async def call(client: Client) -> None:
+        with pytest.raises(NotConnected):
+            await client.call_tool("echo")
+
+    async with serving(script) as url, trio.open_nursery() as nursery:
+        async with connect(url, http=QUIET) as client:
+            script.forget()
+            script.on["initialize"] = Incoming.until_gone
+            nursery.start_soon(call, client)
+            nursery.start_soon(call, client)
+            await script.wait_asked("initialize", 2)
+
+
 # -- the server's own messages -----------------------------------------------------------------
 
 
-@f24
+@f11
 async def test_changes_come_on_a_stream_of_the_servers_own() -> None:
     script = Script("legacy")
 
@@ -228,7 +301,7 @@ async def test_changes_come_on_a_stream_of_the_servers_own() -> None:
             assert await anext(changes) == ListChanged("tools")
 
 
-@f24
+@f11
 @pytest.mark.parametrize(
     "refuse",
     [
@@ -248,7 +321,7 @@ async def test_a_server_need_not_have_messages_of_its_own(refuse, caplog) -> Non
     assert caplog.records == []
 
 
-@f24
+@f11
 @pytest.mark.parametrize("where", ["own stream", "stream of a request"])
 async def test_a_legacy_servers_questions_are_answered_with_a_post(where) -> None:
     script = Script("legacy")
@@ -299,7 +372,7 @@ async def test_a_legacy_servers_questions_are_answered_with_a_post(where) -> Non
     assert by_id[3]["error"]["code"] == -32601
 
 
-@f24
+@f11
 async def test_time_stands_still_while_a_question_is_open(autojump_clock) -> None:
     script = Script("legacy")
 
@@ -320,7 +393,167 @@ async def test_time_stands_still_while_a_question_is_open(autojump_clock) -> Non
             assert (await client.call_tool("echo", timeout=5)).success
 
 
-@f24
+@f11
+async def test_time_stands_still_for_requests_that_begin_meanwhile_too(autojump_clock) -> None:
+    script = Script("legacy", on={"tools/call": Incoming.until_gone})
+    asked, done = trio.Event(), trio.Event()
+
+    async def own(incoming: Incoming) -> None:
+        await incoming.start()
+        await incoming.event({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create"})
+        await incoming.until_gone()
+
+    async def think(params: object) -> dict[str, object]:
+        asked.set()
+        await done.wait()
+        return {"action": "decline"}
+
+    script.on["GET"] = own
+    async with in_memory(script) as (url, http, _):
+        async with connect(url, http=http, handlers=Handlers(elicitation=think)) as client:
+            await asked.wait()
+            async with trio.open_nursery() as nursery:
+
+                async def call() -> None:
+                    with pytest.raises(CallTimeout):
+                        await client.call_tool("echo", timeout=5)
+
+                await trio.sleep(3)
+                nursery.start_soon(call)
+                await trio.sleep(7)
+                begun = trio.current_time()
+                done.set()
+            assert trio.current_time() - begun == pytest.approx(5)
+
+
+@f11
+async def test_questions_are_bounded_and_further_ones_wait() -> None:
+    script = Script("legacy")
+    handlers_running = most = 0
+
+    async def call(incoming: Incoming) -> None:
+        await incoming.start()
+        for id in range(10):
+            await incoming.event({"jsonrpc": "2.0", "id": id, "method": "elicitation/create"})
+        await script.wait_for(
+            lambda: len([each for each in script.requests if each.body and each.rpc is None]) == 10
+        )
+        await incoming.event(incoming.answer({"content": []}))
+        await incoming.end()
+
+    async def think(params: object) -> dict[str, object]:
+        nonlocal handlers_running, most
+        handlers_running += 1
+        most = max(most, handlers_running)
+        for _ in range(20):
+            await trio.lowlevel.checkpoint()
+        handlers_running -= 1
+        return {"action": "decline"}
+
+    script.on["tools/call"] = call
+    limits = Limits(max_concurrent_calls=3)
+    async with serving(script) as url:
+        handlers = Handlers(elicitation=think)
+        async with connect(url, handlers=handlers, limits=limits, http=QUIET) as client:
+            assert (await client.call_tool("echo")).success
+    assert most == 3
+
+
+@f11
+async def test_a_question_that_waits_for_others_can_be_called_off() -> None:
+    script = Script("legacy")
+    asked: list[object] = []
+    begun, called_off, done = trio.Event(), trio.Event(), trio.Event()
+
+    async def call(incoming: Incoming) -> None:
+        await incoming.start()
+        for id in (1, 2):
+            params = {"message": str(id)}
+            await incoming.event(
+                {"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params}
+            )
+        await script.wait_for(lambda: any(e.body and e.rpc is None for e in script.requests))
+        await incoming.event(incoming.answer({"content": []}))
+        await incoming.end()
+
+    async def own(incoming: Incoming) -> None:
+        await incoming.start()
+        await begun.wait()
+        await wait_all_tasks_blocked(0.01)
+        await incoming.event(note("cancelled", requestId=2))
+        await incoming.event(note("message", level="info", data="called off"))
+        await incoming.until_gone()
+
+    async def think(params: dict[str, object]) -> dict[str, object]:
+        asked.append(params["message"])
+        begun.set()
+        await done.wait()
+        return {"action": "decline"}
+
+    script.on |= {"tools/call": call, "GET": own}
+    async with serving(script) as url:
+        handlers = Handlers(elicitation=think)
+        limits = Limits(max_concurrent_calls=1)
+        async with connect(
+            url, handlers=handlers, limits=limits, on_log=lambda *each: called_off.set()
+        ) as client:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(client.call_tool, "echo")
+                await called_off.wait()
+                done.set()
+    assert asked == ["1"]
+
+
+@f11
+async def test_a_request_can_be_cancelled_while_its_question_waits_for_others() -> None:
+    script = Script("legacy")
+
+    async def call(incoming: Incoming) -> None:
+        await incoming.start()
+        for id in (1, 2):
+            await incoming.event({"jsonrpc": "2.0", "id": id, "method": "elicitation/create"})
+        await incoming.until_gone()
+
+    async def think(params: object) -> dict[str, object]:
+        await done.wait()
+        return {"action": "decline"}
+
+    done = trio.Event()
+    script.on["tools/call"] = call
+    limits = Limits(max_concurrent_calls=1)
+    async with serving(script) as url:
+        handlers = Handlers(elicitation=think)
+        async with connect(url, handlers=handlers, limits=limits, http=QUIET) as client:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(client.call_tool, "echo")
+                await script.wait_asked("tools/call")
+                await wait_all_tasks_blocked(0.01)
+                nursery.cancel_scope.cancel()
+            done.set()
+            del script.on["tools/call"]
+            assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
+
+
+@f11
+async def test_an_answer_that_the_server_refuses_is_told_in_the_log(caplog) -> None:
+    script = Script("legacy")
+    script.on["POST"] = lambda incoming: incoming.json({"error": "no, thank you"}, 400)
+
+    async def call(incoming: Incoming) -> None:
+        await incoming.start()
+        await incoming.event({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        await script.wait_for(lambda: any(e.body and e.rpc is None for e in script.requests))
+        await incoming.event(incoming.answer({"content": []}))
+        await incoming.end()
+
+    script.on["tools/call"] = call
+    async with serving(script) as url, connect(url, http=QUIET) as client:
+        assert (await client.call_tool("echo")).success
+    assert "could not be sent to the server" in caplog.text
+    assert "400 Bad Request: no, thank you" in caplog.text
+
+
+@f11
 async def test_a_question_can_be_called_off() -> None:
     script = Script("legacy")
     asked = trio.Event()
@@ -348,7 +581,7 @@ async def test_a_question_can_be_called_off() -> None:
     assert not [each for each in script.requests if each.body and each.rpc is None]
 
 
-@f24
+@f11
 async def test_messages_may_come_in_batches() -> None:
     script = Script("legacy")
     heard: list[object] = []

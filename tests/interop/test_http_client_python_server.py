@@ -15,7 +15,7 @@ from trio_mcp.client.era import Era
 
 PROGRAM = ROOT / "tests" / "interop" / "programs" / "official_http.py"
 
-pytestmark = pytest.mark.requirement("F20", "F21")
+pytestmark = pytest.mark.requirement("F7", "F8")
 
 
 async def introduce_oneself(params: dict[str, Any]) -> dict[str, Any]:
@@ -87,7 +87,7 @@ async def test_a_modern_server_that_answers_with_json() -> None:
         assert await client.call_tool("greet", returns=str) == "Hello Ada"
 
 
-@pytest.mark.requirement("F23", "F24", "F25")
+@pytest.mark.requirement("F10", "F11", "F12")
 async def test_a_legacy_server_with_sessions() -> None:
     async with connected("sessions", "legacy") as (client, server):
         assert (client.era, client.revision) == ("legacy", "2025-11-25")
@@ -117,7 +117,7 @@ async def test_a_legacy_server_without_sessions() -> None:
         await check_what_all_can_do(client)
 
 
-@pytest.mark.requirement("F22")
+@pytest.mark.requirement("F9")
 async def test_headers_are_what_the_server_expects() -> None:
     """The SDK compares every mirrored header with the body."""
     async with connected("stateless") as (client, _):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from trio_mcp.wire.sse import Event, EventParser, EventTooLarge, encode_event
 
-pytestmark = pytest.mark.requirement("F20")
+pytestmark = pytest.mark.requirement("F7")
 
 one_line = st.text(
     st.characters(exclude_characters="\r\n\0", exclude_categories=["Cs"]), max_size=20

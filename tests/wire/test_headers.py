@@ -10,7 +10,7 @@ from trio_mcp.wire.headers import (
     parameter_headers,
 )
 
-pytestmark = pytest.mark.requirement("F22")
+pytestmark = pytest.mark.requirement("F9")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from trio_mcp.wire.sse import KEEP_ALIVE, Event, EventParser, EventTooLarge, encode_event
 
-pytestmark = pytest.mark.requirement("F20")
+pytestmark = pytest.mark.requirement("F7")
 
 STREAM = (
     b"\xef\xbb\xbf: a comment\r\n"

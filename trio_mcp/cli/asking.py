@@ -131,6 +131,8 @@ class Asker:
         """Held while a person is being asked: there may be several who want to."""
         self.paused: Callable[[], AbstractContextManager[object]] = nullcontext
         """Makes what is entered while a person is being asked."""
+        self.occupied = False
+        """Whether the person's turn is to type something else, which a question interrupts."""
         self._prompt: Prompt | None = None
 
     async def ask(self, label: str, *, default: str = "", choices: Sequence[str] = ()) -> str:

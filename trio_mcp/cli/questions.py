@@ -51,6 +51,8 @@ class Questions:
 
     async def answer(self, params: dict[str, Json]) -> dict[str, Json]:
         """Let the person answer, decline or cancel."""
+        if self._asker.occupied:
+            self._asker.screen.note("The server has a question; press Enter to see it.", "yellow")
         async with self._asker.turn:
             with self._asker.paused():
                 try:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from difflib import get_close_matches
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from attrs import define, field, frozen
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from trio_mcp.cli.screen import Screen
     from trio_mcp.cli.target import Target
     from trio_mcp.client import Client, RemoteTool
+    from trio_mcp.client.http.options import HttpOptions
     from trio_mcp.transports.process import ProcessOptions
 
 _START_PATIENCE: Final = 60.0
@@ -184,17 +186,21 @@ async def connected(
             yield Session(client, screen, asker, options.timeout)
 
 
-def http_options(target: Target, options: Connecting) -> HttpOptions | None:
+def http_options(target: Target, options: Connecting) -> HttpOptions:
+    """How a URL is reached.
+
+    Raises:
+        Usage: There are headers for what is no URL.
+        Failure: A package is missing.
+    """
+    from trio_mcp.client.http.options import HttpOptions
+
     if target.url is None:
         if options.header:
             raise Usage("--header is for a URL; a command takes --env")
-        return None
-    try:
-        from trio_mcp.client.http.options import HttpOptions
-
-        import httpx2  # noqa: F401
-    except ModuleNotFoundError:
-        raise Failure("a URL needs more packages: pip install 'trio-mcp[cli,http]'") from None
+        return HttpOptions()
+    if find_spec("httpx2") is None or find_spec("httptools") is None:
+        raise Failure("a URL needs more packages: pip install 'trio-mcp[cli,http]'")
     try:
         return HttpOptions(headers=options.headers())
     except ValueError as error:

@@ -85,11 +85,11 @@ class Listener:
 
     async def next(self) -> Change:
         """Wait for a change that is not told yet. Cancelled, nothing is lost."""
-        while True:
-            await trio.lowlevel.checkpoint_if_cancelled()
-            if self._pending:
-                return self._take()
+        while not self._pending:
             await self._parked.park()
+            # Who was woken may have been cancelled since, and then has nothing more to tell.
+            await trio.lowlevel.checkpoint_if_cancelled()
+        return self._take()
 
     def rest(self) -> Iterator[Change]:
         """The changes that are not told yet, without waiting for more."""
@@ -117,14 +117,16 @@ class Changes:
     def list_changed(self, kind: Kind) -> None:
         """Note that something was added to a list, or removed from it."""
         self.versions[kind] = next(self._next_version)  # in one step: there may be threads
+        change = ListChanged(kind)
         for listener in list(self.listeners):
             if kind in listener.kinds:
-                listener.note(ListChanged(kind))
+                listener.note(change)
 
     def resource_updated(self, uri: str) -> None:
         """Note that a resource has changed."""
+        change = ResourceUpdated(uri)
         for listener in list(self.watchers.get(uri, ())):
-            listener.note(ResourceUpdated(uri))
+            listener.note(change)
 
     @contextmanager
     def listen(self, kinds: Iterable[Kind] = (), uris: Iterable[str] = ()) -> Iterator[Listener]:

@@ -597,6 +597,12 @@ class Worker:
         self.cancelled = 0
         self.finished = 0
         self.go_on = trio.Event()
+        self._changed = trio.lowlevel.ParkingLot()
+
+    async def until(self, running: int) -> None:
+        """Wait until so many calls work."""
+        while self.running != running:
+            await self._changed.park()
 
     async def work(self, context: Context, words: str = "done", say: int = 0) -> str:
         """Report progress so often, and work."""
@@ -612,10 +618,12 @@ class Worker:
         """Work without a word."""
         self.running += 1
         self.most = max(self.most, self.running)
+        self._changed.unpark_all()
         try:
             await self.go_on.wait()
         finally:
             self.running -= 1
+            self._changed.unpark_all()
         self.finished += 1
         return words
 

@@ -59,7 +59,10 @@ async def check_legacy(chart: Chart, probe: Probe, *, patience: float) -> bool:
     if not isinstance(capabilities, dict):
         chart.add("bad-handshake", "the result of `initialize` has no capabilities")
         capabilities = {}
-    await probe.tell("notifications/initialized")
+    reply = await probe.tell("notifications/initialized")
+    if reply is not None and reply.status != 202:
+        what = f"a notification is answered with HTTP status {reply.status}, not 202"
+        chart.add("wrong-status", what)
     await _check_ping(chart, probe)
     await _check_offers(chart, probe, capabilities)
     await _check_refusals(chart, probe, capabilities)
@@ -247,6 +250,9 @@ async def _check_meta(chart: Chart, probe: Probe) -> None:
     answer = await probe.ask("server/discover", {"_meta": meta})
     if _answered(chart, probe, "an unknown version", answer) and answer is not None:
         _expect(chart, answer, "an unknown version", UNSUPPORTED_PROTOCOL_VERSION, "error")
+        if answer.status not in (None, 400):
+            what = f"an unknown version is refused with HTTP status {answer.status}, not 400"
+            chart.add("wrong-status", what)
         data = answer.error.get("data") if isinstance(answer.error, dict) else None
         offered = data.get("supported") if isinstance(data, dict) else None
         if answer.code == UNSUPPORTED_PROTOCOL_VERSION and not isinstance(offered, list):

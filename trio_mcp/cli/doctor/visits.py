@@ -22,11 +22,16 @@ from trio_mcp.cli.doctor.checks import (
     check_version_negotiation,
 )
 from trio_mcp.cli.failures import Failure, last_words
+from trio_mcp.cli.probing.base import initialize_params
 from trio_mcp.cli.probing.http import HttpProbe, open_http_probe
 from trio_mcp.cli.probing.stdio import StdioProbe, open_stdio_probe
 from trio_mcp.client.errors import CannotStart
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.transports.process import ProcessOptions
+from trio_mcp.wire.errors import HEADER_MISMATCH
+from trio_mcp.wire.headers import METHOD_HEADER
+from trio_mcp.wire.jsonrpc import encode
+from trio_mcp.wire.revisions import NEWEST_LEGACY
 
 _SLOW_START: Final = 5.0
 _NOTABLE_START: Final = 2.0
@@ -170,15 +175,22 @@ async def _check_access(probe: HttpProbe) -> None:
 
 async def _check_web(chart: Chart, probe: HttpProbe, url: str) -> None:
     """Check who may ask, and what is said to those who may not."""
-    headers = probe.headers("server/discover", {})
-    message = probe.request("ping" if probe.era == "legacy" else "server/discover", None, 1)
     if probe.era == "modern":
-        headers = probe.headers("server/discover", message["params"])
-    from trio_mcp.wire.jsonrpc import encode
-
+        message = probe.request("server/discover", None, probe.next_id())
+    else:
+        params = initialize_params(NEWEST_LEGACY.name)
+        message = probe.request("initialize", params, probe.next_id())
+    headers = probe.headers(message["method"], message["params"])
     foreign = {**headers, "Origin": "https://trio-mcp-doctor.invalid"}
-    answer = await probe.exchange("POST", foreign, encode(message)[:-1], 1)
+    answer = await probe.exchange("POST", foreign, encode(message)[:-1], message["id"])
     local = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
-    if answer is not None and answer.status is not None and answer.status < 400:
+    if answer is not None and answer.result is not None:
         what = "requests of a foreign web page (Origin) are answered"
         chart.add("no-origin-check", what, severity="error" if local else "warning")
+    if probe.era == "modern":
+        other = {**headers, METHOD_HEADER: "tools/list"}
+        answer = await probe.exchange("POST", other, encode(message)[:-1], message["id"])
+        if answer is not None and (answer.status, answer.code) != (400, HEADER_MISMATCH):
+            said = f"HTTP status {answer.status}, code {answer.code}"
+            what = "a request whose headers contradict its body is answered with"
+            chart.add("wrong-status", f"{what} {said}, not 400 and -32020")

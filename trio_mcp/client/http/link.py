@@ -79,6 +79,8 @@ _POST_PATIENCE: Final = 30.0
 """Seconds that a message may take which nobody waits for."""
 _LINGER: Final = 1.0
 """Seconds that a stream may stay open after the answer."""
+_NOT_OFFERED: Final = 405
+"""How a server says that it has no messages of its own."""
 
 
 @define(eq=False)
@@ -413,7 +415,7 @@ class HttpLink:
             raise ProtocolError(f"it has gone over to protocol version {session.version}")
         line = encode({"jsonrpc": "2.0", "method": "notifications/initialized"})
         await self._post_quietly(session, line)
-        for (method, _), params in old.kept.items():
+        for (method, _), params in list(old.kept.items()):
             asked = await self._directly(method, params, session)
             error = asked.response.error if asked.response is not None else None
             if error is None:
@@ -437,23 +439,26 @@ class HttpLink:
     # -- streams that one comes back to ---------------------------------------------------
 
     def _listen_in(self, session: Session) -> None:
-        if self.options.listen and not self._closed:
+        if self.options.listen and self.options.max_connections > 1 and not self._closed:
             self.nursery.start_soon(self._listen, session)
 
     async def _listen(self, session: Session) -> None:
         """Take in what a legacy server has to say of its own accord, as long as there is any."""
+        cursor = Cursor()
         with session.listening:
             try:
-                await self._follow(session, Cursor())
-            except SessionExpired:
                 try:
+                    await self._follow(session, cursor)
+                except SessionExpired:
+                    if not cursor.opened:  # it has no such stream, and says so in the wrong way
+                        return
+                    await trio.sleep(self.options.reconnect_delay)
                     await self._renewed(session)
-                except (SessionExpired, ConnectionEnded) as error:
-                    logger.warning("The server's own messages are not heard any more: %s", error)
-            except (ClientError, McpError) as error:
-                offers_none = isinstance(error, HttpError) and error.status == 405
-                level = logging.DEBUG if offers_none else logging.WARNING
+            except HttpError as error:
+                level = logging.DEBUG if error.status == _NOT_OFFERED else logging.WARNING
                 logger.log(level, "The server's own messages are not heard: %s", error)
+            except (ClientError, ConnectionEnded) as error:
+                logger.warning("The server's own messages are not heard: %s", error)
 
     async def _follow(self, session: Session, cursor: Cursor, asked: Asked | None = None) -> None:
         """Read a stream, and come back to it whenever it ends, until there is an answer."""

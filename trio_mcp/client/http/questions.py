@@ -31,7 +31,7 @@ class Questions:
     _post: Post
     _nursery: trio.Nursery
     most: int
-    _open: dict[Id, Exchange | None] = field(factory=dict)
+    _open: dict[Id, Exchange | None] = field(factory=dict)  # None until it is being answered
     _slots: trio.Semaphore = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -49,30 +49,37 @@ class Questions:
         try:
             await self._slots.acquire()
         except trio.Cancelled:
-            del self._open[request.id]
+            self._open.pop(request.id, None)
             raise
-        call = self._side.begin(request, False)
-        self._nursery.start_soon(self._answer, request.id, call, session)
+        if request.id in self._open:  # else it was called off meanwhile
+            call = self._side.begin(request, False)
+            self._nursery.start_soon(self._answer, request.id, call, session)
+        else:
+            self._slots.release()
 
     async def _answer(self, id: Id, call: bytes | Call, session: Session) -> None:
         try:
-            line: bytes | None
-            if isinstance(call, bytes):
-                line = call
-            else:
-                scope = trio.CancelScope(deadline=trio.current_time() + call.timeout)
-                exchange = self._open[id] = Exchange(id, call, None, 0, scope=scope)
-                line = await call.run(exchange, scope)
+            line = call if isinstance(call, bytes) else await self._run(id, call)
             if line is not None:
                 await self._post(session, line)
         finally:
-            del self._open[id]
+            self._open.pop(id, None)
             self._slots.release()
+
+    async def _run(self, id: Id, call: Call) -> bytes | None:
+        if id not in self._open:  # it was called off before it began
+            return None
+        scope = trio.CancelScope(deadline=trio.current_time() + call.timeout)
+        exchange = self._open[id] = Exchange(id, call, None, 0, scope=scope)
+        return await call.run(exchange, scope)
 
     def call_off(self, id: Json) -> bool:
         """Stop answering a question. Returns whether it was open."""
-        exchange = self._open.get(id) if isinstance(id, str | int) else None
-        if exchange is None:
+        if not isinstance(id, str | int) or id not in self._open:
             return False
-        exchange.cancel(Cause.PEER)
+        exchange = self._open[id]
+        if exchange is None:
+            del self._open[id]
+        else:
+            exchange.cancel(Cause.PEER)
         return True

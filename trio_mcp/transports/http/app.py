@@ -142,13 +142,14 @@ class HttpApp:
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
+        phase = "startup"
         try:
             async with self.running():
+                phase = "shutdown"
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
         except Exception as error:
             logger.exception("The app cannot run")
-            phase = "shutdown" if self._stopping else "startup"
             await send({"type": f"lifespan.{phase}.failed", "message": type(error).__name__})
         else:
             await send({"type": "lifespan.shutdown.complete"})

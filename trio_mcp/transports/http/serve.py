@@ -111,9 +111,12 @@ async def serve_http(
         async with app.running():
             await _serve(app, listeners, handle, http_limits or HttpLimits(), task_status)
     finally:
-        for listener in listeners:
-            await trio.aclose_forcefully(listener)
-        handle.reach(ServerState.STOPPED)
+        try:
+            async with trio.open_nursery() as nursery:  # all of them, even when cancelled
+                for listener in listeners:
+                    nursery.start_soon(listener.aclose)
+        finally:
+            handle.reach(ServerState.STOPPED)
 
 
 async def _serve(

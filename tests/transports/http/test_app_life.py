@@ -1,0 +1,637 @@
+"""The life of the app: its lifespan, its end, and the servers that it runs under."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import trio
+import trustme
+from hypercorn.config import Config
+from hypercorn.trio import serve as hypercorn
+from trio.testing import wait_all_tasks_blocked
+
+from tests.support.tools import echo, registry_of, text_of
+from tests.transports.http.sockets import TIME_LIMIT, Served, Wire, served
+from tests.transports.http.support import (
+    LegacyClient,
+    ModernClient,
+    Worker,
+    hosting,
+    legacy,
+    modern,
+    progress_meta,
+)
+from trio_mcp import (
+    Context,
+    HttpLimits,
+    HttpPolicy,
+    Limits,
+    Registry,
+    ServerState,
+    http_app,
+    serve_http,
+)
+
+# -- the lifespan ---------------------------------------------------------------------------------
+
+
+class Shop:
+    """A registry with a lifespan, and what happened to it."""
+
+    def __init__(self, opens: str = "", closes: str = "") -> None:
+        self.happened: list[str] = []
+        self.opens = opens
+        self.closes = closes
+        self.worker = Worker()
+        self.registry = Registry("shop", lifespan=self.lifespan)
+        self.registry.add_tool(self.look)
+        self.registry.add_tool(self.worker.work)
+
+    @asynccontextmanager
+    async def lifespan(self, registry: Registry) -> AsyncIterator[str]:
+        if self.opens:
+            raise RuntimeError(self.opens)
+        self.happened.append("opened")
+        yield "the till"
+        self.happened.append("closed")
+        if self.closes:
+            raise RuntimeError(self.closes)
+
+    async def look(self, context: Context) -> str:
+        """Look at the state."""
+        self.happened.append("looked")
+        return str(context.state)
+
+
+class Lifespan:
+    """The lifespan of an app, as an ASGI server handles it."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+        self.sent: list[dict[str, Any]] = []
+        self.ended = trio.Event()
+        self._to_app, self._receive = trio.open_memory_channel[dict[str, Any]](2)
+
+    async def run(self) -> None:
+        await self.app({"type": "lifespan", "asgi": {"version": "3.0"}}, self.receive, self.send)
+        self.ended.set()
+
+    async def receive(self) -> dict[str, Any]:
+        return await self._receive.receive()
+
+    async def send(self, message: dict[str, Any]) -> None:
+        await trio.lowlevel.checkpoint()
+        self.sent.append(message)
+
+    async def phase(self, name: str) -> dict[str, Any]:
+        """Begin a phase, and return what the app says about it."""
+        self._to_app.send_nowait({"type": f"lifespan.{name}"})
+        await wait_all_tasks_blocked()
+        return self.sent[-1]
+
+
+@pytest.mark.requirement("F6")
+async def test_the_lifespan_protocol() -> None:
+    shop = Shop()
+    app = http_app(shop.registry)
+    lifespan = Lifespan(app)
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lifespan.run)
+            await wait_all_tasks_blocked()
+            assert shop.happened == [], "it is the server that begins"
+            assert await lifespan.phase("startup") == {"type": "lifespan.startup.complete"}
+            assert shop.happened == ["opened"]
+            assert not lifespan.ended.is_set()
+            assert await lifespan.phase("shutdown") == {"type": "lifespan.shutdown.complete"}
+            assert shop.happened == ["opened", "closed"]
+            await lifespan.ended.wait()
+
+
+@pytest.mark.requirement("F6")
+async def test_an_app_may_live_again() -> None:
+    shop = Shop()
+    app = http_app(shop.registry)
+    for _ in range(2):
+        lifespan = Lifespan(app)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lifespan.run)
+            assert (await lifespan.phase("startup"))["type"] == "lifespan.startup.complete"
+            assert (await lifespan.phase("shutdown"))["type"] == "lifespan.shutdown.complete"
+    assert shop.happened == ["opened", "closed"] * 2
+    shop.opens = "no third time"
+    lifespan = Lifespan(app)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lifespan.run)
+        assert (await lifespan.phase("startup"))["type"] == "lifespan.startup.failed"
+
+
+@pytest.mark.requirement("F6")
+@pytest.mark.parametrize("phase", ["startup", "shutdown"])
+async def test_a_lifespan_that_fails(phase: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The server is told so; why it failed is in the log."""
+    shop = Shop(**{"opens" if phase == "startup" else "closes": "the secret of the shop"})
+    lifespan = Lifespan(http_app(shop.registry))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lifespan.run)
+        said = await lifespan.phase("startup")
+        if phase == "shutdown":
+            said = await lifespan.phase("shutdown")
+    assert said["type"] == f"lifespan.{phase}.failed"
+    assert "secret" not in json.dumps(said)
+    assert "the secret of the shop" in caplog.text
+
+
+@pytest.mark.requirement("F6")
+async def test_without_a_lifespan_nothing_is_served() -> None:
+    shop = Shop()
+    async with hosting(shop.registry) as host:
+        host.app = http_app(shop.registry)  # one that was not started
+        for path in ("/mcp", "/health"):
+            response = await host.ask("GET", path)
+            assert response.status == 500
+            assert "lifespan" in response.error["message"]
+
+
+async def test_an_app_runs_once_at_a_time() -> None:
+    app = http_app(registry_of(echo))
+    async with app.running():
+        with pytest.raises(RuntimeError, match="running already"):
+            async with app.running():
+                raise AssertionError
+
+
+@pytest.mark.requirement("F6")
+async def test_other_scopes_are_not_served() -> None:
+    async with hosting(registry_of(echo)) as host:
+        with pytest.raises(ValueError, match="websocket"):
+            await host.app({"type": "websocket"}, None, None)
+
+
+@pytest.mark.requirement("B13", "F1")
+async def test_tools_reach_what_the_lifespan_yielded() -> None:
+    shop = Shop()
+    async with hosting(shop.registry) as host:
+        client = LegacyClient(host)
+        await client.initialize()
+        assert text_of(await client.call("look")) == "the till"
+        assert text_of(await ModernClient(host).call("look")) == "the till"
+        assert shop.happened == ["opened", "looked", "looked"]
+    assert shop.happened[-1] == "closed"
+
+
+# -- the end, as the app sees it ------------------------------------------------------------------
+
+
+@pytest.mark.requirement("F5")
+@pytest.mark.parametrize("say", [0, 2])
+async def test_running_requests_finish_and_new_ones_are_refused(say: int) -> None:
+    worker = Worker()
+    async with modern(worker.registry) as client:
+        response = client.begin_call("work", progress_meta(), say=say)
+        await wait_all_tasks_blocked()
+        client.host.app.stop()
+        for method in ("tools/list", "tools/call", "server/discover"):
+            refused = await client.begin(method, {"name": "echo", "arguments": {"text": "x"}}).end()
+            assert refused.status == 503
+            assert refused.headers["retry-after"]
+        assert worker.running == 1
+        worker.go_on.set()
+        *told, answer = await response.messages()
+        assert len(told) == say
+        assert text_of(answer) == "done"
+        assert worker.finished == 1
+
+
+@pytest.mark.requirement("F5")
+async def test_calls_of_sessions_finish_too_even_those_with_a_question() -> None:
+    async def ask(context: Context) -> str:
+        return (await context.elicit("Your name?", str)).value
+
+    worker = Worker()
+    registry = worker.registry
+    registry.add_tool(ask)
+    async with legacy(registry, capabilities={"elicitation": {}}) as client:
+        stream = client.get()
+        await stream.started()
+        response = client.begin_call("work", progress_meta(), say=1)
+        asking = client.begin_call("ask")
+        question = await asking.message()
+        await response.message()
+        client.host.app.stop()
+        assert await stream.message() is None, "what goes on for ever ends"
+        assert (await client.begin("ping").end()).status == 503
+        assert (await client.get().end()).status == 503
+        newcomer = LegacyClient(client.host)
+        assert (await newcomer.post(newcomer.initialize_request())).status == 503
+        value = {"action": "accept", "content": {"value": "Bob"}}
+        assert await client.reply(question, value) == 202, "answers are still taken"
+        assert text_of(await asking.message()) == "Bob"
+        worker.go_on.set()
+        assert text_of(await response.message()) == "done"
+
+
+@pytest.mark.requirement("F5")
+async def test_calls_that_nobody_waits_for_end_with_the_app() -> None:
+    worker = Worker()
+    async with legacy(worker.registry) as client:
+        response = client.begin_call("work")
+        await wait_all_tasks_blocked()
+        response.disconnect()
+        await response.end()
+        assert worker.running == 1
+    assert (worker.running, worker.cancelled) == (0, 1)
+
+
+# -- under the embedded server --------------------------------------------------------------------
+
+
+@pytest.mark.requirement("F1", "F6")
+async def test_serving_on_a_port() -> None:
+    shop = Shop()
+    async with served(shop.registry) as server:
+        assert server.handle.state is ServerState.RUNNING
+        assert server.handle.url == f"http://127.0.0.1:{server.handle.port}/mcp"
+        assert shop.happened == ["opened"]
+        reply = await server.ask(server.call("look"))
+        assert reply.status == 200
+        assert text_of(reply.json()) == "the till"
+        assert (await server.get("/health")).json()["status"] == "ok"
+    assert shop.happened == ["opened", "looked", "closed"]
+
+
+@pytest.mark.requirement("F1")
+async def test_requests_one_after_the_other_on_a_connection() -> None:
+    worker = Worker()
+    worker.go_on.set()
+    async with served(worker.registry) as server, server.connect() as wire:
+        for number in range(3):
+            reply = await wire.post(server.modern, server.call("echo", text=f"{number}"))
+            assert text_of((await reply.messages())[0]) == f"{number}"
+            call = server.call("work", progress_meta(), say=2)
+            assert len(await (await wire.post(server.modern, call)).messages()) == 3
+
+
+@pytest.mark.requirement("F3")
+@pytest.mark.parametrize("name", ["work", "work_quietly"])
+async def test_a_disconnect_on_a_socket_cancels(name: str) -> None:
+    worker = Worker()
+    async with served(worker.registry) as server:
+        for say in (0, 1):
+            async with server.connect() as wire:
+                arguments = {"say": say} if name == "work" else {}
+                await wire.post(server.modern, server.call(name, progress_meta(), **arguments))
+                await worker.until(running=1)
+            await worker.until(running=0)
+        assert worker.finished == 0
+
+
+@pytest.mark.requirement("F3")
+async def test_a_session_on_a_socket() -> None:
+    """Its calls go on when the client has left, and it finds the answer."""
+    worker = Worker()
+    async with served(worker.registry) as server:
+        await use_a_session(server, worker)
+
+
+async def use_a_session(server: Served, worker: Worker) -> None:
+    maker = server.legacy
+    params = {"name": "work", "arguments": {"say": 1}, "_meta": progress_meta()}
+    async with server.connect() as wire:
+        await server.initialize(wire)
+        reply = await wire.post(maker, maker.request_of("tools/call", params))
+        await reply.head()
+        ids = [each.id for each in (await reply.event(), await reply.event()) if each]
+        assert worker.running == 1
+    worker.go_on.set()
+    async with server.connect() as wire:
+        reply = await server.resume(wire, ids[-1])
+        [answer] = await reply.messages()
+        assert text_of(answer) == "done"
+        assert worker.cancelled == 0
+    for _ in range(3):
+        async with server.connect() as wire:
+            reply = await server.resume(wire)
+            assert reply.status == 200
+    async with server.connect() as wire:
+        reply = await wire.send("DELETE", headers=maker.session_headers())
+        assert (await reply.whole()).status == 200
+
+
+@pytest.mark.requirement("F5")
+async def test_stop_ends_everything_in_good_order() -> None:
+    shop = Shop()
+    async with served(shop.registry) as server:
+        async with server.connect() as listening, server.connect() as calling:
+            params = {"notifications": {"toolsListChanged": True}}
+            request = server.modern.request_of("subscriptions/listen", params)
+            stream = await listening.post(server.modern, request)
+            await stream.message()
+            call = await calling.post(server.modern, server.call("work"))
+            await shop.worker.until(running=1)
+            async with server.connect() as idle:
+                await (await idle.send("GET", "/health")).whole()
+                server.handle.stop()
+                assert await idle.rest() == b"", "an idle connection is closed"
+            await server.handle.wait_for(ServerState.DRAINING)
+            assert "result" in await stream.message()
+            assert await stream.message() is None
+            while True:  # the listener is closed soon
+                try:
+                    await (await server.open()).aclose()
+                except OSError:
+                    break
+            assert server.handle.state is ServerState.DRAINING
+            assert shop.worker.running == 1
+            assert shop.happened == ["opened"]
+            shop.worker.go_on.set()
+            [answer] = await call.messages()
+            assert text_of(answer) == "done"
+            assert call.headers["connection"] == "close"
+    assert shop.happened == ["opened", "closed"]
+
+
+@pytest.mark.requirement("F5")
+async def test_stop_does_not_wait_for_ever() -> None:
+    shop = Shop()
+    limits = HttpLimits(shutdown_grace=0.01)
+    async with served(shop.registry, http_limits=limits) as server:
+        async with server.connect() as wire:
+            await wire.post(server.modern, server.call("work"))
+            await shop.worker.until(running=1)
+            server.handle.stop()
+            server.handle.stop()
+            await wire.rest()
+    assert shop.worker.cancelled == 1
+    assert shop.happened == ["opened", "closed"]
+
+
+@pytest.mark.requirement("F5")
+async def test_stopped_before_anybody_came() -> None:
+    shop = Shop()
+    async with served(shop.registry) as server:
+        server.handle.stop()
+    assert shop.happened == ["opened", "closed"]
+
+
+@pytest.mark.requirement("F5")
+async def test_cancelled_it_ends_at_once() -> None:
+    shop = Shop()
+    with trio.fail_after(TIME_LIMIT):
+        async with trio.open_nursery() as nursery:
+            handle = await nursery.start(serve_http, shop.registry, "127.0.0.1", 0)
+            wire = Wire(await trio.open_tcp_stream("127.0.0.1", handle.port))
+            await (await wire.send("GET", "/health")).whole()
+            nursery.cancel_scope.cancel()
+        assert handle.state is ServerState.STOPPED
+        assert await wire.rest() == b""
+        await wire.stream.aclose()
+
+
+@pytest.mark.requirement("F5", "F6")
+async def test_a_server_that_cannot_start() -> None:
+    """It says why, and leaves nothing open."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        shop = Shop()
+        with pytest.raises(OSError, match="in use"):
+            await serve_http(shop.registry, port=port)
+        assert shop.happened == []
+    with pytest.raises(RuntimeError, match="no shop today"):
+        await serve_http(Shop(opens="no shop today").registry, port=port)
+    with pytest.raises(ValueError, match="path"):
+        await serve_http(shop.registry, port=port, path="mcp")
+    with socket.socket() as free:
+        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        free.bind(("127.0.0.1", port))
+
+
+@pytest.mark.requirement("F5")
+async def test_a_lifespan_that_fails_in_the_end() -> None:
+    class Stopped(trio.TaskStatus[Any]):
+        def started(self, value: Any = None) -> None:
+            handles.append(value)
+            value.stop()
+
+    handles: list[Any] = []
+    with pytest.raises(RuntimeError, match="the till is short"):
+        shop = Shop(closes="the till is short")
+        await serve_http(shop.registry, port=0, task_status=Stopped())
+    assert handles[0].state is ServerState.STOPPED
+
+
+@pytest.mark.requirement("F4")
+@pytest.mark.parametrize(
+    ("host", "policy", "warned"),
+    [
+        ("127.0.0.1", None, False),
+        ("localhost", None, False),
+        ("0.0.0.0", None, True),
+        ("0.0.0.0", HttpPolicy(allowed_hosts=["*"]), True),
+        ("0.0.0.0", HttpPolicy(tokens={"secret": "alice"}), False),
+    ],
+)
+async def test_a_server_beyond_this_machine_is_warned_of(
+    host: str, policy: HttpPolicy | None, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with trio.open_nursery() as nursery:
+        start = partial(serve_http, registry_of(echo), host, 0, policy=policy)
+        handle = await nursery.start(start)
+        handle.stop()
+    warnings = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    assert len(warnings) == warned
+    assert all("token" in each.getMessage() for each in warnings)
+    assert "secret" not in caplog.text
+
+
+@pytest.mark.requirement("F4")
+async def test_it_listens_on_loopback_alone_unless_told_otherwise() -> None:
+    async with trio.open_nursery() as nursery:
+        handle = await nursery.start(partial(serve_http, registry_of(echo), port=0))
+        assert {address for address, _ in handle.server.addresses} == {"127.0.0.1"}
+        handle.stop()
+
+
+@pytest.mark.requirement("F6")
+async def test_tls() -> None:
+    authority = trustme.CA()
+    theirs = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(theirs)
+    ours = ssl.create_default_context()
+    authority.configure_trust(ours)
+    worker = Worker()
+    worker.go_on.set()
+    async with served(worker.registry, ssl_context=theirs) as server:
+        assert server.handle.url == f"https://127.0.0.1:{server.handle.port}/mcp"
+        secured = trio.SSLStream(
+            await server.open(), ours, server_hostname="127.0.0.1", https_compatible=True
+        )
+        wire = Wire(secured)
+        reply = await wire.post(server.modern, server.call("echo", text="x"))
+        assert text_of((await reply.messages())[0]) == "x"
+        call = server.call("work", progress_meta(), say=2)
+        assert len(await (await wire.post(server.modern, call)).messages()) == 3
+        await secured.aclose()
+        async with server.connect() as plain:
+            await plain.stream.send_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b"HTTP/1.1 200" not in await plain.rest()
+
+
+@pytest.mark.requirement("F6")
+async def test_a_unix_socket(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    async with served(registry_of(echo), unix_socket=path) as server:
+        reply = await server.ask(server.call("echo", text="x"))
+        assert text_of(reply.json()) == "x"
+        for name in ("url", "port"):
+            with pytest.raises(RuntimeError, match="does not listen on a port"):
+                getattr(server.handle, name)
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert not path.exists()
+
+
+@pytest.mark.requirement("F2")
+async def test_bounds_of_both_kinds_are_kept() -> None:
+    limits, http_limits = Limits(max_message_bytes=1000), HttpLimits(max_body_bytes=2000)
+    async with served(registry_of(echo), limits=limits, http_limits=http_limits) as server:
+        statuses = [
+            (await server.ask(server.call("echo", text="x" * size))).status
+            for size in (100, 1500, 3000)
+        ]
+        assert statuses == [200, 413, 413]
+
+
+@pytest.mark.requirement("F1", "B6")
+async def test_nothing_internal_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def verify(token: str) -> str | None:
+        if token == "x":
+            raise RuntimeError("the secret database is down")
+        return token
+
+    async def fail() -> str:
+        raise RuntimeError("the secret of /usr/lib/secret.py")
+
+    async with served(registry_of(fail), policy=HttpPolicy(verify=verify)) as server:
+        statuses = []
+        for token, arguments in (("x", {}), ("y", {}), ("y", {"z": 1})):
+            request = server.call("fail", **arguments)
+            reply = await server.ask(request, authorization=f"Bearer {token}")
+            statuses.append(reply.status)
+            said = reply.body.decode() + str(reply.headers)
+            for word in ("secret", "Traceback", "/usr", ".py", "RuntimeError"):
+                assert word not in said
+        assert statuses == [500, 200, 200]
+    assert "the secret database is down" in caplog.text
+    assert "the secret of /usr/lib/secret.py" in caplog.text
+
+
+# -- under Hypercorn ------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def under_hypercorn(registry: Registry, **config: Any) -> AsyncIterator[Served]:
+    """Serve a registry with Hypercorn's Trio worker."""
+    settings = Config()
+    settings.bind = ["127.0.0.1:0"]
+    settings.graceful_timeout = 0.1
+    for name, value in config.items():
+        setattr(settings, name, value)
+    stop = trio.Event()
+    failure: BaseException | None = None
+    with trio.fail_after(TIME_LIMIT):
+        async with trio.open_nursery() as nursery:
+            app = http_app(registry)
+            start = partial(hypercorn, app, settings, shutdown_trigger=stop.wait)
+            [bound] = await nursery.start(start)
+            try:
+                yield Served(None, ("127.0.0.1", int(bound.rpartition(":")[2])))
+            except BaseException as error:  # raised again below, outside of any exception group
+                failure = error
+            stop.set()
+    if failure is not None:
+        raise failure
+
+
+@pytest.mark.requirement("F6")
+async def test_the_app_under_hypercorn() -> None:
+    shop = Shop()
+    shop.worker.go_on.set()
+    async with under_hypercorn(shop.registry) as server:
+        assert shop.happened == ["opened"]
+        assert text_of((await server.ask(server.call("look"))).json()) == "the till"
+        async with server.connect() as wire:
+            call = server.call("work", progress_meta(), say=2)
+            reply = await wire.post(server.modern, call)
+            assert len(await reply.messages()) == 3
+            assert reply.headers["content-type"] == "text/event-stream"
+        assert (await server.get("/health")).status == 200
+        assert (await server.get("/mcp")).status in (405, 406)
+        assert (await server.ask(server.call("look"), host="evil.example")).status == 403
+    assert shop.happened == ["opened", "looked", "closed"]
+
+
+@pytest.mark.requirement("F3", "F6")
+@pytest.mark.parametrize(("name", "say"), [("work", 0), ("work", 1), ("work_quietly", None)])
+async def test_a_disconnect_under_hypercorn_cancels(name: str, say: int | None) -> None:
+    worker = Worker()
+    async with under_hypercorn(worker.registry) as server:
+        async with server.connect() as wire:
+            arguments = {} if say is None else {"say": say}
+            await wire.post(server.modern, server.call(name, progress_meta(), **arguments))
+            await worker.until(running=1)
+        await worker.until(running=0)
+        assert worker.finished == 0
+
+
+@pytest.mark.requirement("F3", "F6")
+async def test_a_session_under_hypercorn() -> None:
+    """Its streams notice that a client has left, and its calls go on."""
+    worker = Worker()
+    async with under_hypercorn(worker.registry) as server:
+        await use_a_session(server, worker)
+
+
+@pytest.mark.requirement("F6")
+async def test_a_lifespan_that_fails_under_hypercorn() -> None:
+    shop = Shop(opens="no shop today")
+    with pytest.raises(BaseExceptionGroup) as caught:
+        async with under_hypercorn(shop.registry):
+            raise AssertionError
+    assert "Lifespan failure in startup" in str(caught.value.exceptions)
+    assert "no shop today" not in str(caught.value.exceptions)
+
+
+@pytest.mark.requirement("F6")
+async def test_http_2_under_hypercorn(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1", "localhost")
+    files = {"certfile": tmp_path / "cert.pem", "keyfile": tmp_path / "key.pem"}
+    certificate.cert_chain_pems[0].write_to_path(files["certfile"])
+    certificate.private_key_pem.write_to_path(files["keyfile"])
+    ours = ssl.create_default_context()
+    authority.configure_trust(ours)
+    worker = Worker()
+    worker.go_on.set()
+    config = {name: str(path) for name, path in files.items()}
+    async with under_hypercorn(worker.registry, **config) as server:
+        url = f"https://127.0.0.1:{server.address[1]}/mcp"
+        async with httpx2.AsyncClient(http2=True, verify=ours) as client:
+            for name, arguments, length in (("echo", {"text": "x"}, 0), ("work", {"say": 2}, 3)):
+                message = server.call(name, progress_meta(), **arguments)
+                headers = server.modern.headers_for(message)
+                response = await client.post(url, json=message, headers=headers)
+                assert response.http_version == "HTTP/2"
+                assert response.status_code == 200
+                assert response.text.count("data: ") == length

@@ -1,0 +1,60 @@
+"""Loading a server process: one task that writes and reads, so that little is measured but it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+from trio_mcp.cli.bench.calls import Calls, outcome
+from trio_mcp.cli.bench.figures import Run
+from trio_mcp.cli.failures import Failure
+from trio_mcp.transports.process import StdioTransport
+from trio_mcp.wire.framing import LineDecoder
+
+_LAST_ANSWERS: Final = 10.0
+"""Seconds to wait for the answers that are still due."""
+
+
+async def load_stdio(
+    transport: StdioTransport, decoder: LineDecoder, calls: Calls, in_flight: int, seconds: float
+) -> Run:
+    """Keep so many calls in flight for so long.
+
+    Raises:
+        Failure: The server goes away.
+    """
+    sent: dict[int, float] = {}
+    times: list[float] = []
+    failed = 0
+    began = trio.current_time()
+    end = began + seconds
+
+    async def send(number: int) -> None:
+        batch = [next(calls) for _ in range(number)]
+        now = trio.current_time()
+        sent.update((id, now) for id, _ in batch)
+        try:
+            await transport.send_all(b"".join(line for _, line in batch))
+        except trio.BrokenResourceError:
+            raise Failure("the server takes no more input") from None
+
+    await send(in_flight)
+    with trio.move_on_after(seconds + _LAST_ANSWERS):
+        while sent:
+            chunk = await transport.receive_some()
+            if not chunk:
+                raise Failure("the server went away under the load")
+            now = trio.current_time()
+            answered = 0
+            for line in decoder.feed(chunk):
+                found = outcome(line) if isinstance(line, bytes) else None
+                if found is None or found[0] not in sent:
+                    continue
+                answered += 1
+                id, success = found
+                times.append(now - sent.pop(id))
+                failed += not success
+            if answered and now < end:
+                await send(answered)
+    return Run(in_flight, trio.current_time() - began, sorted(times), failed + len(sent))

@@ -1,0 +1,1 @@
+"""`trio-mcp inspect`: one connection, and a person who tries things out."""

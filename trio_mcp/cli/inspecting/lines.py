@@ -1,0 +1,99 @@
+"""Where the commands of a session come from: a person at a terminal, or a file or pipe."""
+
+from __future__ import annotations
+
+import os
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+from trio_mcp.cli.asking import CtrlC, NoAnswer, Prompt
+from trio_mcp.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from prompt_toolkit.completion import Completer
+    from prompt_toolkit.history import History
+
+Suggest = Callable[[list[str]], Iterable[str]]
+"""Takes the words that are typed so far, the last one unfinished; returns what it may become."""
+
+
+class Lines(ABC):
+    """Commands, line by line."""
+
+    @abstractmethod
+    async def next(self) -> str | None:
+        """The next line; `None` if there will be no more."""
+
+
+class PipedLines(Lines):
+    """Lines from stdin, where that is no terminal."""
+
+    async def next(self) -> str | None:
+        """The next line; `None` if there will be no more."""
+        line = await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+        return line or None
+
+
+class TypedLines(Lines):
+    """Lines that a person types. What is to be told meanwhile appears above the line.
+
+    Args:
+        screen: Where things are told.
+        suggest: What to suggest at Tab.
+    """
+
+    def __init__(self, screen: Screen, suggest: Suggest) -> None:
+        self._screen = screen
+        self._prompt = Prompt(history=_history(), completer=_completer(suggest))
+
+    async def next(self) -> str | None:
+        """The next line; `None` if there will be no more."""
+        from prompt_toolkit.patch_stdout import StdoutProxy
+
+        before = self._screen.err.file
+        with StdoutProxy(sleep_between_writes=0.05, raw=True) as proxy:
+            self._screen.err.file = proxy  # type: ignore[assignment]
+            try:
+                return await self._prompt.read("mcp> ")
+            except NoAnswer:
+                return None
+            except CtrlC:
+                return ""
+            finally:
+                self._screen.err.file = before
+
+
+def _history() -> History:
+    """What was typed in earlier sessions, for nobody else to read."""
+    from prompt_toolkit.history import FileHistory, InMemoryHistory
+
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    path = Path(state) / "trio-mcp" / "history"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(str(path))
+
+
+def _completer(suggest: Suggest) -> Completer:
+    from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+    from prompt_toolkit.document import Document
+
+    class Suggestions(Completer):
+        def get_completions(
+            self, document: Document, complete_event: CompleteEvent
+        ) -> Iterable[Completion]:
+            words = document.text_before_cursor.split(" ")
+            last = words[-1]
+            for each in suggest(words):
+                if each.startswith(last):
+                    yield Completion(each, start_position=-len(last))
+
+    return Suggestions()
