@@ -27,8 +27,6 @@ from trio_mcp.client import (
 )
 from trio_mcp.wire.errors import McpError
 
-f13 = pytest.mark.requirement("F13")
-f14 = pytest.mark.requirement("F14")
 
 TOKEN = "s3cret-t0ken"
 SECRET_OPTIONS = HttpOptions(
@@ -47,7 +45,7 @@ async def failure_of(url: str, http: HttpOptions | None = None, **options: objec
 # -- nobody there ------------------------------------------------------------------------------
 
 
-@f13
+@pytest.mark.requirement("F13")
 async def test_where_nobody_listens_the_error_says_so() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -57,7 +55,7 @@ async def test_where_nobody_listens_the_error_says_so() -> None:
     assert str(error) == f"cannot reach http://127.0.0.1:{port}: Connection refused"
 
 
-@f13
+@pytest.mark.requirement("F13")
 async def test_a_host_that_nobody_knows_is_said_to_be_so(monkeypatch) -> None:
     async def unknown(*args: object, **options: object) -> object:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
@@ -68,7 +66,7 @@ async def test_a_host_that_nobody_knows_is_said_to_be_so(monkeypatch) -> None:
     assert str(error) == "cannot reach http://nowhere.invalid:80: Name or service not known"
 
 
-@f13
+@pytest.mark.requirement("F13")
 async def test_a_certificate_that_is_not_trusted_is_said_to_be_so() -> None:
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(server)
@@ -78,7 +76,7 @@ async def test_a_certificate_that_is_not_trusted_is_said_to_be_so() -> None:
     assert "its certificate is not trusted" in str(error)
 
 
-@f13
+@pytest.mark.requirement("F13")
 async def test_plain_http_where_tls_is_wanted_is_said_to_be_so() -> None:
     async with serving(Script()) as url:
         error = await failure_of(url.replace("http:", "https:"), HttpOptions(verify=False))
@@ -86,7 +84,7 @@ async def test_plain_http_where_tls_is_wanted_is_said_to_be_so() -> None:
     assert "TLS" in str(error)
 
 
-@f13
+@pytest.mark.requirement("F13")
 async def test_who_does_not_even_connect_is_given_up(autojump_clock) -> None:
     async def sleepy(*args: object, **options: object) -> object:
         await trio.sleep_forever()
@@ -102,7 +100,7 @@ async def test_who_does_not_even_connect_is_given_up(autojump_clock) -> None:
 # -- refusals ----------------------------------------------------------------------------------
 
 
-@f13
+@pytest.mark.requirement("F13")
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 @pytest.mark.parametrize(
     ("status", "headers", "kind", "words"),
@@ -141,7 +139,7 @@ async def test_a_status_becomes_an_error_with_words(era, status, headers, kind, 
     assert len(script.asked("tools/call")) == 1
 
 
-@f13
+@pytest.mark.requirement("F13")
 async def test_what_the_server_says_of_it_is_passed_on() -> None:
     script = Script()
     script.on["tools/call"] = lambda i: i.json({"error": "Too many\r\n requests"}, 429)
@@ -153,7 +151,7 @@ async def test_what_the_server_says_of_it_is_passed_on() -> None:
             await client.get_prompt("p")
 
 
-@f13
+@pytest.mark.requirement("F13")
 @pytest.mark.parametrize(
     ("status", "location", "words"),
     [
@@ -175,7 +173,7 @@ async def test_redirects_elsewhere_are_errors(status, location, words) -> None:
                 raise AssertionError("connected")
 
 
-@f13
+@pytest.mark.requirement("F13")
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
@@ -207,7 +205,7 @@ async def test_what_is_no_answer_is_an_error(answer, words) -> None:
         assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
 
 
-@f13
+@pytest.mark.requirement("F13")
 async def test_an_error_that_names_no_request_is_the_answer_if_there_is_no_other() -> None:
     error = {"code": -32700, "message": "cannot read that"}
     script = Script()
@@ -217,7 +215,7 @@ async def test_an_error_that_names_no_request_is_the_answer_if_there_is_no_other
             await client.call_tool("echo")
 
 
-@f13
+@pytest.mark.requirement("F13")
 async def test_a_proxy_that_refuses_is_said_to_do_so() -> None:
     script = Script(on={"CONNECT": lambda incoming: incoming.respond(407)})
     async with serving(script) as url:
@@ -227,7 +225,7 @@ async def test_a_proxy_that_refuses_is_said_to_do_so() -> None:
     assert "the proxy refuses: 407" in str(error)
 
 
-@f13
+@pytest.mark.requirement("F13")
 async def test_a_connection_that_breaks_is_an_error() -> None:
     async def half(incoming: Incoming) -> None:
         await incoming._begin(200, {"content-type": "application/json", "content-length": "100"})
@@ -245,7 +243,7 @@ async def test_a_connection_that_breaks_is_an_error() -> None:
 # -- bounds ------------------------------------------------------------------------------------
 
 
-@f14
+@pytest.mark.requirement("F14")
 @pytest.mark.parametrize("bound", ["options", "limits"])
 @pytest.mark.parametrize("how", ["declared", "chunked", "event", "comment"])
 async def test_answers_are_bounded(how, bound) -> None:
@@ -276,7 +274,7 @@ async def test_answers_are_bounded(how, bound) -> None:
         assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
 
 
-@f14
+@pytest.mark.requirement("F14")
 async def test_a_long_stream_of_short_events_is_none_too_many() -> None:
     script = Script()
 
@@ -298,7 +296,7 @@ async def test_a_long_stream_of_short_events_is_none_too_many() -> None:
     assert len(heard) == 200
 
 
-@f14
+@pytest.mark.requirement("F14")
 async def test_connections_are_bounded_and_further_requests_wait() -> None:
     script = Script()
     running = most = 0
@@ -323,7 +321,7 @@ async def test_connections_are_bounded_and_further_requests_wait() -> None:
     assert len(script.asked("tools/call")) == 12
 
 
-@f14
+@pytest.mark.requirement("F14")
 @pytest.mark.parametrize(
     "options",
     [
@@ -345,7 +343,7 @@ def test_options_that_make_no_sense_are_refused(options) -> None:
 # -- secrets -----------------------------------------------------------------------------------
 
 
-@f13
+@pytest.mark.requirement("F13")
 async def test_headers_and_credentials_in_the_url_reach_the_server() -> None:
     script = Script("legacy")
     async with serving(script, path=f"/mcp?key={TOKEN}") as url:
@@ -361,7 +359,7 @@ async def test_headers_and_credentials_in_the_url_reach_the_server() -> None:
         assert basic == {"Basic YW5uQGhvbWU6cGFzcw=="}
 
 
-@f13
+@pytest.mark.requirement("F13")
 async def test_no_message_and_no_log_gives_a_secret_away(caplog) -> None:
     """Not even if the server repeats it, nor httpx2 logs what it does."""
     caplog.set_level(logging.INFO)

@@ -26,8 +26,6 @@ from trio_mcp.client import (
 )
 from trio_mcp.peer.asking import ConnectionEnded
 
-f15 = pytest.mark.requirement("F15")
-f16 = pytest.mark.requirement("F16")
 ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
 
 
@@ -62,7 +60,7 @@ async def stall_within_events(incoming: Incoming) -> None:
 STALLS = pytest.mark.parametrize("stall", [stall_before, stall_within_json, stall_within_events])
 
 
-@f15
+@pytest.mark.requirement("F15")
 @ERAS
 @STALLS
 @pytest.mark.parametrize("how", ["cancelled", "timed out"])
@@ -94,7 +92,7 @@ async def test_a_request_that_is_given_up_closes_its_stream(era, stall, how) -> 
     assert len(script.asked("notifications/cancelled")) == (era == "legacy")
 
 
-@f15
+@pytest.mark.requirement("F15")
 @ERAS
 @STALLS
 async def test_requests_that_are_open_when_the_block_is_left_end_with_it(era, stall) -> None:
@@ -116,7 +114,7 @@ async def test_requests_that_are_open_when_the_block_is_left_end_with_it(era, st
         assert len(failures) == 3
 
 
-@f15
+@pytest.mark.requirement("F15")
 @pytest.mark.parametrize(
     ("era", "stage"),
     [
@@ -145,7 +143,7 @@ async def test_it_can_be_cancelled_at_any_stage(era, stage) -> None:
         nursery.cancel_scope.cancel()
 
 
-@f15
+@pytest.mark.requirement("F15")
 @pytest.mark.parametrize("checkpoints", range(0, 60, 3))
 @ERAS
 async def test_it_can_be_cancelled_at_any_checkpoint(era, checkpoints) -> None:
@@ -163,7 +161,7 @@ async def test_it_can_be_cancelled_at_any_checkpoint(era, checkpoints) -> None:
         nursery.cancel_scope.cancel()
 
 
-@f15
+@pytest.mark.requirement("F15")
 async def test_a_tls_handshake_can_be_cancelled() -> None:
     gone = trio.Event()
 
@@ -185,7 +183,7 @@ async def test_a_tls_handshake_can_be_cancelled() -> None:
         nursery.cancel_scope.cancel()
 
 
-@f15
+@pytest.mark.requirement("F15")
 async def test_a_tls_handshake_has_a_time_limit() -> None:
     authority = trustme.CA()
     context = ssl.create_default_context()
@@ -200,7 +198,7 @@ async def test_a_tls_handshake_has_a_time_limit() -> None:
         nursery.cancel_scope.cancel()
 
 
-@f15
+@pytest.mark.requirement("F15")
 @pytest.mark.parametrize("how", ["error", "return"])
 async def test_questions_that_are_open_end_with_the_block(how) -> None:
     script = Script("legacy")
@@ -237,7 +235,7 @@ async def test_questions_that_are_open_end_with_the_block(how) -> None:
         assert ended
 
 
-@f15
+@pytest.mark.requirement("F15")
 async def test_a_handler_that_fails_is_an_error_for_the_server_alone(caplog) -> None:
     script = Script("legacy")
 
@@ -258,7 +256,7 @@ async def test_a_handler_that_fails_is_an_error_for_the_server_alone(caplog) -> 
     assert answer["error"]["code"] == -32603
 
 
-@f15
+@pytest.mark.requirement("F15")
 async def test_nothing_can_be_asked_once_the_link_is_closed() -> None:
     script = Script()
     async with serving(script) as url, connect(url) as client:
@@ -269,7 +267,7 @@ async def test_nothing_can_be_asked_once_the_link_is_closed() -> None:
     assert [each.rpc for each in script.requests] == ["server/discover", "tools/list"]
 
 
-@f15
+@pytest.mark.requirement("F15")
 @pytest.mark.parametrize("rubbish", [b"", b"zz no chunk\r\n"])
 async def test_it_does_not_matter_how_a_stream_ends_after_the_answer(rubbish) -> None:
     async def call(incoming: Incoming) -> None:
@@ -284,7 +282,7 @@ async def test_it_does_not_matter_how_a_stream_ends_after_the_answer(rubbish) ->
             assert (await client.call_tool("echo")).success
 
 
-@f15
+@pytest.mark.requirement("F15")
 async def test_rubbish_behind_what_is_too_much_does_no_harm() -> None:
     async def call(incoming: Incoming) -> None:
         body = b"x" * 5000
@@ -331,7 +329,7 @@ class Once:
             await getattr(self.script, self.script.era)(incoming)
 
 
-@f16
+@pytest.mark.requirement("F16")
 @ERAS
 @BREAKS
 @pytest.mark.parametrize("tool", ["look", "put"])
@@ -347,7 +345,7 @@ async def test_what_can_be_done_twice_is_asked_once_more(era, how, tool) -> None
         assert first.params == second.params
 
 
-@f16
+@pytest.mark.requirement("F16")
 @ERAS
 @BREAKS
 @pytest.mark.parametrize("tool", ["echo", "add"])
@@ -359,7 +357,7 @@ async def test_what_might_be_done_twice_is_not(era, how, tool) -> None:
     assert len(script.asked("tools/call")) == 1
 
 
-@f16
+@pytest.mark.requirement("F16")
 @pytest.mark.parametrize(
     ("method", "times"),
     [
@@ -386,7 +384,7 @@ async def test_only_certain_requests_are_asked_twice_and_never_more_often(method
     assert len(script.asked(method)) == times
 
 
-@f16
+@pytest.mark.requirement("F16")
 async def test_a_server_that_was_away_for_a_moment_is_found_again(autojump_clock) -> None:
     script = Script()
     async with in_memory(script) as (url, http, network), connect(url, http=http) as client:

@@ -26,11 +26,11 @@ class ProgressBar:
             return
         if self._bar is None:
             self._bar = _bar(self._screen)
-            self._task = self._bar.add_task("", total=None)
-            self._bar.start()
+            self._task = self._bar.add_task("", total=total, start=True)
         assert self._task is not None
         words = {} if message is None else {"description": harmless(message).replace("\n", " ")}
         self._bar.update(self._task, completed=progress, total=total, **words)  # type: ignore[arg-type]
+        self._bar.start()
 
     @contextmanager
     def paused(self) -> Iterator[None]:

@@ -5,7 +5,7 @@ Where there is no terminal, nothing is declared, so that a server knows that it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -19,18 +19,6 @@ from trio_mcp.wire.jsonrpc import Json
 _ACTIONS: Final = ("accept", "decline", "cancel")
 
 
-class TerminalHandlers(Handlers):
-    """Handlers that declare forms and web pages, if there is somebody to ask."""
-
-    @property
-    def capabilities(self) -> dict[str, Json]:
-        """What to declare to the server."""
-        declared = super().capabilities
-        if "elicitation" in declared:
-            declared["elicitation"] = {"form": {}, "url": {}}
-        return declared
-
-
 def terminal_handlers(asker: Asker, roots: Sequence[str]) -> Handlers:
     """Make the answers to what a server asks.
 
@@ -39,8 +27,10 @@ def terminal_handlers(asker: Asker, roots: Sequence[str]) -> Handlers:
         roots: Directories that the server may know of.
     """
     uris = [Path(each).resolve().as_uri() for each in roots] or None
-    elicitation = Questions(asker).answer if asker.screen.can_ask else None
-    return TerminalHandlers(elicitation=elicitation, roots=uris)
+    if not asker.screen.can_ask:
+        return Handlers(roots=uris)
+    questions = Questions(asker)
+    return Handlers(elicitation=questions.fill_in, elicitation_url=questions.visit, roots=uris)
 
 
 class Questions:
@@ -49,21 +39,31 @@ class Questions:
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
 
-    async def answer(self, params: dict[str, Json]) -> dict[str, Json]:
-        """Let the person answer, decline or cancel."""
-        if self._asker.occupied:
-            self._asker.screen.note("The server has a question; press Enter to see it.", "yellow")
-        async with self._asker.turn:
-            with self._asker.paused():
+    async def fill_in(self, params: dict[str, Json]) -> dict[str, Json]:
+        """Let the person fill in a form, decline or cancel."""
+        return await self._in_turn(self._fill_in, params)
+
+    async def visit(self, params: dict[str, Json]) -> dict[str, Json]:
+        """Let the person visit a web page, decline or cancel."""
+        return await self._in_turn(self._visit, params)
+
+    async def _in_turn(
+        self,
+        question: Callable[[dict[str, Json]], Awaitable[dict[str, Json]]],
+        params: dict[str, Json],
+    ) -> dict[str, Json]:
+        asker = self._asker
+        if asker.occupied:
+            asker.screen.note("The server has a question; press Enter to see it.", "yellow")
+        async with asker.turn:
+            with asker.paused():
+                asker.screen.note(f"The server asks: {params.get('message')}", "bold")
                 try:
-                    if params.get("mode") == "url":
-                        return await self._visit(params)
-                    return await self._fill_in(params)
+                    return await question(params)
                 except NoAnswer:
                     return {"action": "cancel"}
 
     async def _fill_in(self, params: dict[str, Json]) -> dict[str, Json]:
-        self._asker.screen.note(f"The server asks: {params.get('message')}", "bold")
         action = await self._action()
         if action != "accept":
             return {"action": action}
@@ -79,7 +79,6 @@ class Questions:
     async def _visit(self, params: dict[str, Json]) -> dict[str, Json]:
         url = str(params.get("url"))
         screen = self._asker.screen
-        screen.note(f"The server asks: {params.get('message')}", "bold")
         screen.note(f"It wants you to visit a page of {urlsplit(url).hostname}:")
         screen.note(url, "cyan")
         screen.note("If you agree, open it in your browser, and accept.")

@@ -300,6 +300,8 @@ class Connection:
         if exchange is not None:
             logger.debug("Request cancelled by the peer: %s", exchange.call.label)
             self._cancel(exchange, Cause.PEER)
+        else:  # it may be about a request of ours
+            self._handler.notified(notification)
 
     def _on_response(self, response: Response) -> None:
         if not self.asking.answered(response):

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from math import inf
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
@@ -102,8 +103,10 @@ class Registry:
             raise ValueError(f"tool_timeout must be more than 0 seconds, not {tool_timeout!r}")
         if page_size is not None and page_size < 1:
             raise ValueError(f"page_size must be at least 1, not {page_size!r}")
-        if cache_ttl < 0:
+        if not 0 <= cache_ttl < inf:
             raise ValueError(f"cache_ttl must be at least 0 seconds, not {cache_ttl!r}")
+        if cache_scope not in ("public", "private"):
+            raise ValueError(f"cache_scope must be 'public' or 'private', not {cache_scope!r}")
         self.info: Final = Implementation(
             name,
             version,

@@ -1,0 +1,113 @@
+"""What can be seen from outside: metrics of the app and its server, and traces that go on."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+import trio
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from trio_mcp import Registry, ToolError, connect, serve_http
+from trio_mcp.client import HttpOptions
+
+pytestmark = pytest.mark.requirement("G2")
+
+TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+PARENT = f"00-{TRACE}-{SPAN}-01"
+EXPORTER = InMemorySpanExporter()
+
+
+@pytest.fixture
+def spans() -> InMemorySpanExporter:
+    """The spans that end during the test."""
+    if not isinstance(trace.get_tracer_provider(), TracerProvider):
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(EXPORTER))
+        trace.set_tracer_provider(provider)
+    EXPORTER.clear()
+    return EXPORTER
+
+
+def shop() -> Registry:
+    registry = Registry("shop")
+
+    @registry.tool
+    async def buy(item: str) -> str:
+        return f"bought {item}"
+
+    @registry.tool
+    async def fail() -> str:
+        raise ToolError("sold out")
+
+    return registry
+
+
+async def get(url: str, path: str) -> str:
+    host, port = re.fullmatch(r"http://([^:/]+):(\d+)/mcp", url).groups()
+    async with await trio.open_tcp_stream(host, int(port)) as stream:
+        await stream.send_all(
+            f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode()
+        )
+        return b"".join([chunk async for chunk in stream]).decode()
+
+
+def value(text: str, metric: str, /, **labels: str) -> float:
+    wanted = {f'{key}="{each}"' for key, each in labels.items()}
+    for line in text.splitlines():
+        found = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
+        if found and found[1] == metric and wanted <= set((found[2] or "").split(",")):
+            return float(found[3])
+    raise AssertionError(f"no {metric} {labels} in {text}")
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_calls_are_counted_and_measured_by_tool_and_outcome(era) -> None:
+    async with trio.open_nursery() as nursery:
+        handle = await nursery.start(serve_http, shop(), "127.0.0.1", 0)
+        async with connect(handle.url, era=era) as client:
+            for _ in range(3):
+                await client.call_tool("buy", {"item": "secret"})
+            await client.call_tool("fail")
+            text = await get(handle.url, "/metrics")
+            labels = {"kind": "tool", "name": "buy"}
+            assert value(text, "mcp_requests_total", **labels, outcome="ok") == 3
+            assert value(text, "mcp_request_duration_seconds_count", **labels) == 3
+            assert value(text, "mcp_errors_total", **labels) == 0
+            assert value(text, "mcp_errors_total", kind="tool", name="fail") == 1
+            assert value(text, "mcp_requests_in_flight") == 0
+            assert value(text, "mcp_sessions") == (1 if era == "legacy" else 0)
+            assert value(text, "mcp_http_connections") >= 2
+            assert value(text, "mcp_http_bytes_in_total") > 0
+            assert value(text, "mcp_http_bytes_out_total") > 0
+            assert "secret" not in text
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_trace_that_the_caller_began_is_continued(spans) -> None:
+    async with trio.open_nursery() as nursery:
+        handle = await nursery.start(serve_http, shop(), "127.0.0.1", 0)
+        options = HttpOptions(headers={"traceparent": PARENT})
+        async with connect(handle.url, era="modern", http=options) as client:
+            spans.clear()
+            meta = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
+            await client.request(
+                "tools/call", {"name": "buy", "arguments": {"item": "secret"}, "_meta": meta}
+            )
+            await client.call_tool("fail")
+        nursery.cancel_scope.cancel()
+    by_name = {each.name: each for each in spans.get_finished_spans()}
+    request, call, failed = (
+        by_name[name] for name in ("POST /mcp", "tools/call buy", "tools/call fail")
+    )
+    assert {format(each.context.trace_id, "032x") for each in (request, call, failed)} == {TRACE}
+    assert format(request.parent.span_id, "016x") == SPAN
+    assert format(call.parent.span_id, "016x") == "00f067aa0ba902b7"
+    assert call.attributes["mcp.outcome"] == "ok"
+    assert call.status.is_ok
+    assert not failed.status.is_ok
+    assert "secret" not in json.dumps([json.loads(each.to_json()) for each in by_name.values()])
