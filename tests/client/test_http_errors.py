@@ -27,7 +27,6 @@ from trio_mcp.client import (
 )
 from trio_mcp.wire.errors import McpError
 
-
 TOKEN = "s3cret-t0ken"
 SECRET_OPTIONS = HttpOptions(
     headers={"Authorization": f"Bearer {TOKEN}", "X-Api-Key": TOKEN}, reconnect_delay=0.01

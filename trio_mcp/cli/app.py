@@ -6,32 +6,33 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Group
 
 from trio_mcp.cli.failures import OK, USAGE, one_line, report
 from trio_mcp.cli.target import join_command
 
 _COMMANDS: Final = {
     "Servers": {
-        "serve": "serve:serve",
-        "new": "new.command:new",
-        "install": "install.command:install",
+        "serve": ("serve:serve", "Serve a registry on stdin and stdout, or over HTTP."),
+        "new": ("new.command:new", "Write a starter project."),
+        "install": ("install.command:install", "Add a server to the configuration of a host."),
     },
     "Using a server": {
-        "tools": "listing:tools",
-        "call": "calling:call",
-        "resources": "listing:resources",
-        "read": "calling:read",
-        "prompts": "listing:prompts",
-        "prompt": "calling:prompt",
-        "inspect": "inspecting.command:inspect",
+        "tools": ("listing:tools", "Show the tools of a server."),
+        "call": ("calling:call", "Call a tool."),
+        "resources": ("listing:resources", "Show the resources of a server."),
+        "read": ("calling:read", "Read a resource."),
+        "prompts": ("listing:prompts", "Show the prompts of a server."),
+        "prompt": ("calling:prompt", "Have a prompt written."),
+        "inspect": ("inspecting.command:inspect", "Try a server out in an interactive session."),
     },
     "Examining a server": {
-        "doctor": "doctor.command:doctor",
-        "bench": "bench.command:bench",
+        "doctor": ("doctor.command:doctor", "Examine a server against the protocol."),
+        "bench": ("bench.command:bench", "Measure how fast a server is."),
     },
 }
-"""By group and name, the function of each command; it is imported only when it is needed."""
+"""By group and name, the function of each command, imported only when it is needed, and what it
+does in a sentence."""
 
 _EPILOGUE: Final = (
     "A TARGET is FILE.py:REGISTRY, MODULE:REGISTRY, a URL, or any command, which then comes last, "
@@ -52,9 +53,12 @@ def make_app() -> App:
         exit_on_error=False,
         end_of_options_delimiter="",
     )
-    for group, commands in _COMMANDS.items():
-        for name, place in commands.items():
-            app.command(f"trio_mcp.cli.{place}", name=name, group=group)
+    for number, (title, commands) in enumerate(_COMMANDS.items()):
+        group = Group(title, sort_key=number)
+        for order, (name, (place, about)) in enumerate(commands.items()):
+            where = f"trio_mcp.cli.{place}"
+            app.command(where, name=name, group=group, sort_key=order, show=True)
+            app[name]  # noqa: B018
     app.register_install_completion_command(help="Teach your shell to complete this command line.")
     return app
 
