@@ -57,11 +57,11 @@ local sessions = {%(sessions)s}
 local headers = {%(headers)s}
 local number = 0
 request = function()
+  number = number + 1
   if #sessions > 0 then
-    number = number %% #sessions + 1
-    headers["Mcp-Session-Id"] = sessions[number]
+    headers["Mcp-Session-Id"] = sessions[number %% #sessions + 1]
   end
-  return wrk.format("POST", "/mcp", headers, '%(body)s')
+  return wrk.format("POST", "/mcp", headers, '%(before)s' .. number .. '%(after)s')
 end
 done = function(summary, latency, requests)
   io.write(string.format("RESULT %%d %%d %%d %%d\\n", summary.requests, summary.duration,
@@ -160,12 +160,13 @@ def measure(peer: Peer, seconds: float) -> Sample:
 
 def _load(port: int, seconds: float, sessions: Sequence[str]) -> Sample:
     params = _CALL if sessions else {**_CALL, "_meta": _META}
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    rest = json.dumps({"method": "tools/call", "params": params}, separators=(",", ":"))
     headers = _LEGACY_HEADERS if sessions else _MODERN_HEADERS
     script = _SCRIPT % {
         "sessions": ",".join(f'"{each}"' for each in sessions),
         "headers": ",".join(f'["{name}"]="{value}"' for name, value in headers.items()),
-        "body": body,
+        "before": '{"jsonrpc":"2.0","id":',
+        "after": "," + rest[1:],
     }
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
         file.write(script)

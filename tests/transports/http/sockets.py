@@ -97,7 +97,7 @@ class Reply:
 
     async def _next(self) -> Any:
         while (event := self._protocol.next_event()) is h11.NEED_DATA:
-            self._protocol.receive_data(await self._stream.receive_some(_CHUNK))
+            self._protocol.receive_data(bytes(await self._stream.receive_some(_CHUNK)))
         return event
 
 
@@ -115,7 +115,11 @@ class Wire:
         if self._protocol.our_state is h11.DONE:
             self._protocol.start_next_cycle()
         given: Headers = {"host": "localhost", "content-length": str(len(body)), **(headers or {})}
-        fields = [(name, value) for name, value in given.items() if value is not None]
+        fields = [
+            (name.encode(), value.encode() if isinstance(value, str) else value)
+            for name, value in given.items()
+            if value is not None
+        ]
         data = self._protocol.send(h11.Request(method=method, target=path, headers=fields))
         data = (data or b"") + (self._protocol.send(h11.Data(data=body)) or b"")
         self._protocol.send(h11.EndOfMessage())

@@ -302,13 +302,13 @@ class Host:
 
         A header with the value `None` is left out; without a body, `upload` sends it.
         """
-        given = {"host": "localhost:8000", **(headers or {})}
+        given: Headers = {"host": "localhost:8000", **(headers or {})}
         fields = [
             (name.lower().encode(), value.encode() if isinstance(value, str) else value)
             for name, value in given.items()
             if value is not None
         ]
-        scope = {
+        scope: dict[str, Any] = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.4"},
             "http_version": "1.1",

@@ -262,7 +262,9 @@ async def test_without_a_token(value: str | None) -> None:
 async def test_with_a_wrong_token(token: str | bytes) -> None:
     raw = token if isinstance(token, bytes) else token.encode()
     async with hosting(registry_of(echo), TOKENS) as host:
-        response = await ModernClient(host).begin("tools/list", authorization=b"Bearer " + raw).end()
+        response = (
+            await ModernClient(host).begin("tools/list", authorization=b"Bearer " + raw).end()
+        )
         assert response.status == 401
         assert 'error="invalid_token"' in response.headers["www-authenticate"]
         assert raw not in response.body

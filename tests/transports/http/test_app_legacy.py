@@ -209,7 +209,7 @@ async def test_nobody_cancels_the_calls_of_another_session() -> None:
 
 # -- questions ------------------------------------------------------------------------------------
 
-FORMS = {"elicitation": {}, "roots": {}, "sampling": {}}
+FORMS: dict[str, Any] = {"elicitation": {}, "roots": {}, "sampling": {}}
 
 
 @pytest.mark.requirement("F1")
@@ -860,7 +860,9 @@ async def test_the_version_header_may_be_left_out(revision: str) -> None:
     """The session knows what was agreed on."""
     async with legacy(registry_of(echo), revision=revision) as client:
         for header in (None, revision):
-            response = await client.begin("tools/list", **{"mcp-protocol-version": header}).end()
+            response = await client.begin(
+                "tools/list", None, **{"mcp-protocol-version": header}
+            ).end()
             assert response.status == 200
 
 
@@ -868,7 +870,7 @@ async def test_the_version_header_may_be_left_out(revision: str) -> None:
 @pytest.mark.parametrize("version", ["2099-01-01", "", "1.0", "2025-06-18, 2025-06-18", "é"])
 async def test_a_version_that_is_not_served(version: str) -> None:
     async with legacy(registry_of(echo)) as client:
-        response = await client.begin("tools/list", **{"mcp-protocol-version": version}).end()
+        response = await client.begin("tools/list", None, **{"mcp-protocol-version": version}).end()
         assert response.status == 400
         assert "2025-11-25" in response.error["message"]
 

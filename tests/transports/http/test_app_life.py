@@ -552,7 +552,7 @@ async def under_hypercorn(registry: Registry, **config: Any) -> AsyncIterator[Se
     failure: BaseException | None = None
     with trio.fail_after(TIME_LIMIT):
         async with trio.open_nursery() as nursery:
-            app = http_app(registry)
+            app: Any = http_app(registry)
             start = partial(hypercorn, app, settings, shutdown_trigger=stop.wait)
             [bound] = await nursery.start(start)
             try:
@@ -630,7 +630,7 @@ async def test_http_2_under_hypercorn(tmp_path: Path) -> None:
         async with httpx2.AsyncClient(http2=True, verify=ours) as client:
             for name, arguments, length in (("echo", {"text": "x"}, 0), ("work", {"say": 2}, 3)):
                 message = server.call(name, progress_meta(), **arguments)
-                headers = server.modern.headers_for(message)
+                headers: Any = server.modern.headers_for(message)
                 response = await client.post(url, json=message, headers=headers)
                 assert response.http_version == "HTTP/2"
                 assert response.status_code == 200

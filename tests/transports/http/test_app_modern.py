@@ -11,10 +11,9 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.support.client import CAPABILITIES, CLIENT_INFO, modern_meta
+from tests.support.client import CAPABILITIES
 from tests.support.tools import echo, error_of, failure_of, registry_of, text_of
 from tests.transports.http.support import (
-    CANCELS,
     Event,
     ModernClient,
     Response,
@@ -228,7 +227,7 @@ async def test_a_batch_of_requests_is_refused() -> None:
 
 # -- headers --------------------------------------------------------------------------------------
 
-NO_NAME: dict[str, str | None] = {"mcp-name": None}
+NO_NAME: dict[str, str | bytes | None] = {"mcp-name": None}
 HEADERS: list[tuple[str, dict[str, Any], dict[str, str | bytes | None]]] = [
     ("tools/list", {}, {"mcp-protocol-version": None}),
     ("tools/list", {}, {"mcp-protocol-version": "2025-11-25"}),

@@ -34,7 +34,7 @@ async def attacked(registry: Registry, **options: Any) -> AsyncIterator[Served]:
         yield server
         await serves_as_usual(server)
         while server.handle.server.counters.connections:
-            await trio.sleep(0.001)
+            await trio.testing.wait_all_tasks_blocked()
 
 
 async def serves_as_usual(server: Served) -> None:
@@ -47,7 +47,7 @@ def raw(server: Served, message: Any, *more: str) -> bytes:
     """A modern request as bytes, with further header lines."""
     body = json.dumps(message).encode()
     headers = {"host": "localhost", **server.modern.headers_for(message)}
-    lines = [f"{name}: {value}" for name, value in headers.items()]
+    lines = [f"{name}: {value}" for name, value in headers.items() if isinstance(value, str)]
     head = "\r\n".join(
         ["POST /mcp HTTP/1.1", *lines, f"content-length: {len(body)}", *more, "", ""]
     )
@@ -241,7 +241,7 @@ async def test_too_much_of_everything() -> None:
             (raw(server, server.call("echo", text="x" * 250_000)), {413}),
             (begin + b"content-length: 99999999999999\r\n\r\n", {413}),
             (begin + b"content-length: " + b"9" * 500 + b"\r\n\r\n", {400, 413}),
-            (begin + b"transfer-encoding: chunked\r\n\r\n" + b"f" * 1000, {400, 413}),
+            (begin + b"transfer-encoding: chunked\r\n\r\n" + b"f" * 2000, {400}),
         ):
             assert await status_of(server, data) in statuses, data[:50]
             await serves_as_usual(server)
@@ -311,7 +311,7 @@ async def test_thousands_of_connections_that_say_nothing() -> None:
         async with attacked(registry_of(echo), http_limits=limits) as server:
             counters = server.handle.server.counters
             for number in range(3000):
-                half = socket.create_connection(server.address)
+                half = socket.create_connection(("127.0.0.1", server.handle.port))
                 sockets.append(half)
                 if number % 2:
                     half.send(b"POST /mcp HTTP/1.1\r\nHost: local")
@@ -433,7 +433,7 @@ async def test_a_reader_of_a_session_that_stalls() -> None:
             stalled = flood.said
             await serves_as_usual(server)
             while flood.said <= stalled + 100:
-                await trio.sleep(0.001)
+                await trio.lowlevel.checkpoint()
         async with server.connect() as wire:
             await (await wire.send("DELETE", headers=maker.session_headers())).whole()
             await flood.ended.wait()
@@ -540,5 +540,3 @@ def test_h11_is_a_strict_judge() -> None:
     judge.receive_data(b"HTTP/1.1 200 OK\r\nx: a\x00b\r\n\r\n")
     with pytest.raises(h11.RemoteProtocolError):
         judge.next_event()
-
-

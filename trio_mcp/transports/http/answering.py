@@ -109,7 +109,10 @@ class ResponseBack:
 
 
 async def run_call(
-    http: HttpRequest, exchange: Exchange, runner: CallRunner, back: ResponseBack
+    http: HttpRequest,
+    exchange: Exchange,
+    runner: CallRunner,
+    back_of: Callable[[HttpRequest], ResponseBack],
 ) -> bytes | None:
     """Run a call, and send what it says meanwhile. Returns the line that answers it.
 
@@ -119,7 +122,7 @@ async def run_call(
     async def run() -> bytes | None:
         if not _may_speak(exchange.call):
             return await runner.run(exchange)
-        exchange.back = back
+        exchange.back = back = back_of(http)
         line: bytes | None = None
         async with trio.open_nursery() as nursery:
 

@@ -278,21 +278,23 @@ class HttpApp:
             status = status_of(answer, request.id) if modern else 200
             await http.respond(status, answer[:-1])
             return
-        back = ResponseBack(
-            http,
-            max_bytes=self._limits.max_outgoing_bytes,
-            keep_alive=self._policy.keep_alive,
-        )
         exchange = Exchange(request.id, answer, None, 0)
         if answer.long_lived:
             self._streaming.add(exchange)
         try:
-            line = await run_call(http, exchange, self._runner, back)
+            line = await run_call(http, exchange, self._runner, self._back_of)
         finally:
             exchange.answered = True
             self._streaming.discard(exchange)
         status = 200 if line is None or not modern else status_of(line, request.id)
         await finish(http, line, status)
+
+    def _back_of(self, http: HttpRequest) -> ResponseBack:
+        return ResponseBack(
+            http,
+            max_bytes=self._limits.max_outgoing_bytes,
+            keep_alive=self._policy.keep_alive,
+        )
 
     async def _answer_alone(
         self, http: HttpRequest, message: Message, dispatcher: Dispatcher
