@@ -2,13 +2,16 @@
 
 import json
 import logging
+import signal
+import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.support import COMMAND, CommandLine
 from tests.support.processes import (
     ENVIRONMENT,
     EXAMPLES,
@@ -21,10 +24,11 @@ from tests.support.processes import (
     running,
     text_of,
 )
-from trio_mcp.cli import main
+from trio_mcp import connect
 from trio_mcp.cli.target import load_registry
+from trio_mcp.client import HttpOptions
+from trio_mcp.client.errors import Unauthorized
 
-COMMAND = [sys.executable, "-c", "from trio_mcp.cli import main; main()"]
 CALCULATOR = str(EXAMPLES / "calculator.py")
 
 TWO = """
@@ -56,25 +60,13 @@ def two(tmp_path: Path) -> Path:
     return path
 
 
-CommandLine = Callable[..., SystemExit]
-
-in_this_process = pytest.mark.filterwarnings("ignore:Cyclopts application invoked without tokens")
-
-
 @pytest.fixture
-def command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[CommandLine]:
-    """Run the command line in this process, in a folder of its own; return how it exits."""
-
-    def run_here(*arguments: str) -> SystemExit:
-        monkeypatch.setattr(sys, "argv", ["trio-mcp", *arguments])
-        with pytest.raises(SystemExit) as exit:
-            main()
-        return exit.value
-
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """A directory to import from, and nothing of it left in this process."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", sys.path.copy())
     monkeypatch.setattr(logging.getLogger(), "handlers", logging.getLogger().handlers.copy())
-    yield run_here
+    yield
     for name in ("two", "calculator", "package", "package.inner"):
         sys.modules.pop(name, None)
 
@@ -97,7 +89,7 @@ async def test_a_file_imports_its_neighbours(two: Path) -> None:
     assert await served_name(str(two.parent / "server.py"), cwd="/") == "first"
 
 
-@pytest.mark.usefixtures("command_line")
+@pytest.mark.usefixtures("here")
 def test_targets(two: Path) -> None:
     package = two.parent / "package"
     package.mkdir()
@@ -127,7 +119,7 @@ async def test_a_file_with_types_that_are_looked_up_in_its_module(tmp_path: Path
     assert answer["result"]["structuredContent"] == {"x": -3}
 
 
-@in_this_process
+@pytest.mark.usefixtures("here", "two")
 @pytest.mark.parametrize(
     ("target", "told"),
     [
@@ -138,15 +130,13 @@ async def test_a_file_with_types_that_are_looked_up_in_its_module(tmp_path: Path
         ("two:number", "two:number is a int, not a Registry (it has: one, two)"),
         ("two", "two has 2 registries; say which: two:REGISTRY (it has: one, two)"),
         ("json", "json has no registries"),
+        ("https://example.com/mcp", "what is served is FILE.py:REGISTRY or MODULE:REGISTRY"),
     ],
 )
-def test_a_wrong_target_is_told_in_one_line(
-    command_line: CommandLine, two: Path, target: str, told: str
-) -> None:
-    message = command_line("serve", target).code
-    assert isinstance(message, str)
-    assert message.startswith(f"trio-mcp: {told}")
-    assert "\n" not in message
+def test_a_wrong_target_is_told_in_one_line(cli: CommandLine, target: str, told: str) -> None:
+    outcome = cli("serve", target)
+    assert (outcome.status, outcome.out) == (1, "")
+    assert outcome.error.startswith(told)
 
 
 async def test_a_wrong_target_ends_the_process_before_anything_is_served() -> None:
@@ -155,7 +145,6 @@ async def test_a_wrong_target_ends_the_process_before_anything_is_served() -> No
     assert done.stderr == b"trio-mcp: there is no file missing.py\n"
 
 
-@in_this_process
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -166,30 +155,46 @@ async def test_a_wrong_target_ends_the_process_before_anything_is_served() -> No
         ["serve", CALCULATOR, "--tool-timeout", "0"],
         ["serve", CALCULATOR, "--unknown"],
         ["serve", CALCULATOR, "too", "many"],
+        ["serve", CALCULATOR, "--http", "nowhere"],
+        ["serve", CALCULATOR, "--http", "127.0.0.1:99999"],
         ["unknown"],
     ],
 )
-def test_a_wrong_command_line_is_refused(
-    command_line: CommandLine, capsys: pytest.CaptureFixture[str], arguments: list[str]
+def test_a_wrong_command_line_is_refused(cli: CommandLine, arguments: list[str]) -> None:
+    outcome = cli(*arguments)
+    assert outcome.status == 2
+    assert outcome.out == "", "stdout belongs to the protocol"
+    assert outcome.error
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "line"),
+    [
+        ("a = 1\n\na / 0\n", "ZeroDivisionError: division by zero", 3),
+        ("a = 1\nb = (\n", "SyntaxError: '(' was never closed", 2),
+        ("import nothing_of_that_name\n", "ModuleNotFoundError: No module named", 1),
+        ("import helper\n", "LookupError: helper", 1),
+    ],
+)
+async def test_a_module_that_fails_shows_where(
+    tmp_path: Path, text: str, what: str, line: int
 ) -> None:
-    assert command_line(*arguments).code not in (0, None)
-    assert capsys.readouterr().out == "", "stdout belongs to the protocol"
-
-
-async def test_a_module_that_fails_shows_where(tmp_path: Path) -> None:
-    """That is for the person who wrote it, so the traceback is what helps."""
-    (tmp_path / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "helper.py").write_text("raise LookupError('helper')\n")
+    (tmp_path / "broken.py").write_text(text)
     done = await run(serve("broken.py"), cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stdout == b""
-    assert b"ZeroDivisionError" in done.stderr
-    assert b"broken.py" in done.stderr
+    assert (done.returncode, done.stdout) == (1, b"")
+    (told,) = done.stderr.decode().splitlines()
+    assert told.startswith("trio-mcp: broken.py cannot be imported: ")
+    assert what in told
+    assert f"{'helper' if 'helper' in text else 'broken'}.py, line {line})" in told
 
 
-async def test_help_names_the_command() -> None:
-    done = await run([*COMMAND, "--help"])
-    assert done.returncode == 0
-    assert b"serve" in done.stdout
+async def test_a_traceback_is_there_for_those_who_ask(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    settings = {**ENVIRONMENT, "TRIO_MCP_DEBUG": "1"}
+    done = await run(serve("broken.py"), cwd=tmp_path, env=settings)
+    assert b"Traceback" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith(b"trio-mcp: broken.py cannot be imported")
 
 
 @pytest.mark.requirement("B1")
@@ -268,3 +273,49 @@ async def test_without_the_extra_the_command_says_what_to_install(tmp_path: Path
     assert done.stderr == (
         b"trio-mcp: the command line needs more packages: pip install 'trio-mcp[cli]'\n"
     )
+
+
+async def test_serving_on_stdio_imports_nothing_that_only_others_need() -> None:
+    look = (
+        "import sys; from trio_mcp.cli.app import run; status = run(sys.argv[1:]);"
+        "names = {name.split('.')[0] for name in sys.modules};"
+        "names |= {name for name in sys.modules if name.startswith('trio_mcp.')};"
+        "print(status, *sorted(names), file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", look, "serve", CALCULATOR, "--log-level", "error"]
+    done = await run(command, lines(ping(1)))
+    status, *names = done.stderr.decode().split()
+    assert (status, len(parse(done.stdout))) == ("0", 1)
+    unwanted = {"rich", "prompt_toolkit", "httpx2", "httptools", "jsonschema", "trio_mcp.client"}
+    assert unwanted & set(names) == set()
+    assert "trio_mcp.transports.http" not in names
+
+
+@pytest.mark.requirement("F1", "F4")
+async def test_serving_over_http(tmp_path: Path) -> None:
+    arguments = ["--http", "127.0.0.1:0", "--path", "/rpc", "--token-env", "SHOP_TOKEN"]
+    settings = {**ENVIRONMENT, "SHOP_TOKEN": "open-sesame"}
+    async with running(serve(CALCULATOR, *arguments), env=settings) as server:
+        await server.said(b"Serving calculator at http://127.0.0.1:")
+        url = server.stderr.partition(b" at ")[2].split()[0].decode()
+        assert url.endswith("/rpc")
+        headers = {"Authorization": "Bearer open-sesame"}
+        async with connect(url, http=HttpOptions(headers=headers)) as client:
+            assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3.0"
+        with pytest.raises(Unauthorized):
+            async with connect(url):
+                raise AssertionError("nobody is let in without the token")
+        server.signal(signal.SIGTERM)
+        assert await server.exit() == 0
+
+
+async def test_an_address_that_is_taken_and_a_token_that_is_missing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = await run(serve(CALCULATOR, "--http", str(port)))
+    assert done.returncode == 1
+    told = f"trio-mcp: cannot listen on 127.0.0.1:{port}: ".encode()
+    assert done.stderr.splitlines()[-1].startswith(told)
+    done = await run(serve(CALCULATOR, "--http", "0", "--token-env", "NO_SUCH_VARIABLE"))
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"there is no token in the variable NO_SUCH_VARIABLE" in done.stderr

@@ -211,7 +211,9 @@ async def test_noise_on_stdout_is_reported_and_skipped(caplog) -> None:
     async with process("banner") as client:
         assert client.noise == [b"Welcome to torture 1.0!", b"{not json}", b"\xff\xfe", b"42"]
         assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-        assert (await client.call_tool("flood_stdout", {"bytes": 2 << 20})).text == "flooded"
+        assert (
+            await client.call_tool("flood_stdout", {"bytes": 2 << 20}, timeout=TIME_LIMIT)
+        ).text == "flooded"
         assert len(client.noise) == 100
     assert caplog.text.count("a line that is no message") == 100
     assert "Welcome" not in caplog.text
@@ -222,7 +224,9 @@ async def test_noise_on_stdout_is_reported_and_skipped(caplog) -> None:
 async def test_stderr_is_captured_forwarded_or_ignored(stderr, capsys) -> None:
     options = ProcessOptions(patience=IMPATIENT, stderr=stderr)
     async with process("floods-stderr", process_options=options) as client:
-        assert (await client.call_tool("flood_stderr", {"bytes": 2 << 20})).text == "flooded"
+        assert (
+            await client.call_tool("flood_stderr", {"bytes": 2 << 20}, timeout=TIME_LIMIT)
+        ).text == "flooded"
         if stderr == "ignore":
             assert client.stderr() == ""
         else:

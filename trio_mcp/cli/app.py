@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from cyclopts import App, CycloptsError, Group
+from cyclopts import App, CycloptsError, Group, Parameter
 
 from trio_mcp.cli.failures import OK, USAGE, one_line, report
 from trio_mcp.cli.target import join_command
@@ -41,8 +41,12 @@ _EPILOGUE: Final = (
 )
 
 
-def make_app() -> App:
-    """Put the commands together."""
+def make_app(*, overview: bool = True) -> App:
+    """Put the commands together.
+
+    Args:
+        overview: Say of each command what it does, without importing it. It says more itself.
+    """
     app = App(
         name="trio-mcp",
         help="The Model Context Protocol for Trio: run servers, use them, examine them.",
@@ -52,20 +56,22 @@ def make_app() -> App:
         print_error=False,
         exit_on_error=False,
         end_of_options_delimiter="",
+        default_parameter=Parameter(negative=""),
+        group_commands=Group("More", sort_key=len(_COMMANDS)),
     )
     for number, (title, commands) in enumerate(_COMMANDS.items()):
         group = Group(title, sort_key=number)
         for order, (name, (place, about)) in enumerate(commands.items()):
             where = f"trio_mcp.cli.{place}"
-            app.command(where, name=name, group=group, sort_key=order, show=True)
-            app[name]  # noqa: B018
+            said = about if overview else None
+            app.command(where, name=name, group=group, sort_key=order, help=said)
     app.register_install_completion_command(help="Teach your shell to complete this command line.")
     return app
 
 
 def run(words: Sequence[str]) -> int:
     """Run one command line and return its exit status; whatever fails is told in one line."""
-    app = make_app()
+    app = make_app(overview=not words or words[0].startswith("-"))
     try:
         command, bound, _ = app.parse_args(join_command(words))
         status = command(*bound.args, **bound.kwargs)

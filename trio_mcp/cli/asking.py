@@ -109,7 +109,9 @@ def _session(history: History | None, completer: Completer | None) -> PromptSess
         from prompt_toolkit import PromptSession
         from prompt_toolkit.output import create_output
     except ModuleNotFoundError:
-        raise Failure("asking on a terminal needs one more package: pip install 'trio-mcp[cli]'") from None
+        raise Failure(
+            "asking on a terminal needs one more package: pip install 'trio-mcp[cli]'"
+        ) from None
     return PromptSession(
         history=history,
         completer=completer,

@@ -32,10 +32,12 @@ def call(
     wants to know meanwhile.
 
     Args:
-        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or a command, which comes last, after --.
+        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or else a command, last, after --.
         name: The tool.
         arguments: KEY=VALUE, where the tool's schema decides what 3 is; KEY:=JSON; one JSON
             object; or - for a JSON object on stdin.
+        as_json: Write JSON, for programs.
+        connecting: How the server is reached.
     """
     return _run(target, as_json, connecting, partial(call_tool, name=name, words=arguments))
 
@@ -46,8 +48,10 @@ def read(
     """Read a resource. What is not text goes to a file or a pipe as it is.
 
     Args:
-        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or a command, which comes last, after --.
+        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or else a command, last, after --.
         uri: The URI of the resource.
+        as_json: Write JSON, for programs.
+        connecting: How the server is reached.
     """
     return _run(target, as_json, connecting, partial(read_resource, uri=uri))
 
@@ -63,9 +67,11 @@ def prompt(
     """Have a prompt written.
 
     Args:
-        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or a command, which comes last, after --.
+        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or else a command, last, after --.
         name: The prompt.
         arguments: KEY=VALUE.
+        as_json: Write JSON, for programs.
+        connecting: How the server is reached.
     """
     return _run(target, as_json, connecting, partial(get_prompt, name=name, words=arguments))
 

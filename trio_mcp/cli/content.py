@@ -76,7 +76,7 @@ def _says_the_same(blocks: list[Json], structured: Json) -> bool:
     """Whether the only block says what the structured content says."""
     if len(blocks) != 1 or not isinstance(blocks[0], dict) or blocks[0].get("type") != "text":
         return False
-    text = blocks[0].get("text")
+    text = blocks[0].get("text", "")
     wrapped = structured.get("result") if isinstance(structured, dict) else None
     if text == wrapped:
         return True
@@ -84,7 +84,7 @@ def _says_the_same(blocks: list[Json], structured: Json) -> bool:
         value = json_of(text)
     except (ValueError, TypeError, RecursionError):
         return False
-    return bool(value == structured or value == wrapped)
+    return value in (structured, wrapped)
 
 
 def _size_of(data: str) -> str:

@@ -59,9 +59,9 @@ def _describe(asker: Asker, field: Schema) -> None:
 
 def _check(name: str, field: Schema, root: Schema) -> Callable[[Json], str | None]:
     """What says what is wrong with one property's value; nothing, if its schema is no good."""
-    parts = {key: root[key] for key in ("$defs", "definitions", "$schema") if key in root}
+    parts: Schema = {key: root[key] for key in ("$defs", "definitions", "$schema") if key in root}
     required = [name] if name in required_of(root) else []
-    whole = {**parts, "type": "object", "properties": {name: field}, "required": required}
+    whole: Schema = {**parts, "type": "object", "properties": {name: field}, "required": required}
     try:
         return compile_validator(whole, noun="answer")
     except SchemaError:
@@ -80,12 +80,11 @@ def _value_of(text: str, field: Schema, root: Schema) -> Json:
     kinds = types_of(field, root)
     several = "array" in kinds and not text.startswith("[")
     items = items_of(field, root) if several else field
-    named = {
-        key.casefold(): value
-        for value, title in choices_of(items, root)
-        for key in (_text_of(value), title)
-        if key is not None
-    }
+    named: dict[str, Json] = {}
+    for value, title in choices_of(items, root):
+        named[_text_of(value).casefold()] = value
+        if title is not None:
+            named[title.casefold()] = value
     if several:
         texts = [each.strip() for each in text.split(",")]
         return [named.get(each.casefold(), collected([each], items, root)) for each in texts]

@@ -16,7 +16,7 @@ from trio_mcp.cli.session import Connecting, Session, connected, missing
 from trio_mcp.cli.target import parse_target
 from trio_mcp.wire.jsonrpc import Json
 
-AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Write JSON, for programs.")]
+AsJson = Annotated[bool, Parameter(name="--json", show_default=False)]
 
 _DEFAULT = Connecting()
 
@@ -32,8 +32,10 @@ def tools(
     """Show the tools of a server.
 
     Args:
-        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or a command, which comes last, after --.
+        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or else a command, last, after --.
         name: Show just this tool, with all that is known of it.
+        as_json: Write JSON, for programs.
+        connecting: How the server is reached.
     """
     return _run(target, as_json, connecting, partial(show_tools, name=name))
 
@@ -42,7 +44,9 @@ def resources(target: str, /, *, as_json: AsJson = False, connecting: Connecting
     """Show the resources of a server, and its families of resources.
 
     Args:
-        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or a command, which comes last, after --.
+        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or else a command, last, after --.
+        as_json: Write JSON, for programs.
+        connecting: How the server is reached.
     """
     return _run(target, as_json, connecting, show_resources)
 
@@ -51,7 +55,9 @@ def prompts(target: str, /, *, as_json: AsJson = False, connecting: Connecting =
     """Show the prompts of a server.
 
     Args:
-        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or a command, which comes last, after --.
+        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or else a command, last, after --.
+        as_json: Write JSON, for programs.
+        connecting: How the server is reached.
     """
     return _run(target, as_json, connecting, show_prompts)
 

@@ -28,7 +28,7 @@ _ENDLESS: Final = 1_000_000
 _VISIBLE: Final = {
     **{code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"},
     0x7F: 0x2421,
-    **{code: 0xFFFD for code in range(0x80, 0xA0)},
+    **dict.fromkeys(range(0x80, 0xA0), 0xFFFD),
 }
 """Control characters, and the symbols that stand for them."""
 

@@ -17,6 +17,7 @@ from trio_mcp.cli.target import OURSELVES, load_registry, registry_target
 from trio_mcp.wire.limits import Limits
 
 _HttpOnly = Parameter(group="Over HTTP")
+_Repeated = Parameter(group="Over HTTP", show_default=False)
 
 
 def serve(
@@ -25,11 +26,11 @@ def serve(
     *,
     http: Annotated[str | None, _HttpOnly] = None,
     path: Annotated[str, _HttpOnly] = "/mcp",
-    allow_host: Annotated[tuple[str, ...], _HttpOnly] = (),
-    allow_origin: Annotated[tuple[str, ...], _HttpOnly] = (),
+    allow_host: Annotated[tuple[str, ...], _Repeated] = (),
+    allow_origin: Annotated[tuple[str, ...], _Repeated] = (),
     token_env: Annotated[str | None, _HttpOnly] = None,
     tool_timeout: Annotated[float | None, Parameter(validator=validators.Number(gt=0))] = None,
-    reload: Annotated[bool, Parameter(negative="")] = False,
+    reload: Annotated[bool, Parameter(show_default=False)] = False,
     log_level: LogLevel = "info",
     log_format: LogFormat = "text",
 ) -> int:
@@ -62,7 +63,9 @@ def serve(
             "--log-level": [log_level],
             "--log-format": [log_format],
         }
-        given = [word for name, values in options.items() for each in values for word in (name, each)]
+        given = [
+            word for name, values in options.items() for each in values for word in (name, each)
+        ]
         command = [*OURSELVES, "serve", place, *given]
         return serve_again_and_again(command, source_of(place), over_http=http is not None)
     registry = load_registry(place)

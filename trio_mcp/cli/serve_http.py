@@ -6,13 +6,14 @@ import logging
 import signal
 from collections.abc import AsyncIterator
 from functools import partial
+from importlib.util import find_spec
 
 import trio
 from attrs import field, frozen
 
 from trio_mcp.cli.failures import OK, Failure
 from trio_mcp.registry import Registry
-from trio_mcp.server.lifecycle import ServerHandle
+from trio_mcp.server.lifecycle import ServerHandle, ServerState
 from trio_mcp.wire.limits import Limits
 
 logger = logging.getLogger("trio_mcp.http")
@@ -36,10 +37,8 @@ def run_http(registry: Registry, exposure: Exposure, limits: Limits) -> int:
     Raises:
         Failure: It cannot listen there, or a package is missing.
     """
-    try:
-        import httptools  # noqa: F401
-    except ModuleNotFoundError:
-        raise Failure("HTTP needs more packages: pip install 'trio-mcp[cli,http]'") from None
+    if find_spec("httptools") is None:
+        raise Failure("HTTP needs more packages: pip install 'trio-mcp[cli,http]'")
     trio.run(partial(_serve, registry, exposure, limits))
     return OK
 
@@ -80,8 +79,6 @@ async def _stop_at_signals(
     handle.stop()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_cancel_at_signal, signals, scope)
-        from trio_mcp import ServerState
-
         await handle.wait_for(ServerState.STOPPED)
         nursery.cancel_scope.cancel()
 

@@ -39,15 +39,23 @@ class Connecting:
 
     env: Annotated[
         tuple[str, ...],
-        Parameter(help="A variable KEY=VALUE for the server's process. May be repeated."),
+        Parameter(
+            help="A variable KEY=VALUE for the server's process. May be repeated.",
+            show_default=False,
+        ),
     ] = ()
     header: Annotated[
         tuple[str, ...],
-        Parameter(help="A header 'Name: value' of each HTTP request. May be repeated."),
+        Parameter(
+            help="A header 'Name: value' of each HTTP request. May be repeated.",
+            show_default=False,
+        ),
     ] = ()
     root: Annotated[
         tuple[str, ...],
-        Parameter(help="A directory that the server may know of. May be repeated."),
+        Parameter(
+            help="A directory that the server may know of. May be repeated.", show_default=False
+        ),
     ] = ()
     era: Annotated[
         Literal["modern", "legacy"] | None,
@@ -63,7 +71,7 @@ class Connecting:
     ] = "info"
     verbose: Annotated[
         bool,
-        Parameter(help="Show what the server writes to stderr.", negative="", alias="-v"),
+        Parameter(help="Show what the server writes to stderr.", alias="-v", show_default=False),
     ] = False
 
     def environment(self) -> dict[str, str]:

@@ -50,6 +50,7 @@ class CallRunner:
                 while not self._free and exchange.cause is None:
                     await self._freed.park()
             if exchange.cause is not None:
+                self._pass_on()
                 return call.unfinished(exchange)
             if not self._free:
                 return None  # the deadline passed
@@ -65,6 +66,11 @@ class CallRunner:
             return None if scope.cancelled_caught and _gave_up(exchange, deadline) else line
         finally:
             self._free += places
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Let the next one have a place, if there is one."""
+        if self._free:
             self._freed.unpark()
 
 

@@ -16,6 +16,7 @@ from tests.transports.http.support import (
     LegacyClient,
     ModernClient,
     Response,
+    each_manner,
     hosting,
     modern,
 )
@@ -299,6 +300,27 @@ async def test_a_verifier_that_fails_lets_nobody_in() -> None:
         response = await ModernClient(host).begin("tools/list", authorization="Bearer x").end()
         assert response.status == 500
         assert b"secret" not in response.body
+
+
+@pytest.mark.requirement("F3")
+@each_manner
+async def test_a_client_that_leaves_before_it_is_refused(manner: str) -> None:
+    asked = trio.Event()
+    go_on = trio.Event()
+
+    async def verify(token: str) -> str | None:
+        asked.set()
+        await go_on.wait()
+        return None
+
+    policy = HttpPolicy(verify=verify)
+    async with hosting(registry_of(echo), policy, manner=manner) as host:
+        response = ModernClient(host).begin("tools/list", authorization="Bearer x")
+        await asked.wait()
+        response.disconnect()
+        go_on.set()
+        await response.end()
+        assert response.status == 0
 
 
 def test_tokens_are_not_shown() -> None:

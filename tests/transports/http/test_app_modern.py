@@ -517,6 +517,16 @@ async def test_null_needs_no_header() -> None:
 
 
 @pytest.mark.requirement("F1")
+@pytest.mark.parametrize("header", [None, "x", "[]", "null"])
+async def test_what_no_header_could_hold_is_for_the_schema_to_refuse(header: str | None) -> None:
+    async with modern(mirroring()) as client:
+        for value in ([], {"a": 1}):
+            response = await locate(client, {"region": value}, {"mcp-param-region": header})
+            assert response.status == 200
+            assert "region" in failure_of(await response.answer())
+
+
+@pytest.mark.requirement("F1")
 async def test_an_annotation_that_breaks_the_rules_asks_for_nothing() -> None:
     """Clients leave such a tool out; one that calls it all the same is not asked for headers."""
     schema = place()

@@ -323,6 +323,7 @@ async def test_calls_that_were_left_alone_do_not_heap_up(manner: str) -> None:
         assert await cancelled.messages() == []
         worker.go_on.set()
         assert text_of(await patient.answer()) == "x"
+        await wait_all_tasks_blocked()
         assert worker.finished == 4
 
 
@@ -367,6 +368,26 @@ async def test_answers_that_nobody_fetches_are_bounded(revision: str) -> None:
         again = await client.get(big.events[-2].id).end()
         assert len(text_of((await again.messages())[-1])) == 50_000, "the last is always kept"
         assert (await client.get(ids[-1]).end()).status == 400, "and nothing beside it"
+
+
+@pytest.mark.requirement("F2")
+async def test_streams_that_were_sent_are_kept_for_a_while_only() -> None:
+    async def speak(context: Context) -> str:
+        await context.progress(1)
+        return "said"
+
+    async with legacy(registry_of(speak)) as client:
+        client.judging = False
+        ids = []
+        for _ in range(150):
+            response = await client.begin_call("speak", progress_meta()).end()
+            await response.messages()
+            ids.append(response.events[0].id or "")
+        statuses = [(await client.get(id).end()).status for id in (ids[0], ids[49], ids[-1])]
+        assert statuses == [400, 400, 200]
+        stream = client.get()
+        assert await stream.started() == 200, "the session's own stream is always there"
+        stream.disconnect()
 
 
 @pytest.mark.requirement("F2")

@@ -14,6 +14,7 @@ from trio_mcp.cli.bench.figures import Run, percentile
 from trio_mcp.cli.bench.meeting import ERAS, meet, shake_hands
 from trio_mcp.cli.failures import FAILED, OK, Failure
 from trio_mcp.cli.listing import AsJson
+from trio_mcp.cli.probing.base import Waits
 from trio_mcp.cli.running import run_async
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.session import Connecting, http_options
@@ -33,7 +34,7 @@ def bench(
     name: str | None = None,
     /,
     *arguments: str,
-    in_flight: Annotated[tuple[int, ...], Parameter(validator=_positive, negative="")] = (1, 64),
+    in_flight: Annotated[tuple[int, ...], Parameter(validator=_positive)] = (1, 64),
     seconds: Annotated[float, Parameter(validator=_positive)] = 2.0,
     as_json: AsJson = False,
     connecting: Connecting = _DEFAULT,
@@ -43,12 +44,14 @@ def bench(
     The tool is really called, many times.
 
     Args:
-        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or a command, which comes last, after --.
+        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or else a command, last, after --.
         name: The tool to call.
         arguments: KEY=VALUE, where the tool's schema decides what 3 is; KEY:=JSON; or one JSON
             object.
         in_flight: How many calls are open at the same time. May be repeated.
         seconds: How long each measurement takes.
+        as_json: Write JSON, for programs.
+        connecting: How the server is reached.
     """
     place = parse_target(target)
     measure = _measure_url if place.url is not None else _measure_process
@@ -82,7 +85,7 @@ async def _measure_process(
             continue
         began = trio.current_time()
         async with open_process(target.process or [], options.process_options()) as transport:
-            probe = StdioProbe(era, transport)
+            probe = StdioProbe(era, transport, Waits())
             async with beside(probe.read):
                 patience = _PROBE_PATIENCE if era == "modern" else options.timeout
                 if await shake_hands(probe, patience) is None:
@@ -115,7 +118,7 @@ async def _measure_url(
     for era in ERAS:
         if options.era not in (None, era):
             continue
-        async with open_http_probe(target.url, http, era) as probe:
+        async with open_http_probe(target.url, http, era, Waits()) as probe:
             if await shake_hands(probe, options.timeout) is None:
                 continue
             meeting = await meet(probe, name, words, None)
@@ -154,4 +157,3 @@ def _show(screen: Screen, target: Target, meeting: Meeting, runs: list[Run]) -> 
         for run in runs
     ]
     screen.table(("In flight", "Calls/s", "p50 ms", "p99 ms", "Failed"), rows)
-

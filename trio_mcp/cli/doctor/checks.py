@@ -101,7 +101,7 @@ async def check_modern(chart: Chart, probe: Probe, *, patience: float) -> bool:
         return False
     chart.modern = max(each for each in versions if each in MODERN)
     chart.start_seconds = chart.start_seconds or answer.seconds
-    _check_modern_result(chart, "server/discover", result, cached=True)
+    _check_modern_result(chart, "server/discover", result)
     meta = result.get("_meta")
     server = server_of(meta.get(META_SERVER_INFO) if isinstance(meta, dict) else None)
     if server is None:
@@ -192,7 +192,7 @@ async def _pages(chart: Chart, probe: Probe, method: str, key: str) -> list[Json
             chart.add("bad-list", f"the result of `{method}` has no list {key!r}")
             return None
         if probe.era == "modern":
-            _check_modern_result(chart, method, answer.result, cached=True)
+            _check_modern_result(chart, method, answer.result)
         items += page
         cursor = answer.result.get("nextCursor")
         if cursor is None:
@@ -267,7 +267,7 @@ async def _check_meta(chart: Chart, probe: Probe) -> None:
 async def _check_robustness(chart: Chart, probe: Probe, sign_of_life: str) -> None:
     """Check that a server survives what is no message, or none that it knows."""
     answer = await probe.throw(b'{"jsonrpc":"2.0","id":1,"method":')
-    if answer is None:
+    if answer is None or (answer.error is None and answer.result is None):
         chart.add("silent-on-bad-json", "a line that is no JSON is not answered")
     elif answer.code != PARSE_ERROR:
         what = f"a line that is no JSON is answered with {_said(answer)}, not -32700"
@@ -275,21 +275,21 @@ async def _check_robustness(chart: Chart, probe: Probe, sign_of_life: str) -> No
     await probe.tell(f"notifications/{_NO_SUCH}")
     alive = await probe.ask(sign_of_life)
     if probe.gone is not None:
-        chart.add("dies", f"after a line that is no JSON, or an unknown notification, it {probe.gone}")
+        chart.add(
+            "dies", f"after a line that is no JSON, or an unknown notification, it {probe.gone}"
+        )
     elif alive is None:
         chart.add("no-answer", "after a line that is no JSON, it answers no request")
 
 
-def _check_modern_result(
-    chart: Chart, method: str, result: dict[str, Json], *, cached: bool
-) -> None:
+def _check_modern_result(chart: Chart, method: str, result: dict[str, Json]) -> None:
     if result.get("resultType") != "complete":
         kind = result.get("resultType")
         what = "no resultType" if kind is None else f"the resultType {cut(repr(kind))}"
         chart.add("bad-result", f"the result of `{method}` has {what}")
     ttl = result.get("ttlMs")
     good = isinstance(ttl, int | float) and not isinstance(ttl, bool) and ttl >= 0
-    if cached and not (good and result.get("cacheScope") in ("public", "private")):
+    if not (good and result.get("cacheScope") in ("public", "private")):
         chart.add("bad-result", f"the result of `{method}` needs ttlMs and cacheScope")
 
 

@@ -30,7 +30,9 @@ def doctor(target: str, /, *, as_json: AsJson = False, connecting: Connecting = 
     see whether it copes. None of its tools is called. The exit status is 1 if there are errors.
 
     Args:
-        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or a command, which comes last, after --.
+        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or else a command, last, after --.
+        as_json: Write JSON, for programs.
+        connecting: How the server is reached.
     """
     place = parse_target(target)
     chart = run_async(partial(examine, place, connecting))
@@ -44,14 +46,13 @@ def doctor(target: str, /, *, as_json: AsJson = False, connecting: Connecting = 
 
 async def examine(target: Target, options: Connecting) -> Chart:
     """Examine a target."""
-    from trio_mcp.cli.doctor.visits import examine_process, examine_url
+    from trio_mcp.cli.doctor.visits import Times, examine_process, examine_url
 
     if target.url is not None:
-        return await examine_url(target.url, http_options(target, options))
+        return await examine_url(target.url, http_options(target, options), Times())
     process = options.process_options()
-    return await examine_process(
-        target.process or [], process, target.text, patience=options.timeout
-    )
+    times = Times(start=options.timeout)
+    return await examine_process(target.process or [], process, target.text, times)
 
 
 def _show(screen: Screen, chart: Chart) -> None:
@@ -68,7 +69,7 @@ def _show(screen: Screen, chart: Chart) -> None:
     for finding in chart.sorted():
         sign, style = _SIGNS[finding.severity]
         line = Text.assemble(
-            (f"{sign} {finding.severity:8}", style),
+            (f"{sign} {finding.severity:7}  ", style),
             f"{harmless(finding.message)} ",
             (f"[{finding.code}]", "dim"),
         )

@@ -48,7 +48,9 @@ def check_offers(chart: Chart, kind: str, items: list[Json]) -> None:
     for name, number in names.items():
         if number > 1:
             chart.add("duplicate", f"{number} {noun}s are called {cut(name)!r}")
-    described = [item for item in items if isinstance(item, dict) and isinstance(item.get(key), str)]
+    described = [
+        item for item in items if isinstance(item, dict) and isinstance(item.get(key), str)
+    ]
     if kind == "tools":
         _check_tools(chart, described)
     elif kind == "prompts":
@@ -106,7 +108,9 @@ def _check_schema(chart: Chart, tool: str, key: str, schema: Json) -> None:
         chart.add("doubtful-schema", f"{where} is valid, but {cut(error, 200)}")
     absent = [name for name in required_of(schema) if name not in properties_of(schema)]
     if absent and not any(each in schema for each in ("patternProperties", "allOf", "$ref")):
-        chart.add("unknown-required", f"{where} requires {', '.join(absent)}, and does not say what")
+        chart.add(
+            "unknown-required", f"{where} requires {', '.join(absent)}, and does not say what"
+        )
     if key == "inputSchema":
         try:
             mirrored_parameters(schema)
@@ -118,9 +122,7 @@ def _invalid(schema: dict[str, Json]) -> str | None:
     """Say what is wrong with a schema, by the metaschema of its dialect."""
     import jsonschema
 
-    validator = jsonschema.validators.validator_for(
-        schema, default=jsonschema.Draft202012Validator
-    )
+    validator = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     try:
         validator.check_schema(schema)
     except jsonschema.SchemaError as error:

@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import trio
+from attrs import field, frozen
 
 from trio_mcp.cli.doctor.chart import Chart, cut
 from trio_mcp.cli.doctor.checks import (
@@ -22,10 +23,9 @@ from trio_mcp.cli.doctor.checks import (
     check_version_negotiation,
 )
 from trio_mcp.cli.failures import Failure, last_words
-from trio_mcp.cli.probing.base import initialize_params
+from trio_mcp.cli.probing.base import Waits, initialize_params
 from trio_mcp.cli.probing.http import HttpProbe, open_http_probe
 from trio_mcp.cli.probing.stdio import StdioProbe, open_stdio_probe
-from trio_mcp.client.errors import CannotStart
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.wire.errors import HEADER_MISMATCH
@@ -33,17 +33,30 @@ from trio_mcp.wire.headers import METHOD_HEADER
 from trio_mcp.wire.jsonrpc import encode
 from trio_mcp.wire.revisions import NEWEST_LEGACY
 
-_SLOW_START: Final = 5.0
-_NOTABLE_START: Final = 2.0
-_SLOW_EXIT: Final = 2.0
-_EXIT_PATIENCE: Final = 5.0
-_PROBE_PATIENCE: Final = 3.0
-"""Seconds that a server may be silent about `server/discover`, in addition to its start."""
 _MOST_STDERR_LINES: Final = 20
 
 
+@frozen(kw_only=True)
+class Times:
+    """How long things may take, in seconds."""
+
+    start: float = 60.0
+    """Until the first answer; `npx` and `uvx` may have to download a server first."""
+    probe: float = 3.0
+    """How long a server may be silent about `server/discover`, beyond twice its start."""
+    exit: float = 5.0
+    """Until it has exited, after its stdin has ended, and after SIGTERM."""
+    notable_start: float = 2.0
+    """Beyond this, the time that it took to start is worth a note,"""
+    slow_start: float = 5.0
+    """and beyond this a warning."""
+    slow_exit: float = 2.0
+    """Beyond this, its exit is slow."""
+    waits: Waits = field(factory=Waits)
+
+
 async def examine_process(
-    command: Sequence[str], options: ProcessOptions, target: str, *, patience: float
+    command: Sequence[str], options: ProcessOptions, target: str, times: Times
 ) -> Chart:
     """Examine a server that is a command.
 
@@ -51,28 +64,28 @@ async def examine_process(
         command: What starts it.
         options: How it is run.
         target: What to call it.
-        patience: Seconds that it may take to start.
+        times: How long things may take.
 
     Raises:
         CannotStart: The command does not exist, or cannot be executed.
     """
     chart = Chart(target)
     problems: list[str] = []
-    async with open_stdio_probe(command, options, "legacy") as probe:
-        legacy = await check_legacy(chart, probe, patience=patience)
+    async with open_stdio_probe(command, options, "legacy", times.waits) as probe:
+        legacy = await check_legacy(chart, probe, patience=times.start)
         _note_problem(chart, probe, problems, "initialize" if not legacy else None)
         if legacy:
-            await _check_exit(chart, probe)
+            await _check_exit(chart, probe, times)
         check_manners(chart, probe)
-    wait = (chart.start_seconds or 0) * 2 + _PROBE_PATIENCE
-    async with open_stdio_probe(command, options, "modern") as probe:
-        modern = await check_modern(chart, probe, patience=wait if legacy else patience)
+    wait = (chart.start_seconds or 0) * 2 + times.probe
+    async with open_stdio_probe(command, options, "modern", times.waits) as probe:
+        modern = await check_modern(chart, probe, patience=wait if legacy else times.start)
         _note_problem(chart, probe, problems, "server/discover" if not modern else None)
         if modern and not legacy:
-            await _check_exit(chart, probe)
+            await _check_exit(chart, probe, times)
         check_manners(chart, probe)
     if legacy:
-        async with open_stdio_probe(command, options, "legacy") as probe:
+        async with open_stdio_probe(command, options, "legacy", times.waits) as probe:
             await check_version_negotiation(chart, probe, patience=wait)
             check_manners(chart, probe)
     if not legacy and not modern:
@@ -80,32 +93,40 @@ async def examine_process(
     elif any("server/discover" in each for each in problems):
         what = "it exits at `server/discover`, with which modern clients begin"
         chart.add("dies", what)
-    _check_start(chart)
+    _check_start(chart, times)
     return chart
 
 
-async def examine_url(url: str, options: HttpOptions) -> Chart:
+async def examine_url(url: str, options: HttpOptions, times: Times) -> Chart:
     """Examine a server at a URL.
+
+    Args:
+        url: The URL.
+        options: How it is reached.
+        times: How long things may take.
 
     Raises:
         ClientError: It cannot be reached.
         Failure: It lets nobody in.
     """
     chart = Chart(url)
-    async with open_http_probe(url, options, "modern") as probe:
+    async with open_http_probe(url, options, "modern", times.waits) as probe:
         await _check_access(probe)
-        modern = await check_modern(chart, probe, patience=_SLOW_START)
+        modern = await check_modern(chart, probe, patience=times.waits.answer)
         check_manners(chart, probe)
-    async with open_http_probe(url, options, "legacy") as probe:
-        legacy = await check_legacy(chart, probe, patience=_SLOW_START)
+    async with open_http_probe(url, options, "legacy", times.waits) as probe:
+        legacy = await check_legacy(chart, probe, patience=times.waits.answer)
         check_manners(chart, probe)
     if legacy:
-        async with open_http_probe(url, options, "legacy") as probe:
-            await check_version_negotiation(chart, probe, patience=_SLOW_START)
+        async with open_http_probe(url, options, "legacy", times.waits) as probe:
+            await check_version_negotiation(chart, probe, patience=times.waits.answer)
     if not legacy and not modern:
-        chart.add("no-revision", "it answers neither `server/discover` nor `initialize`")
+        what = "it answers neither `server/discover` nor `initialize`; is the path right?"
+        chart.add("no-revision", what)
         return chart
-    async with open_http_probe(url, options, "modern" if modern else "legacy") as probe:
+    async with open_http_probe(
+        url, options, "modern" if modern else "legacy", times.waits
+    ) as probe:
         await _check_web(chart, probe, url)
     chart.start_seconds = None  # it ran already
     return chart
@@ -114,9 +135,7 @@ async def examine_url(url: str, options: HttpOptions) -> Chart:
 # -- processes ---------------------------------------------------------------------------
 
 
-def _note_problem(
-    chart: Chart, probe: StdioProbe, problems: list[str], asked: str | None
-) -> None:
+def _note_problem(chart: Chart, probe: StdioProbe, problems: list[str], asked: str | None) -> None:
     """Take note of a process that ended although nobody told it to."""
     if probe.gone is None:
         return
@@ -129,34 +148,34 @@ def _why(problems: list[str]) -> str:
     return cut(problems[0], 300) if problems else "it answers neither of the two handshakes"
 
 
-def _check_start(chart: Chart) -> None:
+def _check_start(chart: Chart, times: Times) -> None:
     seconds = chart.start_seconds
     if seconds is None:
         return
-    if seconds > _SLOW_START:
+    if seconds > times.slow_start:
         chart.add("slow-start", f"its first answer took {seconds:.1f} s")
-    elif seconds > _NOTABLE_START:
+    elif seconds > times.notable_start:
         chart.add("slow-start", f"its first answer took {seconds:.1f} s", severity="note")
 
 
-async def _check_exit(chart: Chart, probe: StdioProbe) -> None:
+async def _check_exit(chart: Chart, probe: StdioProbe, times: Times) -> None:
     """Check that it exits at the end of its input ("Shutdown")."""
     if probe.gone is not None:
         return
-    seconds = await probe.hang_up(_EXIT_PATIENCE)
+    seconds = await probe.hang_up(times.exit)
     chart.exit_seconds = seconds
     if seconds is not None:
-        if seconds > _SLOW_EXIT:
+        if seconds > times.slow_exit:
             chart.add("slow-exit", f"it takes {seconds:.1f} s to exit after its stdin has ended")
         if probe.transport.returncode != 0:
             chart.add("exit-status", f"when its stdin ends, it {probe.gone}")
         return
     os.kill(probe.transport.pid, signal.SIGTERM)
-    with trio.move_on_after(_EXIT_PATIENCE):
+    with trio.move_on_after(times.exit):
         await probe.transport.exited.wait()
-    how = f"{_EXIT_PATIENCE:g} s after its stdin has ended, it still runs"
+    how = f"{times.exit:g} s after its stdin has ended, it still runs"
     if probe.transport.returncode is None:
-        chart.add("ignores-signals", f"{how}, and {_EXIT_PATIENCE:g} s after SIGTERM as well")
+        chart.add("ignores-signals", f"{how}, and {times.exit:g} s after SIGTERM as well")
     else:
         chart.add("no-exit", f"{how}; SIGTERM ends it")
 

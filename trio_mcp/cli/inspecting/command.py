@@ -22,7 +22,8 @@ def inspect(target: str, /, *, connecting: Connecting = _DEFAULT) -> int:
     recall what was typed before. Where stdin is no terminal, commands are read from it.
 
     Args:
-        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or a command, which comes last, after --.
+        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or else a command, last, after --.
+        connecting: How the server is reached.
     """
     place = parse_target(target)
     current: list[Inspection] = []

@@ -273,4 +273,3 @@ COMMANDS: Final[dict[str, Command]] = {
     "ping": Command("ping", "See how long an answer takes.", _ping),
     "quit": Command("quit", "Leave; so does Ctrl-D.", _quit),
 }
-

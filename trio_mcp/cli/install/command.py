@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.text import Text
 
-from trio_mcp.cli.failures import FAILED, OK, Failure
+from trio_mcp.cli.failures import FAILED, OK, Failure, Usage
 from trio_mcp.cli.install.editing import BrokenJson, Document
 from trio_mcp.cli.install.entry import command_of, name_of
 from trio_mcp.cli.install.files import ConfigFile, read_config
@@ -20,6 +20,7 @@ from trio_mcp.cli.session import Connecting, variables
 from trio_mcp.cli.target import parse_target
 from trio_mcp.wire.jsonrpc import Json
 
+_Plain = Parameter(show_default=False)
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -30,11 +31,11 @@ def install(
     host: HostName,
     name: str | None = None,
     scope: Scope | None = None,
-    env: tuple[str, ...] = (),
-    header: tuple[str, ...] = (),
+    env: Annotated[tuple[str, ...], _Plain] = (),
+    header: Annotated[tuple[str, ...], _Plain] = (),
     file: Path | None = None,
-    yes: Annotated[bool, Parameter(negative="", alias="-y")] = False,
-    dry_run: Annotated[bool, Parameter(negative="")] = False,
+    yes: Annotated[bool, Parameter(alias="-y", show_default=False)] = False,
+    dry_run: Annotated[bool, _Plain] = False,
 ) -> int:
     """Add a server to the configuration of a host.
 
@@ -42,7 +43,7 @@ def install(
     file is kept beside it.
 
     Args:
-        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or a command, which comes last, after --.
+        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or else a command, last, after --.
         host: The host.
         name: What the host shall call the server.
         scope: For the project in this directory, which is the default where there are projects, or
@@ -56,6 +57,10 @@ def install(
     place = parse_target(target)
     chosen = HOSTS[host]
     called = name_of(place, name)
+    if place.url is not None and env:
+        raise Usage("--env is for a command; a URL takes --header")
+    if place.url is None and header:
+        raise Usage("--header is for a URL; a command takes --env")
     if place.url is not None:
         entry = chosen.url_entry(place.url, Connecting(header=header).headers())
     else:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from json.decoder import scanstring
 from typing import Final
 
 from attrs import frozen
@@ -102,7 +101,7 @@ class Document:
         members = []
         at = self._skip(start + 1)
         while self._plain[at] != "}":
-            key, after = scanstring(self._plain, at + 1)
+            key, after = json.JSONDecoder().raw_decode(self._plain, at)
             begin = self._skip(self._skip(after) + 1)
             _, end = json.JSONDecoder().raw_decode(self._plain, begin)
             members.append(Member(key, at, begin, end))

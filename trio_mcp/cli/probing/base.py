@@ -20,8 +20,16 @@ from trio_mcp.wire.revisions import (
 Era = Literal["modern", "legacy"]
 
 CLIENT: Final[dict[str, Json]] = {"name": "trio-mcp", "version": "0.1.0"}
-PATIENCE: Final = 10.0
-"""Seconds to wait for an answer."""
+
+
+@frozen(kw_only=True)
+class Waits:
+    """How long a server is waited for, in seconds."""
+
+    answer: float = 10.0
+    """For an answer to a request."""
+    reaction: float = 1.0
+    """For whatever it has to say to something that is no message."""
 
 
 @frozen(kw_only=True)
@@ -52,15 +60,17 @@ class Probe(ABC):
 
     Args:
         era: Whether requests get the `_meta` of a modern revision.
+        waits: How long the server is waited for.
     """
 
-    def __init__(self, era: Era) -> None:
+    def __init__(self, era: Era, waits: Waits) -> None:
         self.era: Final = era
+        self.waits: Final = waits
         self.noise: Final[list[bytes]] = []
         """What came that is no message."""
         self.questions: Final[list[str]] = []
         """The methods of requests that came."""
-        self.strays: Final[list[Id]] = []
+        self.strays: Final[list[Json]] = []
         """The ids of answers that came although nobody waits for them."""
         self._ids: Iterator[int] = itertools.count(1)
 
@@ -71,9 +81,15 @@ class Probe(ABC):
 
     @abstractmethod
     async def ask(
-        self, method: str, params: dict[str, Json] | None = None, *, patience: float = PATIENCE
+        self, method: str, params: dict[str, Json] | None = None, *, patience: float | None = None
     ) -> Answer | None:
-        """Send a request; `None` if there is no answer in time, or will never be one."""
+        """Send a request; `None` if there is no answer in time, or will never be one.
+
+        Args:
+            method: The method.
+            params: Its parameters.
+            patience: Seconds to wait, in place of `Waits.answer`.
+        """
 
     @abstractmethod
     async def tell(self, method: str, params: dict[str, Json] | None = None) -> Answer | None:

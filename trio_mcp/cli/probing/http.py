@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import trio
 
-from trio_mcp.cli.probing.base import PATIENCE, Answer, Era, Probe
+from trio_mcp.cli.probing.base import Answer, Era, Probe, Waits
 from trio_mcp.client.errors import ClientError, ConnectionLost
 from trio_mcp.client.http.endpoint import Endpoint, Reply
 from trio_mcp.client.http.options import HttpOptions
@@ -35,8 +35,8 @@ _KEPT: Final = ("content-type", "allow", "www-authenticate")
 class HttpProbe(Probe):
     """A conversation with a server at a URL. Made by `open_http_probe`."""
 
-    def __init__(self, era: Era, endpoint: Endpoint) -> None:
-        super().__init__(era)
+    def __init__(self, era: Era, endpoint: Endpoint, waits: Waits) -> None:
+        super().__init__(era, waits)
         self._endpoint = endpoint
         self.session: str | None = None
         """The session that the server has begun."""
@@ -49,7 +49,7 @@ class HttpProbe(Probe):
         return None
 
     async def ask(
-        self, method: str, params: dict[str, Json] | None = None, *, patience: float = PATIENCE
+        self, method: str, params: dict[str, Json] | None = None, *, patience: float | None = None
     ) -> Answer | None:
         """Send a request; `None` if there is no answer in time, or will never be one."""
         id = self.next_id()
@@ -90,7 +90,7 @@ class HttpProbe(Probe):
         body: bytes | None = None,
         id: Id | None = None,
         *,
-        patience: float = PATIENCE,
+        patience: float | None = None,
     ) -> Answer | None:
         """Send a request of any kind; what answers it is looked for in the reply.
 
@@ -99,7 +99,7 @@ class HttpProbe(Probe):
         """
         began = trio.current_time()
         found: Answer | None = None
-        with trio.move_on_after(patience):
+        with trio.move_on_after(self.waits.answer if patience is None else patience):
             try:
                 async with self._endpoint.exchange(verb, headers, body) as reply:
                     message = await self._message(reply, id, wanted=body is not None)
@@ -146,7 +146,9 @@ class HttpProbe(Probe):
 
 
 @asynccontextmanager
-async def open_http_probe(url: str, options: HttpOptions, era: Era) -> AsyncIterator[HttpProbe]:
+async def open_http_probe(
+    url: str, options: HttpOptions, era: Era, waits: Waits
+) -> AsyncIterator[HttpProbe]:
     """Talk to a server at a URL for the length of a block.
 
     Raises:
@@ -154,10 +156,8 @@ async def open_http_probe(url: str, options: HttpOptions, era: Era) -> AsyncIter
         ValueError: It is no URL.
     """
     async with Endpoint(url, options).opened() as endpoint:
-        probe = HttpProbe(era, endpoint)
+        probe = HttpProbe(era, endpoint, waits)
         yield probe
         if probe.session is not None:
-            try:
+            with suppress(ClientError):  # the session ends by itself in time
                 await probe.exchange("DELETE", probe.headers("", {}), patience=2.0)
-            except ClientError:
-                pass  # the session ends by itself in time

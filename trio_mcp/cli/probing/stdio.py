@@ -10,7 +10,7 @@ from typing import Final
 import trio
 from attrs import define, field
 
-from trio_mcp.cli.probing.base import PATIENCE, Answer, Era, Probe
+from trio_mcp.cli.probing.base import Answer, Era, Probe, Waits
 from trio_mcp.transports.beside import beside
 from trio_mcp.transports.process import ProcessOptions, StdioTransport, open_process
 from trio_mcp.wire.errors import METHOD_NOT_FOUND
@@ -18,9 +18,7 @@ from trio_mcp.wire.framing import LineDecoder
 from trio_mcp.wire.jsonrpc import Id, Json, encode, is_id
 from trio_mcp.wire.limits import Limits
 
-_MOST_NOISE: Final = 100
-_REACTION: Final = 1.0
-"""Seconds in which a server may react to something that is no message."""
+_MOST_KEPT: Final = 100
 
 
 @define(eq=False)
@@ -32,8 +30,8 @@ class _Waiting:
 class StdioProbe(Probe):
     """A conversation with a server process. Made by `open_stdio_probe`."""
 
-    def __init__(self, era: Era, transport: StdioTransport) -> None:
-        super().__init__(era)
+    def __init__(self, era: Era, transport: StdioTransport, waits: Waits) -> None:
+        super().__init__(era, waits)
         self.transport: Final = transport
         self.closed: Final = trio.Event()
         """Set when its stdout has ended."""
@@ -54,32 +52,32 @@ class StdioProbe(Probe):
         return self.transport.stderr_tail
 
     async def ask(
-        self, method: str, params: dict[str, Json] | None = None, *, patience: float = PATIENCE
+        self, method: str, params: dict[str, Json] | None = None, *, patience: float | None = None
     ) -> Answer | None:
         """Send a request; `None` if there is no answer in time, or will never be one."""
         id = self.next_id()
         waiting = self._waiting[id] = _Waiting()
         began = trio.current_time()
         try:
-            if not await self._send(encode(self.request(method, params, id))):
-                return None
-            with trio.move_on_after(patience):
-                await waiting.arrived.wait()
+            with trio.move_on_after(self.waits.answer if patience is None else patience):
+                if await self._send(encode(self.request(method, params, id))):
+                    await waiting.arrived.wait()
         finally:
-            del self._waiting[id]
+            self._waiting.pop(id, None)
         return _answer(waiting, began)
 
     async def tell(self, method: str, params: dict[str, Json] | None = None) -> None:
         """Send a notification."""
         message: dict[str, Json] = {"jsonrpc": "2.0", "method": method}
-        await self._send(encode(message if params is None else {**message, "params": params}))
+        with trio.move_on_after(self.waits.answer):
+            await self._send(encode(message if params is None else {**message, "params": params}))
 
     async def throw(self, data: bytes) -> Answer | None:
         """Send a line that is no message, and see what comes back."""
         waiting = self._reaction = _Waiting()
         began = trio.current_time()
-        if await self._send(data + b"\n"):
-            with trio.move_on_after(_REACTION):
+        with trio.move_on_after(self.waits.reaction):
+            if await self._send(data + b"\n"):
                 await waiting.arrived.wait()
         self._reaction = None
         return _answer(waiting, began)
@@ -97,7 +95,7 @@ class StdioProbe(Probe):
         try:
             await self.transport.send_all(line)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            with trio.move_on_after(_REACTION):  # it has gone, or is about to
+            with trio.move_on_after(self.waits.reaction):  # it has gone, or is about to
                 await self.transport.exited.wait()
             return False
         return True
@@ -110,8 +108,9 @@ class StdioProbe(Probe):
                 if isinstance(line, bytes):
                     await self._take(line)
         self.closed.set()
-        for waiting in self._waiting.values():
-            waiting.arrived.set()
+        for waiting in [*self._waiting.values(), self._reaction]:
+            if waiting is not None:
+                waiting.arrived.set()
 
     async def _take(self, line: bytes) -> None:
         try:
@@ -119,7 +118,7 @@ class StdioProbe(Probe):
         except (ValueError, RecursionError):
             message = None
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-            if line.strip() and len(self.noise) < _MOST_NOISE:
+            if line.strip() and len(self.noise) < _MOST_KEPT:
                 self.noise.append(line)
         elif "method" in message:
             if "id" in message:
@@ -128,12 +127,13 @@ class StdioProbe(Probe):
             self._deliver(message)
 
     def _deliver(self, message: dict[str, Json]) -> None:
-        id = message.get("id")
-        waiting = self._waiting.get(id) if is_id(id) else None
+        id: Json = message.get("id")
+        waiting = self._waiting.pop(id, None) if is_id(id) else None
         if waiting is None and self._reaction is not None and "error" in message:
             waiting, self._reaction = self._reaction, None
         if waiting is None:
-            self.strays.append(id)
+            if len(self.strays) < _MOST_KEPT:
+                self.strays.append(id)
             return
         waiting.message = message
         waiting.arrived.set()
@@ -160,7 +160,7 @@ def _answer(waiting: _Waiting, began: float) -> Answer | None:
 
 @asynccontextmanager
 async def open_stdio_probe(
-    command: Sequence[str], options: ProcessOptions, era: Era
+    command: Sequence[str], options: ProcessOptions, era: Era, waits: Waits
 ) -> AsyncIterator[StdioProbe]:
     """Start a server and talk to it for the length of a block.
 
@@ -168,6 +168,6 @@ async def open_stdio_probe(
         CannotStart: The command does not exist, or cannot be executed.
     """
     async with open_process(command, options) as transport:
-        probe = StdioProbe(era, transport)
+        probe = StdioProbe(era, transport, waits)
         async with beside(probe.read):
             yield probe

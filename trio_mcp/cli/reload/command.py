@@ -209,5 +209,3 @@ def source_of(target: str) -> Path:
     """Find the directory in which a target's source is."""
     place = target.partition(":")[0]
     return Path(place).resolve().parent if place.endswith(".py") else Path.cwd()
-
-

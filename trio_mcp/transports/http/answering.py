@@ -182,9 +182,3 @@ def status_of(line: bytes, id: Id) -> int:
 
     error = orjson.loads(line).get("error")
     return STATUSES.get(error["code"], 200) if isinstance(error, dict) else 200
-
-
-def id_of(message: Json) -> Id:
-    """The id of a message that is answered."""
-    id: Id = message.id
-    return id

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import lru_cache, partial
 from typing import Any, Final
 
@@ -156,16 +156,15 @@ class HttpApp:
 
     async def _serve(self, http: HttpRequest) -> None:
         started = trio.current_time()
-        try:
-            if tracing.is_traced():
-                await self._route_traced(http)
-            else:
-                await self._route(http)
-        except Refusal as refused:
-            if not http.started:
-                await http.respond(refused.status, refused.body, headers=refused.headers)
-        except Disconnected:
-            pass
+        with suppress(Disconnected):
+            try:
+                if tracing.is_traced():
+                    await self._route_traced(http)
+                else:
+                    await self._route(http)
+            except Refusal as refused:
+                if not http.started:
+                    await http.respond(refused.status, refused.body, headers=refused.headers)
         if logger.isEnabledFor(logging.INFO):
             duration = trio.current_time() - started
             logger.info(

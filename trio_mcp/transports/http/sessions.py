@@ -40,6 +40,9 @@ _STANDALONE: Final = "0"
 _UNSENT: Final = 100
 """Events that a client which is there may be behind before whoever speaks has to wait."""
 
+_KEPT: Final = 100
+"""Streams that were sent to their end, but are kept: some of it may never have arrived."""
+
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 
 _DUPLICATE: Final = McpError(INVALID_REQUEST, "Invalid request: this id is already in use")
@@ -165,6 +168,8 @@ class SessionStream:
             self._unsent_bytes = 0
             self._session.last_used = trio.current_time()
             self.changed.unpark_all()
+            if self.finished and self.sent == self.last:
+                self._session.was_sent(self)
 
     async def _send_all(self, http: HttpRequest, policy: HttpPolicy, after: int) -> None:
         await http.start_stream(self._session.headers)
@@ -207,6 +212,7 @@ class HttpSession:
         self.asking: Final = Asking(self.standalone)
         self._policy = policy
         self._streams: OrderedDict[str, SessionStream] = OrderedDict({_STANDALONE: self.standalone})
+        self._sent: deque[SessionStream] = deque()
         self._names = 0
         self._open: dict[str | int, Exchange] = {}
         self._running = 0
@@ -327,6 +333,12 @@ class HttpSession:
                     self.forget(each)
                     break
         return stream
+
+    def was_sent(self, stream: SessionStream) -> None:
+        """Keep a stream that was sent to its end for as long as it is one of the last."""
+        self._sent.append(stream)
+        if len(self._sent) > _KEPT:
+            self.forget(self._sent.popleft())
 
     def forget(self, stream: SessionStream) -> None:
         """Forget a stream: nobody can come back to it."""

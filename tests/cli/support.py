@@ -1,0 +1,99 @@
+"""The command line, run in this process or on a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pexpect
+import pytest
+
+from tests.support.processes import ENVIRONMENT
+from trio_mcp.cli.app import run
+
+PROGRAMS = Path(__file__).parent / "programs"
+SHOP = str(PROGRAMS / "shop.py")
+FAULTY = str(PROGRAMS / "faulty.py")
+COMMAND = [sys.executable, "-c", "from trio_mcp.cli import main; main()"]
+TIME_LIMIT = 30
+
+
+def faulty(fault: str) -> list[str]:
+    """The command that runs a server with a fault."""
+    return [sys.executable, "-I", "-S", FAULTY, fault]
+
+
+@attrs.frozen
+class Outcome:
+    """What a command line did."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """What it wrote to stdout, as JSON."""
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> str:
+        """The one line that it wrote to stderr."""
+        (line,) = self.err.splitlines()
+        assert line.startswith("trio-mcp: ")
+        return line.removeprefix("trio-mcp: ")
+
+
+@attrs.frozen
+class CommandLine:
+    """Runs command lines in this process."""
+
+    captured: pytest.CaptureFixture[str]
+
+    def __call__(self, *words: str) -> Outcome:
+        self.captured.readouterr()
+        status = run(words)
+        return Outcome(status, *self.captured.readouterr())
+
+
+class Terminal:
+    """A command line on a terminal, and the person before it."""
+
+    def __init__(self, *words: str, cwd: Path, **variables: str) -> None:
+        plain = {"TERM": "xterm", "NO_COLOR": "1", "PROMPT_TOOLKIT_NO_CPR": "1"}
+        state = {"XDG_STATE_HOME": str(cwd / "state"), "COLUMNS": "100", "LINES": "40"}
+        self._child = pexpect.spawn(
+            COMMAND[0],
+            [*COMMAND[1:], *words],
+            env={**ENVIRONMENT, **plain, **state, **variables},
+            cwd=str(cwd),
+            encoding="utf-8",
+            dimensions=(40, 100),
+            timeout=TIME_LIMIT,
+        )
+
+    def sees(self, text: str) -> str:
+        """Wait until a text appears; return what came before it."""
+        self._child.expect_exact(text)
+        return str(self._child.before)
+
+    def types(self, text: str) -> None:
+        """Type a line."""
+        self._child.send(f"{text}\r")
+
+    def presses(self, keys: str) -> None:
+        """Press keys."""
+        self._child.send(keys)
+
+    def leaves(self) -> tuple[int | None, str]:
+        """Wait for the end; return the exit status, and what came last."""
+        self._child.expect(pexpect.EOF)
+        last = str(self._child.before)
+        self._child.close()
+        return self._child.exitstatus, last
+
+
+CTRL_C, CTRL_D, CTRL_U, UP, TAB = "\x03", "\x04", "\x15", "\x1b[A", "\t"

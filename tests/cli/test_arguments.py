@@ -1,0 +1,154 @@
+"""Arguments on the command line: what `3` means is for the schema to say."""
+
+import io
+import sys
+from typing import Any
+
+import pytest
+
+from trio_mcp.cli.arguments import parse_arguments, parse_texts
+from trio_mcp.cli.failures import Usage
+from trio_mcp.cli.schemas import in_words, json_of, signature, typed
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "$defs": {
+        "color": {"enum": ["red", "green"]},
+        "point": {"type": "object", "properties": {"x": {"type": "integer"}}},
+        "circle": {"$ref": "#/$defs/circle"},
+    },
+    "properties": {
+        "text": {"type": "string"},
+        "number": {"type": "number"},
+        "whole": {"type": "integer"},
+        "flag": {"type": "boolean"},
+        "nothing": {"type": "null"},
+        "perhaps": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        "name": {"type": ["string", "null"]},
+        "either": {"type": ["string", "integer"]},
+        "color": {"$ref": "#/$defs/color"},
+        "level": {"enum": [1, 2, "high"]},
+        "fixed": {"const": 7},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "numbers": {"type": "array", "items": {"type": "number"}},
+        "point": {"$ref": "#/$defs/point"},
+        "anything": {},
+        "circle": {"$ref": "#/$defs/circle"},
+        "far": {"$ref": "https://example.com/schema"},
+        "true": True,
+    },
+    "required": ["text"],
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "arguments"),
+    [
+        (["text=3"], {"text": "3"}),
+        (["text=true"], {"text": "true"}),
+        (['text={"a": 1}'], {"text": '{"a": 1}'}),
+        (["text="], {"text": ""}),
+        (["text=a=b"], {"text": "a=b"}),
+        (["text=two\nlines"], {"text": "two\nlines"}),
+        (["number=3"], {"number": 3}),
+        (["number=-2.5e3"], {"number": -2500.0}),
+        (["number=NaN"], {"number": "NaN"}),
+        (["number=x"], {"number": "x"}),
+        (["whole=12345678901234567890123"], {"whole": 12345678901234567890123}),
+        (["whole=1.5"], {"whole": 1.5}),
+        (["flag=true"], {"flag": True}),
+        (["flag=False"], {"flag": False}),
+        (["flag=1"], {"flag": "1"}),
+        (["nothing=null"], {"nothing": None}),
+        (["perhaps=4"], {"perhaps": 4}),
+        (["perhaps=null"], {"perhaps": None}),
+        (["name=null"], {"name": "null"}),
+        (["either=4"], {"either": 4}),
+        (["either=four"], {"either": "four"}),
+        (["color=red"], {"color": "red"}),
+        (["level=2"], {"level": 2}),
+        (["level=high"], {"level": "high"}),
+        (["fixed=7"], {"fixed": 7}),
+        (["tags=a"], {"tags": ["a"]}),
+        (["tags=a", "tags=3"], {"tags": ["a", "3"]}),
+        (['tags=["a", "b"]'], {"tags": ["a", "b"]}),
+        (["numbers=1", "numbers=2.5"], {"numbers": [1, 2.5]}),
+        (["numbers=1"], {"numbers": [1]}),
+        (['point={"x": 1}'], {"point": {"x": 1}}),
+        (["anything=3"], {"anything": "3"}),
+        (["anything=[3]"], {"anything": [3]}),
+        (["anything:=3"], {"anything": 3}),
+        (["circle=3", "far=3", "true=3"], {"circle": "3", "far": "3", "true": "3"}),
+        (["unknown=3"], {"unknown": "3"}),
+        (["unknown=a", "unknown=b"], {"unknown": ["a", "b"]}),
+        (['{"text": 3}'], {"text": 3}),
+        (['{"text": "a", "whole": 1}', "whole=2"], {"text": "a", "whole": 2}),
+        (['text:="a"'], {"text": "a"}),
+        ([], {}),
+    ],
+    ids=str,
+)
+def test_what_words_mean(words: list[str], arguments: dict[str, Any]) -> None:
+    parsed = parse_arguments(words, SCHEMA)
+    assert parsed == arguments
+    assert [type(each) for each in parsed.values()] == [type(each) for each in arguments.values()]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["3"], "'3' is not KEY=VALUE, KEY:=JSON or a JSON object; it takes: text: string"),
+        (["=3"], "'=3' is not KEY=VALUE"),
+        (["{"], "the arguments are not JSON"),
+        (['{"a": NaN}'], "the arguments are not JSON: NaN is not JSON"),
+        (["anything:=x"], "what follows anything:= is not JSON"),
+        (["whole=1", "whole=2"], "whole: given more than once, but it is no list"),
+        (["{" + '"a":{' * 100_000], "the arguments are not JSON"),
+    ],
+)
+def test_what_words_cannot_mean(words: list[str], told: str) -> None:
+    with pytest.raises(Usage) as caught:
+        parse_arguments(words, SCHEMA)
+    assert str(caught.value).startswith(told)
+
+
+def test_arguments_from_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO('{"text": "from stdin"}'))
+    assert parse_arguments(["-", "whole=1"], SCHEMA) == {"text": "from stdin", "whole": 1}
+    monkeypatch.setattr(sys, "stdin", io.StringIO("[1]"))
+    with pytest.raises(Usage, match="must be a JSON object"):
+        parse_arguments(["-"], SCHEMA)
+
+
+@pytest.mark.parametrize("schema", [None, True, [], {"properties": []}, {"properties": {"a": 1}}])
+def test_a_schema_that_is_none_is_no_obstacle(schema: Any) -> None:
+    assert parse_arguments(["a=3"], schema) == {"a": "3"}
+
+
+def test_arguments_of_prompts_are_texts() -> None:
+    assert parse_texts(["a=3", "b={}", "c="]) == {"a": "3", "b": "{}", "c": ""}
+    with pytest.raises(Usage, match="'three' is not KEY=VALUE"):
+        parse_texts(["three"])
+
+
+def test_a_schema_in_words() -> None:
+    shown = {name: in_words(each, SCHEMA) for name, each in SCHEMA["properties"].items()}
+    assert shown["either"] == "string|integer"
+    assert shown["perhaps"] == "integer"
+    assert shown["color"] == "red|green"
+    assert shown["level"] == "1|2|high"
+    assert shown["numbers"] == "list of number"
+    assert shown["point"] == "object"
+    assert shown["anything"] == shown["circle"] == shown["far"] == "any"
+    long = {"enum": [f"value{number}" for number in range(20)]}
+    assert in_words(long, {}).endswith("value7|…")
+    schema = {"properties": {"a": {"type": "string", "default": "x"}, "b": {}}, "required": ["b"]}
+    assert signature(schema) == "a?: string = x, b: any"
+
+
+def test_json_is_json() -> None:
+    assert json_of(" [1] ") == [1]
+    for text in ("NaN", "Infinity", "{'a': 1}", ""):
+        with pytest.raises(ValueError, match=r"."):
+            json_of(text)
+    assert typed("9" * 5000, {"type": "integer"}, {}) == "9" * 5000, "too long for Python"

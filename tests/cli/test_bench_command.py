@@ -1,0 +1,116 @@
+"""`trio-mcp bench`: figures that are figures, of any server."""
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.cli.support import COMMAND, SHOP, CommandLine, faulty
+from tests.support.processes import run
+from trio_mcp import Registry, serve_http
+from trio_mcp.cli.bench.calls import Meeting, calls_of, outcome
+from trio_mcp.cli.bench.figures import Run, percentile
+
+SHORT = ["--seconds", "0.2", "--in-flight", "1", "--in-flight", "8"]
+
+
+def test_a_process(cli: CommandLine) -> None:
+    told = cli("bench", SHOP, "say", "words=3", *SHORT, "--json").json
+    assert (told["target"], told["tool"], told["era"]) == (SHOP, "say", "modern")
+    assert told["startSeconds"] > 0
+    assert [each["inFlight"] for each in told["runs"]] == [1, 8]
+    for each in told["runs"]:
+        assert each["failed"] == 0
+        assert each["calls"] > 8
+        assert 0 < each["p50Ms"] <= each["p99Ms"]
+        assert each["callsPerSecond"] == pytest.approx(each["calls"] / each["seconds"], rel=0.1)
+
+
+def test_a_table(cli: CommandLine) -> None:
+    outcome = cli("bench", SHOP, "say", "words=3", "--era", "legacy", *SHORT)
+    assert (outcome.status, outcome.err) == (0, "")
+    heading, titles, one, eight = outcome.out.splitlines()
+    assert heading.startswith(f"say of {SHOP} (legacy, first answer after ")
+    assert titles.split() == ["In", "flight", "Calls/s", "p50", "ms", "p99", "ms", "Failed"]
+    assert [line.split()[0] for line in (one, eight)] == ["1", "8"]
+    assert [line.split()[-1] for line in (one, eight)] == ["0", "0"]
+
+
+async def test_a_url() -> None:
+    registry = Registry("web")
+    calls = 0
+
+    @registry.tool
+    async def count() -> int:
+        nonlocal calls
+        calls += 1
+        return calls
+
+    async with trio.open_nursery() as nursery:
+        handle = await nursery.start(serve_http, registry, "127.0.0.1", 0)
+        done = [
+            await run([*COMMAND, "bench", handle.url, "count", "--era", era, *SHORT])
+            for era in ("modern", "legacy")
+        ]
+        nursery.cancel_scope.cancel()
+    for each in done:
+        assert (each.returncode, each.stderr) == (0, b"")
+        assert each.stdout.decode().splitlines()[-1].split()[-1] == "0"
+    assert calls > 20
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([SHOP], "say which tool to call (it really is called): order, pay"),
+        ([SHOP, "sya"], "the server has no tool 'sya'; did you mean 'say'?"),
+        ([SHOP, "say"], "tool 'say': Missing required argument 'words'"),
+        ([SHOP, "fail"], "a call of tool 'fail' fails: It failed: no reason and there is more"),
+        ([SHOP, "order", "book=a", "count=1"], "a call of tool 'order' fails: "),
+        (["x", "--", *faulty("failing-list")], "the server does not list its tools"),
+        (["x", "--era", "legacy", "--", *faulty("modern-only")], "the server answers neither"),
+    ],
+)
+def test_what_cannot_be_measured(words: list[str], told: str, cli: CommandLine) -> None:
+    outcome = cli("bench", *words, *SHORT) if "--" not in words else cli("bench", *words)
+    assert (outcome.status, outcome.out) == (1, "")
+    assert outcome.error.startswith(told)
+
+
+def test_a_server_that_dies_under_the_load(cli: CommandLine, tmp_path: Path) -> None:
+
+    (tmp_path / "frail.py").write_text(
+        "import os\n"
+        "from trio_mcp import Registry\n"
+        "registry = Registry('frail')\n"
+        "calls = 0\n"
+        "@registry.tool\n"
+        "async def once() -> None:\n"
+        "    global calls\n"
+        "    calls += 1\n"
+        "    if calls > 20:\n"
+        "        os._exit(1)\n"
+    )
+    outcome = cli("bench", "frail.py", "once")
+    assert outcome.status == 1
+    assert outcome.error.startswith("the server ")
+
+
+def test_percentiles() -> None:
+    values = [float(number) for number in range(1, 101)]
+    assert [percentile(values, each) for each in (1, 50, 99, 100)] == [1.0, 50.0, 99.0, 100.0]
+    assert percentile([7.0], 50) == 7.0
+    assert percentile([], 50) == 0.0
+    assert Run(1, 0.0, [], 0).rate == 0.0
+
+
+def test_calls_differ_in_their_ids_only() -> None:
+    calls = calls_of(Meeting(False, "a", {"id": 0}, None))
+    (first, one), (second, other) = next(calls), next(calls)
+    assert second == first + 1
+    assert one.replace(str(first).encode(), b"") == other.replace(str(second).encode(), b"")
+    assert outcome(b'{"id":1,"result":{}}') == (1, True)
+    assert outcome(b'{"id":1,"result":{"isError":true}}') == (1, False)
+    assert outcome(b'{"id":1,"error":{}}') == (1, False)
+    assert outcome(b'{"method":"notifications/progress"}') is None
+    assert outcome(b"noise") is None

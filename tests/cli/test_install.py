@@ -1,0 +1,361 @@
+"""`trio-mcp install`: one entry more in a host's configuration, and nothing else."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.support import COMMAND, SHOP, CommandLine
+from tests.support.processes import run
+from trio_mcp import connect
+from trio_mcp.cli.install.editing import BrokenJson, Document
+from trio_mcp.cli.install.hosts import HOSTS
+from trio_mcp.transports.process import ProcessOptions
+
+URL = "https://mcp.example.com/mcp"
+
+
+def changed(text: str, path: list[str], value: Any, **options: bool) -> str:
+    document = Document(text, **options)
+    document.set(path, value)
+    return document.text
+
+
+# -- editing -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", '{\n  "servers": {\n    "new": 1\n  }\n}\n'),
+        ("{}", '{\n  "servers": {\n    "new": 1\n  }\n}'),
+        ("{\n}\n", '{\n  "servers": {\n    "new": 1\n  }\n}\n'),
+        (
+            '{\n    "b": 1.0,\n    "a": [1,2]\n}\n',
+            '{\n    "b": 1.0,\n    "a": [1,2],\n    "servers": {\n        "new": 1\n    }\n}\n',
+        ),
+        (
+            '{\n\t"servers": {\n\t\t"old": {"x": 1e5}\n\t},\n\t"z": 0\n}',
+            '{\n\t"servers": {\n\t\t"old": {"x": 1e5},\n\t\t"new": 1\n\t},\n\t"z": 0\n}',
+        ),
+        (
+            '{\r\n  "servers": {}\r\n}\r\n',
+            '{\r\n  "servers": {\r\n    "new": 1\r\n  }\r\n}\r\n',
+        ),
+        ('{"servers": {"old": 1}}', '{"servers": {"old": 1, "new": 1}}'),
+        ('{"servers": {"new": {"a": 2}}, "b": 3}', '{"servers": {"new": 1}, "b": 3}'),
+        (
+            '{"servers": 1, "servers": {"o\\"ld": "}"}}',
+            '{"servers": 1, "servers": {"o\\"ld": "}", "new": 1}}',
+        ),
+    ],
+)
+def test_one_value_changes_and_nothing_else(before: str, after: str) -> None:
+    assert changed(before, ["servers", "new"], 1) == after
+    assert changed(after, ["servers", "new"], 1) == after
+
+
+def test_comments_stay_where_they_are_allowed() -> None:
+    before = (
+        "// mine\n"
+        "{\n"
+        '  "servers": {\n'
+        '    /* the "first": one */\n'
+        '    "old": {"url": "http://x//y"}, // keep it\n'
+        "    // the end\n"
+        "  },\n"
+        "}\n"
+    )
+    after = changed(before, ["servers", "new"], {"a": 1}, comments=True)
+    assert after == before.replace(
+        "    // the end\n",
+        '    // the end\n    "new": {\n      "a": 1\n    }\n',
+    )
+    assert Document(after, comments=True).get(["servers", "old", "url"]) == "http://x//y"
+    with pytest.raises(BrokenJson, match="line 1, column 1"):
+        Document(before)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{\n  "a": 1\n  "b": 2\n}', "it is not JSON: Expecting ',' delimiter (line 3, column 3)"),
+        ("[]", "it is no JSON object"),
+        ('{"a": 1,}', "it is not JSON"),
+        ("{" + '"a":{' * 100_000, "it is"),
+    ],
+)
+def test_what_is_broken_is_refused(text: str, told: str) -> None:
+    with pytest.raises(BrokenJson) as caught:
+        Document(text)
+    assert str(caught.value).startswith(told)
+
+
+def test_what_should_be_an_object_and_is_none() -> None:
+    with pytest.raises(BrokenJson, match=r"servers is no object \(line 2, column 14\)"):
+        changed('{\n  "servers": []\n}', ["servers", "new"], 1)
+
+
+# -- hosts -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("platform", "host", "place"),
+    [
+        (
+            "darwin",
+            "claude-desktop",
+            "home/Library/Application Support/Claude/claude_desktop_config.json",
+        ),
+        ("linux", "claude-desktop", "home/.config/Claude/claude_desktop_config.json"),
+        ("win32", "claude-desktop", "roaming/Claude/claude_desktop_config.json"),
+        ("linux", "claude-code", ".mcp.json"),
+        ("linux", "cursor", ".cursor/mcp.json"),
+        ("linux", "vscode", ".vscode/mcp.json"),
+        ("linux", "generic", "mcp.json"),
+        ("linux", "claude-code user", "home/.claude.json"),
+        ("linux", "cursor user", "home/.cursor/mcp.json"),
+        ("linux", "vscode user", "home/.config/Code/User/mcp.json"),
+        ("darwin", "vscode user", "home/Library/Application Support/Code/User/mcp.json"),
+    ],
+)
+def test_where_hosts_look(
+    platform: str,
+    host: str,
+    place: str,
+    cli: CommandLine,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setenv("APPDATA", str(tmp_path / "roaming"))
+    name, _, scope = host.partition(" ")
+    found = HOSTS[name].file(scope or None)  # type: ignore[index, arg-type]
+    assert found == tmp_path / place
+
+
+@pytest.mark.parametrize(
+    ("host", "key", "entry"),
+    [
+        ("claude-desktop", "mcpServers", {}),
+        ("claude-code", "mcpServers", {"type": "stdio"}),
+        ("cursor", "mcpServers", {"type": "stdio"}),
+        ("vscode", "servers", {"type": "stdio"}),
+        ("generic", "mcpServers", {"type": "stdio"}),
+    ],
+)
+def test_a_command_for_each_host(
+    host: str, key: str, entry: dict[str, str], cli: CommandLine, tmp_path: Path
+) -> None:
+    outcome = cli(
+        *("install", "--host", host, "--name", "mine", "--env", "A=b", "--yes"),
+        *("--file", "config.json", "--", "python3", "-m", "server", "--flag"),
+    )
+    assert outcome.status == 0
+    written = json.loads((tmp_path / "config.json").read_text())
+    command = written[key]["mine"].pop("command")
+    assert Path(command).is_absolute()
+    assert Path(command).name == "python3"
+    args = ["-m", "server", "--flag"]
+    assert written == {key: {"mine": {**entry, "args": args, "env": {"A": "b"}}}}
+
+
+@pytest.mark.parametrize(
+    ("host", "key", "entry"),
+    [
+        ("claude-code", "mcpServers", {"type": "http"}),
+        ("cursor", "mcpServers", {}),
+        ("vscode", "servers", {"type": "http"}),
+        ("generic", "mcpServers", {"type": "http"}),
+    ],
+)
+def test_a_url_for_each_host(
+    host: str, key: str, entry: dict[str, str], cli: CommandLine, tmp_path: Path
+) -> None:
+    words = ["--host", host, "--yes", "--file", "config.json", "--header", "X-Key: a: b"]
+    assert cli("install", URL, *words).status == 0
+    assert json.loads((tmp_path / "config.json").read_text()) == {
+        key: {"mcp.example.com": {**entry, "url": URL, "headers": {"X-Key": "a: b"}}}
+    }
+
+
+def test_a_host_that_knows_no_urls(cli: CommandLine) -> None:
+    outcome = cli("install", URL, "--host", "claude-desktop", "--yes")
+    assert outcome.status == 1
+    assert outcome.error.startswith("Claude Desktop starts commands only")
+    assert f"-- npx mcp-remote {URL}" in outcome.error
+
+
+# -- the command -------------------------------------------------------------------------
+
+
+async def test_what_is_written_starts_the_server_from_anywhere(tmp_path: Path) -> None:
+
+    (tmp_path / "wares.py").write_text(
+        "from trio_mcp import Registry\n"
+        "registry = Registry('wares')\n"
+        "@registry.tool\n"
+        "def hello() -> str:\n"
+        "    return 'here'\n"
+    )
+    for target, name in (("wares.py", "wares"), ("wares:registry", "module")):
+        words = ["install", target, "--host", "generic", "--yes", "--name", name]
+        done = await run([*COMMAND, *words], cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    for entry in json.loads((tmp_path / "mcp.json").read_text())["mcpServers"].values():
+        options = ProcessOptions(cwd="/", env=entry.get("env", {}))
+        command = [entry["command"], *entry["args"]]
+        async with connect(command, process_options=options) as client:
+            assert (await client.call_tool("hello")).text == "here"
+
+
+def test_what_is_there_stays_and_is_kept(cli: CommandLine, tmp_path: Path) -> None:
+    before = '{\n  "theme": "dark",\n  "mcpServers": {\n    "other": {"command": "x"}\n  }\n}\n'
+    real = tmp_path / "real.json"
+    real.write_text(before)
+    real.chmod(0o600)
+    config = tmp_path / "config.json"
+    config.symlink_to(real)
+    words = ["install", URL, "--host", "generic", "--name", "new", "--file", "config.json"]
+
+    shown = cli(*words, "--dry-run")
+    assert (shown.status, real.read_text()) == (0, before)
+    assert '+    "new": {' in shown.out
+    assert "-  " not in shown.out.replace('-    "other"', "")
+
+    assert cli(*words, "--yes").status == 0
+    after = json.loads(real.read_text())
+    assert list(after) == ["theme", "mcpServers"]
+    assert list(after["mcpServers"]) == ["other", "new"]
+    assert config.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o600
+    (backup,) = tmp_path.glob("real.json.*.bak")
+    assert backup.read_text() == before
+    assert backup.stat().st_mode & 0o777 == 0o600
+
+    again = cli(*words, "--yes")
+    assert (again.status, again.out) == (0, "")
+    assert again.err.endswith("has it already: nothing to do.\n")
+    assert len(list(tmp_path.glob("*.bak"))) == 1
+    assert not list(tmp_path.glob(".*json*"))
+
+
+def test_an_entry_is_brought_up_to_date(cli: CommandLine, tmp_path: Path) -> None:
+    config = tmp_path / "mcp.json"
+    config.write_text(
+        '{"mcpServers": {"new": {"type": "http", "disabled": true, "url": "https://old.example.com",'
+        ' "headers": {"X-Old": "1"}}}}'
+    )
+    words = ["install", "--host", "generic", "--name", "new", "--yes"]
+    assert cli(*words, URL, "--header", "X-New: 2").status == 0
+    (entry,) = json.loads(config.read_text())["mcpServers"].values()
+    headers = {"X-Old": "1", "X-New": "2"}
+    assert entry == {"type": "http", "disabled": True, "url": URL, "headers": headers}
+    assert cli(*words, "--", "true").status == 0
+    (entry,) = json.loads(config.read_text())["mcpServers"].values()
+    assert entry.keys() == {"type", "command", "args"}, "what was a URL is a command now"
+
+
+def test_broken_configurations_are_left_alone(cli: CommandLine, tmp_path: Path) -> None:
+    config = tmp_path / "mcp.json"
+    for text, told in (
+        (b'{\n  "mcpServers": {,}\n}', "line 2, column 18"),
+        (b"[]", "it is no JSON object"),
+        (b'{"mcpServers": 3}', "mcpServers is no object (line 1, column 16)"),
+        (b'{"a": "\xff"}', "is not UTF-8 (byte 7)"),
+    ):
+        config.write_bytes(text)
+        outcome = cli("install", URL, "--host", "generic", "--yes")
+        assert (outcome.status, outcome.out) == (1, "")
+        assert told in outcome.error
+        assert str(config) in outcome.error
+        assert config.read_bytes() == text
+    assert not list(tmp_path.glob("*.bak"))
+
+
+def test_a_byte_order_mark_stays(cli: CommandLine, tmp_path: Path) -> None:
+    config = tmp_path / "mcp.json"
+    config.write_bytes(b'\xef\xbb\xbf{"a": 1}')
+    assert cli("install", URL, "--host", "generic", "--yes").status == 0
+    assert config.read_bytes().startswith(b'\xef\xbb\xbf{"a": 1')
+
+
+def test_nobody_is_there_to_say_yes(cli: CommandLine, tmp_path: Path) -> None:
+    outcome = cli("install", URL, "--host", "generic")
+    assert outcome.status == 1
+    assert outcome.error == "there is nobody to ask: --yes writes it, --dry-run only shows it"
+    assert not (tmp_path / "mcp.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "told"),
+    [
+        (["missing.py", "--host", "generic"], 1, "there is no file missing.py"),
+        (["broken.py", "--host", "generic"], 1, "cannot be imported: ZeroDivisionError"),
+        (["--host", "generic", "--", "no-such-program"], 1, "there is no program"),
+        (["--host", "generic", "--", "python3", "-m"], 2, "--name NAME"),
+        ([URL, "--host", "generic", "--name", "a b"], 2, "a name has letters"),
+        ([URL, "--host", "generic", "--env", "A=b"], 2, "--env is for a command"),
+        ([SHOP, "--host", "generic", "--header", "A: b"], 2, "--header is for a URL"),
+        ([SHOP, "--host", "generic", "--env", "A"], 2, "a variable is written KEY=VALUE"),
+        ([URL, "--host", "generic", "--header", "secret"], 2, "a header is written"),
+        ([URL, "--host", "generic", "--scope", "user"], 2, "knows no scope 'user'"),
+        ([URL, "--host", "emacs"], 2, "Invalid value"),
+        ([URL], 2, "--host"),
+    ],
+)
+def test_wrong_command_lines(
+    words: list[str], status: int, told: str, cli: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    outcome = cli("install", "--dry-run", *words)
+    assert outcome.status == status
+    assert told in outcome.error
+    assert "secret" not in outcome.error
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (["npx", "-y", "@modelcontextprotocol/server-filesystem", "."], "filesystem"),
+        (["uvx", "mcp-server-time"], "time"),
+        (["python3", "my_server.py"], "my_server"),
+        (["uv", "run", "server.py"], "server"),
+    ],
+)
+def test_names_that_suggest_themselves(
+    command: list[str], name: str, cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    program = tmp_path / command[0]
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    (tmp_path / "my_server.py").touch()
+    assert cli("install", "--host", "generic", "--yes", "--", *command).status == 0
+    ((called, entry),) = json.loads((tmp_path / "mcp.json").read_text())["mcpServers"].items()
+    assert called == name
+    assert entry["command"] == str(program)
+    for word in entry["args"]:
+        assert word not in (".", "my_server.py"), "hosts start servers elsewhere"
+
+
+def test_a_file_that_changes_meanwhile_is_not_overwritten(
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trio_mcp.cli.install import command
+
+    config = tmp_path / "mcp.json"
+    show = command._show_difference
+
+    def meanwhile(*arguments: Any) -> None:
+        show(*arguments)
+        config.write_text('{"theirs": 1}')
+
+    monkeypatch.setattr(command, "_show_difference", meanwhile)
+    outcome = cli("install", URL, "--host", "generic", "--yes")
+    assert outcome.status == 1
+    assert outcome.error.endswith("has changed meanwhile; start again")
+    assert config.read_text() == '{"theirs": 1}'

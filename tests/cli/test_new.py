@@ -1,0 +1,52 @@
+"""`trio-mcp new`: a project that works as it stands."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import COMMAND, CommandLine
+from tests.support.processes import ENVIRONMENT, run
+
+
+async def test_a_new_project_works(tmp_path: Path) -> None:
+    done = await run([*COMMAND, "new", "hello-world"], cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, b"")
+    project = tmp_path / "hello-world"
+    about = tomllib.loads((project / "pyproject.toml").read_text())
+    assert about["project"]["name"] == "hello-world"
+    assert about["project"]["scripts"] == {"hello-world": "hello_world:main"}
+    assert "hello_world.py" in (project / "README.md").read_text()
+    assert "$" not in "".join(each.read_text() for each in project.rglob("*") if each.is_file())
+    settings = {key: each for key, each in ENVIRONMENT.items() if not key.startswith("PYTEST_")}
+    tests = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
+    tested = await run(tests, cwd=project, env=settings)
+    assert tested.returncode == 0, tested.stdout.decode()
+    assert b"4 passed" in tested.stdout
+    words = ["call", "hello_world.py", "greet", "name=Ada", "language=de"]
+    called = await run([*COMMAND, *words], cwd=project)
+    assert called.stdout == b"Guten Tag, Ada!\n"
+
+
+def test_nothing_is_overwritten(cli: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "README.md").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    for name in ("mine", "file"):
+        outcome = cli("new", name)
+        assert outcome.status == 1
+        assert outcome.error == f"{name} is there already; choose another name, or move it away"
+    assert (tmp_path / "mine" / "README.md").read_text() == "mine"
+    (tmp_path / "empty").mkdir()
+    assert cli("new", "empty").status == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["json", "class", "trio", "tests", "1st", "a/b", "../a", "a b", ""]
+)
+def test_names_that_will_not_do(name: str, cli: CommandLine, tmp_path: Path) -> None:
+    outcome = cli("new", name)
+    assert outcome.status == 2
+    assert outcome.error
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,183 @@
+"""`trio-mcp serve --reload`: a server that changes under a client that stays."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.support import COMMAND
+from tests.support.processes import Server, call, lines, parse, run, running, text_of
+from trio_mcp import connect
+from trio_mcp.cli.reload.memory import Memory
+from trio_mcp.cli.reload.watching import look
+from trio_mcp.wire.jsonrpc import encode
+
+SOURCE = """
+import os, trio
+from trio_mcp import Registry
+registry = Registry("changing")
+@registry.tool
+def version() -> str:
+    return "{version}"
+@registry.tool
+async def wait() -> str:
+    await trio.sleep(0.6)
+    return "{version}"
+@registry.tool
+def pid() -> str:
+    return str(os.getpid())
+"""
+
+
+def write(path: Path, text: str) -> None:
+    """Replace a file at one stroke, as editors do."""
+    other = path.with_suffix(".new")
+    other.write_text(text)
+    os.replace(other, path)
+
+
+def command(path: Path, *options: str) -> list[str]:
+    return [*COMMAND, "serve", str(path), "--reload", "--log-level", "info", *options]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "server.py"
+    write(path, SOURCE.format(version="one"))
+    return path
+
+
+async def tell(server: Server, message: dict[str, Any]) -> None:
+    await server.client.send_bytes(lines({"jsonrpc": "2.0", **message}))
+
+
+async def hears(server: Server) -> Any:
+    return await server.client.receive()
+
+
+async def test_the_client_stays_while_the_server_changes(source: Path) -> None:
+    async with running(command(source)) as server:
+        server.client.judging = False
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}}
+        hello["clientInfo"] = {"name": "host", "version": "1"}  # type: ignore[assignment]
+        await tell(server, {"id": 1, "method": "initialize", "params": hello})
+        assert (await hears(server))["result"]["protocolVersion"] == "2025-06-18"
+        await tell(server, {"method": "notifications/initialized"})
+        await tell(server, call(2, "version"))
+        assert text_of(await hears(server)) == "one"
+
+        write(source, SOURCE.format(version="two"))
+        assert await hears(server) == {
+            "jsonrpc": "2.0",
+            "method": "notifications/tools/list_changed",
+        }
+        await tell(server, call(3, "version"))
+        assert text_of(await hears(server)) == "two"
+
+        write(source, "broken(\n")
+        await server.said(b"it starts anew when its source changes")
+        assert b"SyntaxError" in server.stderr
+        await tell(server, call(4, "version"))
+        assert "exited with status 1" in (await hears(server))["error"]["message"]
+
+        write(source, SOURCE.format(version="three"))
+        assert (await hears(server))["method"] == "notifications/tools/list_changed"
+        await tell(server, call(5, "version"))
+        assert text_of(await hears(server)) == "three"
+        assert await server.finish() == 0
+
+
+async def test_a_call_that_runs_is_finished_by_the_old_server(source: Path) -> None:
+    async with running(command(source)) as server:
+        server.client.judging = False
+        await tell(server, call(1, "version"))
+        assert text_of(await hears(server)) == "one"
+        await tell(server, call("slow", "wait"))
+        write(source, SOURCE.format(version="two"))
+        answer = await hears(server)
+        assert (answer["id"], text_of(answer)) == ("slow", "one")
+        await server.said(b"The source has changed")
+        await tell(server, call(2, "version"))
+        assert text_of(await hears(server)) == "two"
+        assert await server.finish() == 0
+
+
+async def test_what_is_said_before_the_server_is_there_is_not_lost(source: Path) -> None:
+    done = await run(command(source), lines(*[call(number, "version") for number in range(50)]))
+    assert done.returncode == 0
+    assert sorted(answer["id"] for answer in parse(done.stdout)) == list(range(50))
+
+
+async def test_over_http(source: Path) -> None:
+    async with running(command(source, "--http", "127.0.0.1:0")) as server:
+        await server.said(b" at http://")
+        assert await version_of(server, 1) == "one"
+        write(source, SOURCE.format(version="two"))
+        await server.said(b" at http://", 2)
+        assert await version_of(server, 2) == "two"
+
+
+async def version_of(server: Server, start: int) -> str:
+    url = server.stderr.decode().split(" at http://")[start].split()[0]
+    async with connect(f"http://{url}") as client:
+        return await client.call_tool("version", returns=str)
+
+
+def test_what_is_looked_at(tmp_path: Path) -> None:
+    for name in ("a.py", "b.txt", "deep/c.py", ".git/d.py", "env/lib/e.py", "node_modules/f.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "env" / "pyvenv.cfg").touch()
+    assert [Path(each).name for each in look(tmp_path)] == ["a.py", "c.py"]
+    before = look(tmp_path)
+    (tmp_path / "a.py").write_text("1")
+    assert look(tmp_path) != before
+    assert look(tmp_path / "missing") == {}
+
+
+def test_what_a_new_server_has_to_hear() -> None:
+    memory = Memory()
+    assert list(memory.handshake()) == []
+    hello: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": {}}
+    for message in (
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "logging/setLevel", "params": {"level": "info"}},
+        {"id": 3, "method": "logging/setLevel", "params": {"level": "error"}},
+        {"id": 4, "method": "resources/subscribe", "params": {"uri": "a:1"}},
+        {"id": 5, "method": "resources/subscribe", "params": {"uri": "a:2"}},
+        {"id": 6, "method": "resources/unsubscribe", "params": {"uri": "a:1"}},
+        {"id": 7, "method": "tools/list", "params": {"_meta": {"x": 1}}},
+    ):
+        memory.heard(encode({"jsonrpc": "2.0", **message}))
+    said = parse(b"".join(memory.handshake()))
+    assert [each["method"] for each in said] == [
+        "initialize",
+        "notifications/initialized",
+        "logging/setLevel",
+        "resources/subscribe",
+    ]
+    assert said[0]["params"] == hello
+    assert said[2]["params"] == {"level": "error"}
+    assert said[3]["params"] == {"uri": "a:2"}
+    answer = encode({"jsonrpc": "2.0", "id": said[0]["id"], "result": {}})
+    assert memory.said(answer) is None, "the client has not asked that"
+    memory.heard(
+        encode({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})
+    )
+    left = parse(b"".join(memory.unanswered("restarted")))
+    assert [each["id"] for each in left] == [1, 2, 3, 4, 5, 6]
+    assert {each["error"]["code"] for each in left} == {-32603}
+
+
+async def test_a_signal_ends_server_and_child(source: Path) -> None:
+    async with running(command(source)) as server:
+        server.client.judging = False
+        await tell(server, call(1, "pid"))
+        child = int(text_of(await hears(server)))
+        assert child != server.process.pid
+        server.signal(15)
+        assert await server.exit() == 143
+        with pytest.raises(ProcessLookupError):
+            os.kill(child, 0)

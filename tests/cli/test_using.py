@@ -1,0 +1,242 @@
+"""`trio-mcp tools`, `call`, `resources`, `read`, `prompts`, `prompt`: against a server process."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.cli.support import COMMAND, SHOP, CommandLine, faulty
+from tests.support.processes import ENVIRONMENT, run
+from trio_mcp import serve_http
+from trio_mcp.cli.target import load_registry
+
+
+def test_the_tools_in_a_table(cli: CommandLine) -> None:
+    outcome = cli("tools", SHOP)
+    assert (outcome.status, outcome.err) == (0, "")
+    rows = {line.split()[0]: line for line in outcome.out.splitlines()}
+    assert rows["Tool"].split() == ["Tool", "Arguments", "What", "it", "does"]
+    assert "book: string, count: integer" in rows["order"]
+    assert "Order a book." in rows["order"]
+    assert "text: string, number?: number = 0.0, whole?: integer = 0" in rows["types"]
+    assert "\x1b" not in outcome.out
+
+
+def test_the_tools_as_json(cli: CommandLine, shop: str) -> None:
+    tools = {each["name"]: each for each in cli("tools", shop, "--json").json["tools"]}
+    assert tools["order"]["inputSchema"]["required"] == ["book", "count"]
+    assert tools["order"]["description"] == "Order a book."
+
+
+def test_one_tool_in_full(cli: CommandLine, shop: str) -> None:
+    outcome = cli("tools", shop, "order")
+    assert outcome.out.startswith("order(book: string, count: integer)\nOrder a book.\n")
+    assert [line.split() for line in outcome.out.splitlines()[-2:]] == [
+        ["book", "string", "required", "Its", "title."],
+        ["count", "integer", "required", "How", "many."],
+    ]
+    (tool,) = cli("tools", shop, "order", "--json").json["tools"]
+    assert tool["name"] == "order"
+
+
+def test_a_call_and_its_types(cli: CommandLine, shop: str) -> None:
+    words = ["text=3", "number=3", "whole=3", "flag=true", "tags=3", "anything=3", "nested:={}"]
+    outcome = cli("call", shop, "types", *words, "--json")
+    assert outcome.status == 0
+    expected = {
+        "text": "3",
+        "number": 3.0,
+        "whole": 3,
+        "flag": True,
+        "tags": ["3"],
+        "anything": "3",
+        "nested": {},
+    }
+    assert outcome.json["structuredContent"] == expected
+    assert json.loads(outcome.json["content"][0]["text"]) == expected
+    assert outcome.json["isError"] is False
+    shown = cli("call", shop, "types", '{"text": "as JSON"}')
+    assert json.loads(shown.out)["text"] == "as JSON"
+    assert shown.out.startswith("{\n  "), "structured content is shown once, and indented"
+
+
+def test_content_of_several_kinds(cli: CommandLine, shop: str) -> None:
+    outcome = cli("call", shop, "several")
+    assert outcome.out.splitlines() == [
+        "A dot:",
+        "[image: image/gif, 29 bytes]",
+        "[stock: shop://stock]",
+    ]
+
+
+def test_text_is_written_as_it_is_where_there_is_no_terminal(cli: CommandLine, shop: str) -> None:
+    assert cli("call", shop, "escape").out == "before \x1b[31m\x1b]0;title\x07 after\n"
+
+
+def test_a_tool_that_fails(cli: CommandLine, shop: str) -> None:
+    outcome = cli("call", shop, "fail", "reason=rain")
+    assert (outcome.status, outcome.out) == (1, "")
+    assert outcome.error == "tool 'fail' failed: It failed: rain and there is more"
+    outcome = cli("call", shop, "fail", "--json")
+    assert outcome.status == 1
+    assert outcome.json["isError"] is True
+    assert outcome.json["content"][0]["text"].startswith("It failed: no reason")
+
+
+def test_what_a_tool_prints_is_not_the_result(cli: CommandLine) -> None:
+    assert cli("call", SHOP, "say", "words=hello").out == "returned: hello\n"
+
+
+def test_a_server_that_dies(cli: CommandLine) -> None:
+    outcome = cli("call", SHOP, "die")
+    assert (outcome.status, outcome.out) == (1, "")
+    assert outcome.error.startswith("the server exited with status 3")
+
+
+def test_messages_of_the_server(cli: CommandLine) -> None:
+    assert cli("call", SHOP, "slow", "seconds=0.1").err == "info: the second step\n"
+    quiet = cli("call", SHOP, "slow", "seconds=0.1", "--log-level", "error")
+    assert (quiet.out, quiet.err) == ("packed\n", "")
+    legacy = cli("call", SHOP, "slow", "seconds=0.1", "--era", "legacy")
+    assert legacy.err == "info: the second step\n"
+
+
+def test_time_is_limited(cli: CommandLine, shop: str) -> None:
+    outcome = cli("call", shop, "slow", "seconds=30", "--timeout", "0.3")
+    assert outcome.status == 1
+    told = "tool 'slow': no answer within 0.3 s (--timeout SECONDS waits longer)"
+    assert told in outcome.err.splitlines()[-1]
+
+
+def test_questions_are_not_asked_where_nobody_answers(cli: CommandLine, shop: str) -> None:
+    outcome = cli("call", shop, "order", "book=Emma", "count=1")
+    assert outcome.status == 1
+    assert "elicitation" in outcome.error
+    assert "on a terminal only" in outcome.error
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["ordr"], "the server has no tool 'ordr'; did you mean 'order'?"),
+        (["xyz"], "the server has no tool 'xyz'; it has: order, pay"),
+        (["order", "book=Emma"], "tool 'order': Missing required argument 'count' (integer)"),
+        (["order", "book=Emma", "count=x"], "tool 'order': Argument 'count' must be an integer"),
+    ],
+)
+def test_calls_that_cannot_be(cli: CommandLine, shop: str, words: list[str], told: str) -> None:
+    outcome = cli("call", shop, *words)
+    assert (outcome.status, outcome.out) == (1, "")
+    assert outcome.error.startswith(told)
+
+
+def test_resources(cli: CommandLine, shop: str) -> None:
+    rows = [line.split() for line in cli("resources", shop).out.splitlines()]
+    assert rows[0][:2] == ["URI", "Type"]
+    assert rows[1][:3] == ["shop://stock", "application/json", "stock:"]
+    assert rows[3][:2] == ["shop://books/{title}", "book:"]
+    told = cli("resources", shop, "--json").json
+    assert [each["uri"] for each in told["resources"]] == ["shop://stock", "shop://logo"]
+    assert [each["uriTemplate"] for each in told["resourceTemplates"]] == ["shop://books/{title}"]
+
+
+def test_reading(cli: CommandLine, shop: str) -> None:
+    assert cli("read", shop, "shop://stock").out == '{"Emma":3}'
+    assert cli("read", shop, "shop://stock", "--json").json == {
+        "contents": [{"uri": "shop://stock", "mimeType": "application/json", "text": '{"Emma":3}'}]
+    }
+    outcome = cli("read", shop, "shop://nothing")
+    assert outcome.status == 1
+    assert outcome.error.startswith("there is no resource shop://nothing")
+
+
+async def test_bytes_go_to_a_pipe_as_they_are() -> None:
+    done = await run([*COMMAND, "read", SHOP, "shop://logo"])
+    assert (done.returncode, done.stdout) == (0, b"GIF89a\x00\xff")
+
+
+def test_prompts(cli: CommandLine, shop: str) -> None:
+    rows = [line.split() for line in cli("prompts", shop).out.splitlines()]
+    assert rows[1] == ["review", "book,", "tone?", "Ask", "for", "a", "review."]
+    assert cli("prompts", shop, "--json").json["prompts"][0]["name"] == "review"
+    assert cli("prompt", shop, "review", "book=Emma").out == (
+        "user:\nWrite a kind review of Emma.\n"
+    )
+    told = cli("prompt", shop, "review", "book=Emma", "tone=3", "--json").json
+    assert told["messages"][0]["content"]["text"] == "Write a 3 review of Emma."
+    outcome = cli("prompt", shop, "review")
+    assert outcome.error == "prompt 'review' needs book; it takes: book, tone?"
+    assert cli("prompt", shop, "revue").error.endswith("did you mean 'review'?")
+
+
+def test_a_server_that_offers_nothing(cli: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "empty.py").write_text(
+        "from trio_mcp import Registry\nregistry = Registry('empty')\n"
+    )
+    for command in ("tools", "resources", "prompts"):
+        outcome = cli(command, "empty.py")
+        assert (outcome.status, outcome.out) == (0, "")
+        assert outcome.err == f"The server offers no {command}.\n"
+        assert cli(command, "empty.py", "--json").json[command] == []
+    assert cli("call", "empty.py", "x").error == "the server has no tool 'x': it has none at all"
+
+
+def test_any_command_after_the_dashes(cli: CommandLine) -> None:
+    assert [
+        each["name"] for each in cli("tools", "--json", "--", *faulty("none")).json["tools"]
+    ] == [
+        "echo",
+        "second",
+    ]
+    outcome = cli("call", "echo", "--", *faulty("takes-any-tool"))
+    assert (outcome.status, outcome.out) == (0, "")
+
+
+def test_the_environment_of_the_server(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_INHERITED", "from the shell")
+    assert cli("call", SHOP, "variable", "name=SHOP_INHERITED").out == "from the shell\n"
+    words = ["variable", "name=SHOP_GIVEN", "--env", "SHOP_GIVEN=a=b"]
+    assert cli("call", SHOP, *words).out == "a=b\n"
+
+
+def test_a_server_that_writes_noise_is_reported(cli: CommandLine) -> None:
+    outcome = cli("tools", "--", *faulty("noise"))
+    assert outcome.status == 0
+    assert "trio-mcp: The server wrote a line that is no message" in outcome.err
+
+
+def test_stderr_of_the_server_on_request(cli: CommandLine) -> None:
+    outcome = cli("tools", "--verbose", "--", *faulty("crash"))
+    assert outcome.status == 1
+    assert "Traceback" in outcome.err
+    assert outcome.err.splitlines()[-1].startswith("trio-mcp: the server exited with status 1")
+    assert "Traceback" not in cli("tools", "--", *faulty("crash")).err
+
+
+def test_a_url_where_nothing_is(cli: CommandLine, shop: str) -> None:
+    for url, told in (
+        (shop.replace("/mcp", "/else"), "404"),
+        ("http://127.0.0.1:1/mcp", "cannot reach http://127.0.0.1:1: Connection refused"),
+    ):
+        outcome = cli("tools", url)
+        assert (outcome.status, outcome.out) == (1, "")
+        assert told in outcome.error
+
+
+async def test_nobody_reads_the_results() -> None:
+    """`trio-mcp tools … | head -0`: no complaint."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = await trio.run_process(
+            [*COMMAND, "tools", SHOP],
+            env=ENVIRONMENT,
+            stdout=writing,
+            capture_stderr=True,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"")
