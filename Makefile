@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test conformance check format bench clean
+.PHONY: help demo test conformance check format docs bench clean
 
 help:  ## Say what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -25,7 +25,7 @@ test: $(VENV)/.test  ## Run the tests
 conformance: $(VENV)/.test  ## Run the official conformance suite against a server and a client
 	@$(BIN)/python -m tests.conformance.run
 
-check: $(VENV)/.lint  ## Format, lint, types, tests with coverage
+check: $(VENV)/.lint docs  ## Format, lint, types, documentation, tests with coverage
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
@@ -38,8 +38,12 @@ format: $(VENV)/.lint  ## Put the code in order
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
+docs: $(VENV)/.docs  ## Build the documentation site into docs/_build
+	@$(BIN)/python -m sphinx --quiet --fresh-env --nitpicky --fail-on-warning --keep-going \
+		docs docs/_build
+
 bench: $(VENV)/.bench  ## Measure framing, server and client beside the peers
 	@$(BIN)/python -m benchmarks
 
 clean:  ## Remove what was built
-	rm -rf $(VENV) build dist .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -9,8 +9,6 @@ import trio
 
 from tests.cli.support import COMMAND, SHOP, CommandLine, faulty
 from tests.support.processes import ENVIRONMENT, run
-from trio_mcp import serve_http
-from trio_mcp.cli.target import load_registry
 
 
 def test_the_tools_in_a_table(cli: CommandLine) -> None:

@@ -1,0 +1,121 @@
+"""How the documentation site is built: `make docs`, offline.
+
+Prose is written once. Pages in `basics` show sections of the README, pages in `reference` show
+docstrings. Nothing is fetched, so names of other projects are shown and not linked.
+"""
+
+import re
+from importlib import metadata
+from typing import Any
+
+from docutils import nodes
+from sphinx.ext.napoleon import Config
+from sphinx.ext.napoleon.docstring import GoogleDocstring
+
+import trio_mcp.client
+
+project = "trio-mcp"
+release = version = metadata.version("trio-mcp")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+exclude_patterns = ["_build", "examples"]
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 3
+smartquotes_action = "D"  # dashes alone: what is quoted is often what a program says
+
+default_role = "py:obj"
+add_module_names = False
+python_maximum_signature_line_length = 88
+python_use_unqualified_type_names = True
+toc_object_entries_show_parents = "hide"
+
+autodoc_default_options = {"members": True, "member-order": "bysource"}
+autodoc_inherit_docstrings = False
+autodoc_typehints_format = "short"
+
+# Type variables, and what signatures name but nobody makes or takes apart by hand.
+nitpick_ignore_regex = [
+    ("py:class", r"trio_mcp\.[\w.]+\.[FT]"),
+    ("py:class", r"trio_mcp\.registry\.\w+\.(Completer|Conversation|Handler)"),
+    ("py:class", r"trio_mcp\.registry\.\w+\.(Prompt|Resource|ResourceTemplate|Tool)"),
+    ("py:class", r"trio_mcp\.schema\.parameters\.ParameterType"),
+    ("py:class", r"trio_mcp\.transports\.http\.app\.HttpApp"),
+]
+
+html_theme = "furo"
+pygments_dark_style = "github-dark"  # the usual one underlines names as if they were links
+html_title = "trio-mcp"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_copyright = False
+html_show_sphinx = False
+
+
+def find_documented(app: Any, env: Any, node: Any, text: Any) -> Any:
+    """Link a name to where it is documented, whatever module an annotation says it is from.
+
+    A name of ours that stands nowhere is left for Sphinx to complain of; others are only shown.
+    """
+    if node.get("refdomain") != "py":
+        return None
+    domain = env.get_domain("py")
+    places = {
+        name.rpartition(".")[2]: name
+        for name, entry in domain.objects.items()
+        if not entry.aliased and entry.objtype in ("class", "exception", "function")
+    }
+    target: str = node["reftarget"]
+    is_ours = target.startswith("trio_mcp.")
+    name, _, member = (target.rpartition(".")[2], "", "") if is_ours else target.partition(".")
+    place = f"{places.get(name)}.{member}" if member else places.get(name)
+    if place in domain.objects:
+        kind = node["reftype"]
+        return domain.resolve_xref(env, node["refdoc"], app.builder, kind, place, node, text)
+    return None if is_ours else text
+
+
+def show_titles(app: Any, doctree: Any, page: str) -> None:
+    """Where a link shows the path of a page, as is right on a code host, show its title."""
+    for link in doctree.findall(nodes.reference):
+        path = re.fullmatch(r"docs/([\w/-]+)\.md", link.astext())
+        if path and path[1] in app.env.titles:
+            link.children = [nodes.inline("", app.env.titles[path[1]].astext())]
+
+
+def mend_signature(app: Any, what: str, name: str, it: Any, *rest: Any) -> tuple[Any, Any]:
+    """Show none for what others make; show a default that is made anew each time as three dots."""
+    _, signature, returned = rest
+    if what == "class" and re.search(r"Made by `|` returns one", it.__doc__ or ""):
+        return "", None
+    return signature and signature.replace("NOTHING", "..."), returned
+
+
+def show_bases(app: Any, name: str, it: Any, options: Any, bases: list[Any]) -> None:
+    """In place of an error's base that is not public, show the nearest one that is."""
+    if not issubclass(it, Exception):
+        return
+    public = {each for each in vars(trio_mcp.client).values() if isinstance(each, type)}
+    bases[:] = [
+        next(each for each in base.__mro__ if each in public or each.__module__ == "builtins")
+        for base in bases
+    ]
+
+
+def read_docstring(app: Any, what: str, name: str, it: Any, options: Any, lines: list[str]) -> None:
+    """Turn Google style into reStructuredText.
+
+    As an extension, napoleon takes a colon in the first line of an attribute for the end of its
+    type, and knows no sections there. Ours have annotations, and are read as methods are.
+    """
+    kind = "method" if what in ("attribute", "property") else what
+    lines[:] = GoogleDocstring(lines, Config(), app, kind, name, it, options).lines()
+
+
+def setup(app: Any) -> None:
+    """Connect what is defined here."""
+    app.connect("missing-reference", find_documented)
+    app.connect("doctree-resolved", show_titles)
+    app.connect("autodoc-process-signature", mend_signature)
+    app.connect("autodoc-process-bases", show_bases)
+    app.connect("autodoc-process-docstring", read_docstring)
