@@ -8,7 +8,13 @@ import pytest
 
 from tests.support.processes import TIME_LIMIT
 
-PACKAGES = ["@modelcontextprotocol/client@2", "@modelcontextprotocol/server-everything"]
+PACKAGES = [
+    "@modelcontextprotocol/client@2",
+    "@modelcontextprotocol/server@2",
+    "@modelcontextprotocol/node@2",
+    "@modelcontextprotocol/server-everything",
+    "zod@4",
+]
 
 
 @pytest.fixture(scope="session")
