@@ -74,6 +74,8 @@ class Terminal:
             dimensions=(40, 100),
             timeout=TIME_LIMIT,
         )
+        self._child.delaybeforesend = None  # what is typed has been waited for: a prompt
+        self._child.ptyproc.delayafterclose = 0.01
 
     def sees(self, text: str) -> str:
         """Wait until a text appears; return what came before it."""

@@ -62,17 +62,32 @@ async def test_a_url() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([SHOP], "say which tool to call (it really is called): order, pay"),
-        ([SHOP, "sya"], "the server has no tool 'sya'; did you mean 'say'?"),
-        ([SHOP, "say"], "tool 'say': Missing required argument 'words'"),
-        ([SHOP, "fail"], "a call of tool 'fail' fails: It failed: no reason and there is more"),
-        ([SHOP, "order", "book=a", "count=1"], "a call of tool 'order' fails: "),
-        (["x", "--", *faulty("failing-list")], "the server does not list its tools"),
-        (["x", "--era", "legacy", "--", *faulty("modern-only")], "the server answers neither"),
+        ([], "say which tool to call (it really is called): order, pay"),
+        (["sya"], "the server has no tool 'sya'; did you mean 'say'?"),
+        (["say"], "tool 'say': Missing required argument 'words'"),
+        (["fail"], "a call of tool 'fail' fails: It failed: no reason and there is more"),
+        (["order", "book=a", "count=1"], "a call of tool 'order' fails: "),
+    ],
+    ids=str,
+)
+def test_a_call_that_cannot_be(words: list[str], told: str, cli: CommandLine, shop: str) -> None:
+    outcome = cli("bench", shop, *words)
+    assert (outcome.status, outcome.out) == (1, "")
+    assert outcome.error.startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("words", "fault", "told"),
+    [
+        ([], "failing-list", "the server does not list its tools"),
+        (["--era", "legacy"], "modern-only", "the server answers neither handshake"),
+        ([], "crash", "the server answers neither handshake"),
     ],
 )
-def test_what_cannot_be_measured(words: list[str], told: str, cli: CommandLine) -> None:
-    outcome = cli("bench", *words, *SHORT) if "--" not in words else cli("bench", *words)
+def test_a_server_that_cannot_be_measured(
+    words: list[str], fault: str, told: str, cli: CommandLine
+) -> None:
+    outcome = cli("bench", "x", *words, "--", *faulty(fault))
     assert (outcome.status, outcome.out) == (1, "")
     assert outcome.error.startswith(told)
 

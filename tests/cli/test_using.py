@@ -215,7 +215,7 @@ def test_stderr_of_the_server_on_request(cli: CommandLine) -> None:
 
 def test_a_url_where_nothing_is(cli: CommandLine, shop: str) -> None:
     for url, told in (
-        (shop.replace("/mcp", "/else"), "404"),
+        (shop.replace("/mcp", "/else"), "There is nothing here; the MCP endpoint is /mcp"),
         ("http://127.0.0.1:1/mcp", "cannot reach http://127.0.0.1:1: Connection refused"),
     ):
         outcome = cli("tools", url)

@@ -103,7 +103,7 @@ async def test_a_client_that_stops_reading_does_not_make_the_server_grow() -> No
         rest = await flood.send_until_stalled()
         ids = await flood.read_all(rest)
         assert sorted(ids) == list(range(flood.calls))
-        assert server.memory("VmHWM") - before < 16 * MIB
+        assert server.memory("VmHWM") - before < 24 * MIB  # of 80
         assert await server.finish() == 0
 
 

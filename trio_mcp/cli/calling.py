@@ -13,7 +13,9 @@ from trio_mcp.cli.running import run_async
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.session import Connecting, Session, connected
 from trio_mcp.cli.target import parse_target
+from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.revisions import META_SERVER_INFO, NEWEST
 
 _DEFAULT = Connecting()
 
@@ -102,7 +104,7 @@ async def call_tool(session: Session, name: str, words: Sequence[str]) -> int:
         wire = await session.client.request(
             "tools/call", params, timeout=session.timeout, on_progress=bar.update
         )
-    result = _part(wire, "content", "structuredContent", "_meta")
+    result = _part(wire, "content", "structuredContent")
     result["isError"] = failed = wire.get("isError") is True
     if session.screen.as_json:
         session.screen.json(result)
@@ -139,7 +141,7 @@ async def get_prompt(session: Session, name: str, words: Sequence[str]) -> int:
         wire = await session.client.request("prompts/get", params, on_progress=bar.update)
     messages = wire.get("messages")
     if session.screen.as_json:
-        session.screen.json(_part(wire, "description", "messages", "_meta"))
+        session.screen.json(_part(wire, "description", "messages"))
         return OK
     for each in messages if isinstance(messages, list) else []:
         session.screen.heading(f"{each.get('role')}:")
@@ -148,13 +150,15 @@ async def get_prompt(session: Session, name: str, words: Sequence[str]) -> int:
 
 
 def _part(wire: dict[str, Json], *keys: str) -> dict[str, Json]:
-    return {key: wire[key] for key in keys if key in wire}
+    """Some keys of a result, and `_meta` if it says more than who the server is."""
+    part = {key: wire[key] for key in keys if key in wire}
+    meta: Json = wire.get("_meta")
+    said = meta if isinstance(meta, dict) else {}
+    rest = {key: each for key, each in said.items() if key != META_SERVER_INFO}
+    return {**part, "_meta": rest} if rest else part
 
 
 def _piece(contents: object) -> dict[str, Json]:
-    from trio_mcp.wire.conversion import to_wire
-    from trio_mcp.wire.revisions import NEWEST
-
     wire: dict[str, Json] = to_wire(contents, NEWEST)
     return wire
 

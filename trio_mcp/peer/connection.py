@@ -108,6 +108,7 @@ class Connection:
         self._free_slots = limits.max_concurrent_calls
         self._changed = trio.lowlevel.ParkingLot()  # less waits, or nothing is open
         self._watcher = trio.lowlevel.ParkingLot()
+        self._deadline_moved = self._watcher.unpark_all  # one object for all exchanges
         self._watcher_wakes = float("inf")
         self._reading = trio.CancelScope()
         self._writing = trio.CancelScope(shield=True)
@@ -282,7 +283,7 @@ class Connection:
                 self._deliver(answer, batch)
                 return
             exchange = Exchange(
-                request.id, answer, batch, size, back=self, on_deadline=self._watcher.unpark_all
+                request.id, answer, batch, size, back=self, on_deadline=self._deadline_moved
             )
             self._open[request.id] = exchange
             if self._free_slots or answer.long_lived:

@@ -62,6 +62,8 @@ class StdioProbe(Probe):
             with trio.move_on_after(self.waits.answer if patience is None else patience):
                 if await self._send(encode(self.request(method, params, id))):
                     await waiting.arrived.wait()
+            if waiting.message is None and self.closed.is_set():
+                await self._await_exit()
         finally:
             self._waiting.pop(id, None)
         return _answer(waiting, began)
@@ -92,13 +94,20 @@ class StdioProbe(Probe):
         return None
 
     async def _send(self, line: bytes) -> bool:
+        """Send a line; return whether there is somebody who may answer it."""
+        if self.closed.is_set():
+            return False
         try:
             await self.transport.send_all(line)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            with trio.move_on_after(self.waits.reaction):  # it has gone, or is about to
-                await self.transport.exited.wait()
+            await self._await_exit()
             return False
         return True
+
+    async def _await_exit(self) -> None:
+        """Give a process that has closed a pipe the time to exit, so that it is known how."""
+        with trio.move_on_after(self.waits.reaction):
+            await self.transport.exited.wait()
 
     async def read(self) -> None:
         """Take in what it writes, to the end."""

@@ -1,0 +1,98 @@
+"""What docs/cli.md shows is what happens."""
+
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from tests.cli.support import COMMAND, CommandLine
+from tests.support.processes import ENVIRONMENT, ROOT, run
+from trio_mcp.cli.app import make_app
+from trio_mcp.cli.inspecting.session import COMMANDS
+from trio_mcp.cli.install.hosts import HOSTS
+from trio_mcp.cli.session import Connecting
+
+PAGE = (ROOT / "docs" / "cli.md").read_text()
+SHOWN = re.findall(r"```sh\n(trio-mcp [^\n]*)\n```\n(?:\n```text\n(.*?)```)?", PAGE, re.DOTALL)
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the table that begins with a heading."""
+    _, _, rest = PAGE.partition(f"\n| {heading} |")
+    lines = rest.split("\n\n")[0].splitlines()[2:]
+    return [re.split(r"(?<!\\) \|", line.strip("|")) for line in lines]
+
+
+def names(cell: str) -> set[str]:
+    return set(re.findall(r"`([^`]+)`", cell))
+
+
+@pytest.mark.parametrize(("command", "output"), SHOWN, ids=[each[0] for each in SHOWN])
+async def test_commands_do_what_is_shown(command: str, output: str, tmp_path: Path) -> None:
+    words = shlex.split(command.removesuffix(" </dev/null"))
+    words = [sys.executable if word == "python" else word for word in words]
+    settings = {**ENVIRONMENT, "HOME": str(tmp_path)}
+    done = await run([*COMMAND, *words[1:]], cwd=ROOT, env=settings)
+    said = done.stdout.decode() if done.stdout else done.stderr.decode()
+    if output:
+        assert [line.rstrip() for line in said.splitlines()] == output.splitlines()
+        assert done.returncode == int(output.startswith("trio-mcp: "))
+    else:
+        assert done.returncode == 0, said
+
+
+@pytest.mark.parametrize("command", ["doctor", "bench"])
+async def test_json_has_the_shape_that_is_shown(command: str) -> None:
+    (shown,) = (
+        json.loads(block)
+        for block in re.findall(r"With `--json`:\n\n```text\n(.*?)```", PAGE, re.DOTALL)
+        if ("findings" in block) == (command == "doctor")
+    )
+    (words,) = (shlex.split(each) for each, _ in SHOWN if each.startswith(f"trio-mcp {command}"))
+    done = await run([*COMMAND, *words[1:]], cwd=ROOT)
+    told = json.loads(done.stdout)
+    if command == "bench":
+        assert [each["inFlight"] for each in told["runs"]] == [1, 64]
+        told["runs"] = told["runs"][:1]
+        assert told["tool"] == shown["tool"]
+    else:
+        assert told["offers"].keys() <= shown["offers"].keys()
+        shown["offers"] = told["offers"]
+        told["findings"] = told["findings"][:1]
+    assert shape(told) == shape(shown)
+
+
+def shape(value: Any) -> Any:
+    """A JSON value without its numbers and texts."""
+    if isinstance(value, dict):
+        return {key: shape(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [shape(each) for each in value]
+    return "number" if isinstance(value, int | float) else type(value).__name__
+
+
+def test_every_command_and_option_is_described(cli: CommandLine) -> None:
+    commands = {name for row in rows("Command") for name in names(row[0])}
+    assert commands == {each for each in make_app() if not each.startswith("-")}
+    described = {name.split()[0].rstrip(",") for row in rows("Option") for name in names(row[0])}
+    fields = {f"--{each.name.replace('_', '-')}" for each in attrs.fields(Connecting)}
+    assert fields <= described
+    for command in commands:
+        options = set(re.findall(r"(?<=[ │*])--[a-z-]+", cli(command, "--help").out))
+        assert {each for each in options if each not in PAGE} == set()
+
+
+def test_tables_are_complete() -> None:
+    assert {name for row in rows("`--host`") for name in names(row[0])} == set(HOSTS)
+    for (host, *cells), (name, known) in zip(rows("`--host`"), HOSTS.items(), strict=True):
+        assert name in host
+        project, user, urls = (each.strip() for each in cells)
+        assert [bool(project), bool(user)] == ["project" in known.files, "user" in known.files]
+        assert urls == ("yes" if known.urls else "no")
+    typed = [next(iter(names(row[0]))).replace("\\|", "|") for row in rows("Typed")]
+    assert typed == [each.usage for each in COMMANDS.values()]
