@@ -23,7 +23,7 @@ def show_result(screen: Screen, result: dict[str, Json]) -> None:
     blocks = blocks if isinstance(blocks, list) else []
     structured = result.get("structuredContent")
     if structured is not None and _says_the_same(blocks, structured):
-        if isinstance(structured, dict) and structured.keys() != {"result"}:
+        if isinstance(structured, dict) and not _is_wrapped(structured):
             screen.json(structured)
             return
         structured = None
@@ -77,14 +77,21 @@ def _says_the_same(blocks: list[Json], structured: Json) -> bool:
     if len(blocks) != 1 or not isinstance(blocks[0], dict) or blocks[0].get("type") != "text":
         return False
     text = blocks[0].get("text", "")
-    wrapped = structured.get("result") if isinstance(structured, dict) else None
-    if text == wrapped:
-        return True
+    same = [structured]
+    if _is_wrapped(structured):
+        same += structured.values()
     try:
         value = json_of(text)
     except (ValueError, TypeError, RecursionError):
+        value = text
+    return value in same or text in same
+
+
+def _is_wrapped(structured: Json) -> bool:
+    """Whether it is nothing but a text or the like, made an object because that was demanded."""
+    if not isinstance(structured, dict) or len(structured) != 1:
         return False
-    return value in (structured, wrapped)
+    return not isinstance(next(iter(structured.values())), dict)
 
 
 def _size_of(data: str) -> str:

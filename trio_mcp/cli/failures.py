@@ -90,12 +90,19 @@ def place_of(error: BaseException) -> str:
     """Say in which line of whose code an exception was raised, as far as that is known."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}"
-    own = Path(__file__).parents[1]
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        path = Path(frame.filename)
-        if path.is_file() and own not in path.parents:
-            return f"{frame.filename}, line {frame.lineno}"
-    return ""
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if _is_own(each.filename)]
+    return f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else ""
+
+
+def _is_own(filename: str) -> bool:
+    """Whether a file is a person's own: no library's, neither ours nor Python's."""
+    path = Path(filename)
+    libraries = (Path(__file__).parents[1], Path(os.__file__).parent)
+    return (
+        path.is_file()
+        and "site-packages" not in path.parts
+        and not any(each in path.parents for each in libraries)
+    )
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

@@ -38,10 +38,11 @@ async def ask_for(asker: Asker, name: str, schema: Json, root: Schema) -> Json:
     required = name in required_of(root)
     problem_with = _check(name, field, root)
     _describe(asker, field)
-    label = f"{name} ({in_words(field, root)}{'' if required else ', optional'}): "
-    default = _text_of(field.get("default"))
+    choices = _suggestions(field, root)
+    label = f"{name} ({_kind(field, root)}{'' if required else ', optional'}): "
+    default = _shown(field.get("default"), field, root)
     while True:
-        text = await asker.ask(label, default=default, choices=_suggestions(field, root))
+        text = await asker.ask(label, default=default, choices=choices)
         if not text and not required:
             return None
         value = _value_of(text, field, root) if text else None
@@ -68,11 +69,34 @@ def _check(name: str, field: Schema, root: Schema) -> Callable[[Json], str | Non
         return lambda value: None
 
 
+def _choices(field: Schema, root: Schema) -> list[tuple[Json, str | None]]:
+    """What can be chosen, for a field that takes one or several of them."""
+    return choices_of(field, root) or choices_of(items_of(field, root), root)
+
+
 def _suggestions(field: Schema, root: Schema) -> list[str]:
-    chosen = choices_of(field, root) or choices_of(items_of(field, root), root)
+    chosen = _choices(field, root)
     if not chosen and "boolean" in types_of(field, root):
         return ["true", "false"]
     return [title or _text_of(value) for value, title in chosen]
+
+
+def _kind(field: Schema, root: Schema) -> str:
+    """Say what is wanted: the choices by their titles, or a type."""
+    if not any(title for _, title in _choices(field, root)):
+        return in_words(field, root)
+    several = "some of " if "array" in types_of(field, root) else ""
+    return several + "|".join(_suggestions(field, root))
+
+
+def _shown(value: Json, field: Schema, root: Schema) -> str:
+    """Write a default as a person would type it."""
+    if isinstance(value, list):
+        return ", ".join(_shown(each, field, root) for each in value)
+    for choice, title in _choices(field, root):
+        if choice == value and title is not None:
+            return title
+    return _text_of(value)
 
 
 def _value_of(text: str, field: Schema, root: Schema) -> Json:
@@ -94,6 +118,4 @@ def _value_of(text: str, field: Schema, root: Schema) -> Json:
 def _text_of(value: Json) -> str:
     if value is None:
         return ""
-    if isinstance(value, list) and all(isinstance(each, str) for each in value):
-        return ", ".join(value)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

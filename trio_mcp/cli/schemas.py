@@ -58,9 +58,9 @@ def types_of(schema: Json, root: Schema) -> set[str]:
 def choices_of(schema: Json, root: Schema) -> list[tuple[Json, str | None]]:
     """The values that a schema enumerates, with their titles; none if it does not."""
     return [
-        (value, each.get("title") if "const" in each else None)
+        choice
         for each in schemas_of(schema, root)
-        for value in _values(each)
+        for choice in zip(_values(each), _titles(each), strict=False)
     ]
 
 
@@ -176,6 +176,15 @@ def _values(schema: Schema) -> list[Json]:
         return [schema["const"]]
     found = schema.get("enum")
     return found if isinstance(found, list) else []
+
+
+def _titles(schema: Schema) -> Iterator[str | None]:
+    """The titles of the values that a schema enumerates, without end."""
+    names = schema.get("enumNames")
+    for each in names if isinstance(names, list) else [schema.get("title")]:
+        yield each if isinstance(each, str) and ("const" in schema or names) else None
+    while True:
+        yield None
 
 
 def _resolve(reference: str, root: Schema) -> Json:

@@ -138,8 +138,9 @@ async def test_a_large_response_arrives_whole() -> None:
     body = os.urandom(5_000_000)
     async with on_tcp(answering(body)) as server:
         client = await server.connect()
-        for _ in range(2):
+        for _ in range(3):
             assert (await client.ask(get())).body == body
+        # The last piece of the third may have been read before it was counted, no earlier one.
         assert server.counters.bytes_out > 10_000_000
 
 

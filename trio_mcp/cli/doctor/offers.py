@@ -48,9 +48,7 @@ def check_offers(chart: Chart, kind: str, items: list[Json]) -> None:
     for name, number in names.items():
         if number > 1:
             chart.add("duplicate", f"{number} {noun}s are called {cut(name)!r}")
-    described = [
-        item for item in items if isinstance(item, dict) and isinstance(item.get(key), str)
-    ]
+    described = [each for each in items if isinstance(each, dict) and each.get(key) in names]
     if kind == "tools":
         _check_tools(chart, described)
     elif kind == "prompts":

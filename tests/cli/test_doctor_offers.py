@@ -1,0 +1,74 @@
+"""`trio-mcp doctor`: how it judges what a server offers, item by item."""
+
+from typing import Any
+
+import pytest
+
+from trio_mcp.cli.doctor.chart import Chart, cut
+from trio_mcp.cli.doctor.offers import check_offers
+
+TOOL: dict[str, Any] = {"name": "a", "description": "A.", "inputSchema": {"type": "object"}}
+
+
+def judged(kind: str, *items: Any) -> list[tuple[str, str]]:
+    chart = Chart("test")
+    check_offers(chart, kind, list(items))
+    return [(each.code, each.message) for each in chart.findings]
+
+
+@pytest.mark.parametrize(
+    ("kind", "item"),
+    [
+        ("tools", TOOL),
+        ("tools", {**TOOL, "outputSchema": {"type": "array", "items": {"type": "string"}}}),
+        ("tools", {**TOOL, "inputSchema": {"type": "object", "required": ["x"], "$ref": "#/$defs/a",
+                                           "$defs": {"a": {"properties": {"x": {}}}}}}),
+        ("tools", {**TOOL, "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#",
+                                           "type": "object", "definitions": {}}}),
+        ("tools", {**TOOL, "annotations": {"readOnlyHint": True, "destructiveHint": False}}),
+        ("resources", {"uri": "a:b", "name": "a"}),
+        ("resourceTemplates", {"uriTemplate": "a:{b}", "name": "a"}),
+        ("prompts", {"name": "a", "description": "A.", "arguments": [{"name": "b"}]}),
+    ],
+)  # fmt: skip
+def test_what_is_good(kind: str, item: Any) -> None:
+    assert judged(kind, item) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "item", "code", "told"),
+    [
+        ("tools", 3, "bad-description", "a tool has no name: 3"),
+        ("tools", {**TOOL, "name": ""}, "bad-description", "a tool has no name"),
+        ("tools", {**TOOL, "name": "a b"}, "tool-name", "'a b'"),
+        ("tools", {**TOOL, "description": " "}, "no-description", "a"),
+        ("tools", {**TOOL, "inputSchema": None}, "invalid-schema", "is no JSON object"),
+        ("tools", {**TOOL, "inputSchema": {}}, "invalid-schema", "the type 'object'"),
+        ("tools", {**TOOL, "outputSchema": {"type": 3}}, "invalid-schema", "its outputSchema"),
+        ("tools", {**TOOL, "description": "x" * 70_000}, "heavy", "70 kB"),
+        ("resources", {"name": "a"}, "bad-description", "a resource has no uri"),
+        ("resources", {"uri": "a:b"}, "bad-description", "resource 'a:b' has no name"),
+        ("resourceTemplates", {"name": "a"}, "bad-description", "has no uriTemplate"),
+        ("prompts", {"name": "a"}, "no-description", "prompts without a description: a"),
+        ("prompts", {"name": "a", "description": "A.", "arguments": [{}]}, "bad-description", "'a'"),
+        ("prompts", {"name": "a", "description": "A.", "arguments": 3}, "bad-description", "'a'"),
+    ],
+)  # fmt: skip
+def test_what_is_not(kind: str, item: Any, code: str, told: str) -> None:
+    ((found, message),) = judged(kind, item)
+    assert found == code
+    assert told in message
+
+
+def test_many_names_are_cut_short() -> None:
+    bare = [{"name": f"prompt{number}"} for number in range(11)]
+    ((_, message),) = judged("prompts", *bare)
+    assert message.endswith("prompt7 and 3 more")
+    assert [code for code, _ in judged("resources", *[{"uri": "a:b", "name": "a"}] * 3)] == [
+        "duplicate"
+    ]
+
+
+def test_what_a_server_says_is_harmless_in_messages() -> None:
+    assert cut(b"\x1b[31m\xff two\nlines") == "[31m\ufffd two lines"
+    assert cut("x" * 200) == "x" * 100 + "…"

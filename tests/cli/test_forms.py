@@ -1,0 +1,91 @@
+"""Forms at a terminal: what is asked, and what an answer means. The person is played by a list."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import pytest
+
+from trio_mcp.cli.forms import ask_for
+
+
+@attrs.define
+class Notes:
+    """A screen that remembers."""
+
+    told: list[str] = attrs.field(factory=list)
+
+    def note(self, text: str, style: str = "") -> None:
+        self.told.append(text)
+
+
+@attrs.define
+class Person:
+    """Answers one question after the other."""
+
+    answers: list[str]
+    screen: Notes = attrs.field(factory=Notes)
+    asked: list[tuple[str, str, tuple[str, ...]]] = attrs.field(factory=list)
+
+    async def ask(self, label: str, *, default: str = "", choices: Sequence[str] = ()) -> str:
+        self.asked.append((label, default, tuple(choices)))
+        return self.answers.pop(0)
+
+
+async def answered(schema: Any, *answers: str, required: bool = True) -> tuple[Any, Person]:
+    root = {"properties": {"x": schema}, "required": ["x"] if required else []}
+    person = Person(list(answers))
+    value = await ask_for(person, "x", schema, root)  # type: ignore[arg-type]
+    assert person.answers == []
+    return value, person
+
+
+FISH = [{"const": "f1", "title": "Tuna"}, {"const": "f2", "title": "Salmon"}]
+
+
+@pytest.mark.parametrize(
+    ("schema", "answers", "value"),
+    [
+        ({"type": "string"}, ["3"], "3"),
+        ({"type": "integer", "minimum": 5}, ["x", "3", "7"], 7),
+        ({"type": "number"}, ["2.5"], 2.5),
+        ({"type": "boolean"}, ["yes", "TRUE"], True),
+        ({"type": "string", "minLength": 2}, ["", "a", "ab"], "ab"),
+        ({"type": "string", "enum": ["a", "b"]}, ["c", "B"], "b"),
+        ({"type": "string", "enum": ["a", "b"], "enumNames": ["First", "Second"]}, ["second"], "b"),
+        ({"type": "string", "oneOf": FISH}, ["Shark", "salmon"], "f2"),
+        ({"type": "string", "oneOf": FISH}, ["f1"], "f1"),
+        ({"type": "array", "items": {"anyOf": FISH}}, ["Tuna, f2"], ["f1", "f2"]),
+        ({"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 1}, ["a, b", "a"], ["a"]),
+        ({"type": "array", "items": {"type": "integer"}}, ["1, 2"], [1, 2]),
+        ({"type": "array", "items": {"type": "integer"}}, ["[3]"], [3]),
+        ({"type": "object"}, ['{"a": 1}'], {"a": 1}),
+        ({"type": "nothing"}, ["a broken schema checks nothing"], "a broken schema checks nothing"),
+    ],
+)
+async def test_answers_are_taken_until_one_fits(
+    schema: Any, answers: list[str], value: Any
+) -> None:
+    found, person = await answered(schema, *answers)
+    assert found == value
+    assert len(person.screen.told) == len(answers) - 1
+
+
+async def test_what_is_shown_before_the_answer() -> None:
+    schema = {
+        "type": "array",
+        "title": "Fish",
+        "description": "Those that you like.",
+        "items": {"anyOf": FISH},
+        "default": ["f2"],
+    }
+    _, person = await answered(schema, "Tuna")
+    assert person.screen.told == ["Fish", "Those that you like."]
+    assert person.asked == [("x (some of Tuna|Salmon): ", "Salmon", ("Tuna", "Salmon"))]
+    _, person = await answered({"type": "boolean", "default": False}, "", required=False)
+    assert person.asked == [("x (boolean, optional): ", "false", ("true", "false"))]
+
+
+async def test_what_is_optional_can_be_left_out() -> None:
+    assert (await answered({"type": "integer"}, "", required=False))[0] is None
+    assert (await answered({"type": "integer"}, "x", "", required=False))[0] is None

@@ -1,0 +1,150 @@
+"""What people see of results, and of errors: on a terminal and elsewhere."""
+
+import io
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trio_mcp.cli.content import show_contents, show_result
+from trio_mcp.cli.failures import Failure, explain, place_of, report
+from trio_mcp.cli.screen import Screen
+from trio_mcp.client import errors
+from trio_mcp.wire.errors import McpError, ResourceNotFound
+
+
+@pytest.fixture(params=["terminal", "pipe"])
+def screen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Screen:
+    """A screen of each kind; `NO_COLOR` keeps what is shown readable."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+    if request.param == "terminal":
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    else:
+        monkeypatch.delenv("FORCE_COLOR", raising=False)
+    return Screen()
+
+
+def plain(shown: str) -> str:
+    """What is shown, without its bold and dim."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", shown)
+
+
+def text(words: str) -> dict[str, str]:
+    return {"type": "text", "text": words}
+
+
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        ({"content": [text("a"), text("b")]}, "a\nb\n"),
+        ({"content": []}, ""),
+        ({}, ""),
+        ({"content": [text("3")], "structuredContent": {"result": 3}}, "3\n"),
+        ({"content": [text("a")], "structuredContent": {"content": "a"}}, "a\n"),
+        ({"content": [text("[1]")], "structuredContent": [1]}, "[1]\n"),
+        ({"content": [text('{"a":1}')], "structuredContent": {"a": {"b": 1}}}, None),
+        ({"content": [text("no JSON")], "structuredContent": {"a": 1, "b": 2}}, None),
+        (
+            {"content": [{"type": "audio", "mimeType": "a/b", "data": "AAAA"}]},
+            "[audio: a/b, 3 bytes]\n",
+        ),
+        (
+            {"content": [{"type": "resource_link", "name": "n", "uri": "a:b", "description": "d"}]},
+            "[n: a:b] (d)\n",
+        ),
+        ({"content": [{"type": "resource", "resource": {"uri": "a:b", "text": "t"}}]}, "t\n"),
+        (
+            {"content": [{"type": "resource", "resource": {"uri": "a:b", "blob": "AAA="}}]},
+            "[a:b: bytes, 2 bytes]\n",
+        ),
+        ({"content": [{"type": "resource", "resource": {"uri": "a:b"}}]}, '{"uri": "a:b"}\n'),
+        ({"content": [{"type": "hologram"}]}, '{\n  "type": "hologram"\n}\n'),
+        ({"content": [{"type": "image"}]}, '{\n  "type": "image"\n}\n'),
+        ({"content": ["?"]}, '"?"\n'),
+    ],
+    ids=str,
+)
+def test_results(
+    result: dict[str, Any], shown: str | None, screen: Screen, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_result(screen, result)
+    out = plain(capsys.readouterr().out)
+    if shown is not None:
+        assert out == shown
+    else:  # both say something of their own
+        assert result["content"][0]["text"] in out
+        assert '"a": ' in out
+
+
+def test_contents(screen: Screen, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    pieces = [
+        {"uri": "a:1", "text": "one\n"},
+        {"uri": "a:2", "blob": "AP8=", "mimeType": "x/y"},
+        {"uri": "a:3", "blob": "no base64"},
+    ]
+    show_contents(screen, pieces)
+    out = capsysbinary.readouterr().out
+    assert out.startswith(b"one\n")
+    assert (b"[a:2: x/y, 2 bytes]" in out) == screen.is_terminal
+    assert (b"\x00\xff" in out) == (not screen.is_terminal)
+    assert b"[a:3: bytes, " in out
+
+
+def test_tables_and_json(screen: Screen, capsys: pytest.CaptureFixture[str]) -> None:
+    screen.table(("A", "B"), [("one", "first\nsecond \x1b[31m"), ("two", "")])
+    screen.json({"a": "\x1b"})
+    shown = capsys.readouterr().out
+    assert "\x1b[31m" not in shown
+    out = plain(shown)
+    assert ("first second ␛[31m" in out) == (not screen.is_terminal)
+    assert '"a": "\\u001b"' in out
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (errors.OutputClosed("Error: no\nbye"), "the server closed its output: Error: no (--verb"),
+        (errors.WriteFailed(), "the server takes no more input (--verbose"),
+        (errors.ServerExited(1, "trio-mcp: there is no x"), "there is no x"),
+        (
+            errors.ServerExited(-9, "a\nValueError: b\nc"),
+            "the server exited with signal SIGKILL: V",
+        ),
+        (errors.CallTimeout("tool 'x'", 3.0), "tool 'x': no answer within 3 s (--timeout"),
+        (errors.ProtocolError("it is odd"), "it is odd (`trio-mcp doctor` examines a server)"),
+        (errors.Unauthorized(401, "no"), "no (--header 'Authorization: Bearer …' passes a token)"),
+        (errors.CannotReach("cannot reach x"), "cannot reach x; does it run"),
+        (errors.InvalidArguments("tool 'x': no"), "tool 'x': no"),
+        (McpError(-1, "no"), "the server answered with an error: no (-1)"),
+        (ResourceNotFound("a:b"), "there is no resource a:b (`trio-mcp resources`"),
+        (OSError("no more disks"), "no more disks"),
+        (RuntimeError(), "RuntimeError (set TRIO_MCP_DEBUG=1"),
+    ],
+    ids=str,
+)
+def test_errors_say_what_to_do(error: Exception, told: str) -> None:
+    assert explain(error).startswith(told)
+
+
+def test_where_an_error_comes_from(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("\nfrom trio_mcp import Limits\nLimits(max_batch='x')\n")
+    with pytest.raises(TypeError) as caught:
+        exec(compile(program.read_text(), str(program), "exec"), {})
+    assert place_of(caught.value) == f"{program}, line 3"
+    assert place_of(ValueError("never raised")) == ""
+
+
+def test_a_long_message_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(Failure("x" * 5000)) == 1
+    assert len(capsys.readouterr().err) < 1100
+
+
+def test_nobody_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    assert not Screen().can_ask
+    monkeypatch.setattr(sys, "stdin", None)
+    assert not Screen().can_ask
