@@ -31,6 +31,7 @@ from trio_mcp.transports.http.answering import (
     status_of,
     while_connected,
 )
+from trio_mcp.transports.http.cors import answer_preflight, is_preflight
 from trio_mcp.transports.http.guard import Guard
 from trio_mcp.transports.http.metrics import CONTENT_TYPE, Metrics
 from trio_mcp.transports.http.mirror import VERSION, Mirror
@@ -188,6 +189,10 @@ class HttpApp:
     async def _route(self, http: HttpRequest) -> None:
         if self._dispatcher is None or self._sessions is None:
             raise Refusal(500, "The app is not running: its server must support ASGI lifespans.")
+        if is_preflight(http):
+            self._guard.check_origin(http)
+            await answer_preflight(http)
+            return
         path = http.path
         if path != self._path:
             page = self._pages.get(path)

@@ -15,6 +15,7 @@ from typing import Final
 
 import trio
 
+from trio_mcp.transports.http.cors import allowing
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.request import HttpRequest, Refusal
 from trio_mcp.wire.bucket import TokenBucket
@@ -40,10 +41,27 @@ class Guard:
         Raises:
             Refusal: It is not allowed: 403 (host, origin), 401 (token), or 429 (rate).
         """
-        self._check_host(request)
-        self._check_origin(request)
-        request.principal = await self._principal_of(request)
+        self.check_origin(request)
+        try:
+            request.principal = await self._principal_of(request)
+        except Refusal:
+            self._check_rate(request)  # guessing tokens is limited like everything else
+            raise
         self._check_rate(request)
+
+    def check_origin(self, request: HttpRequest) -> None:
+        """Let a request pass that comes to the right host, and from no page or a trusted one.
+
+        Raises:
+            Refusal: It is not allowed (403).
+        """
+        self._check_host(request)
+        origin = request.header(b"origin")
+        if origin is None:
+            return
+        if not self._may_use(origin.lower()):
+            raise Refusal(403, "Pages of that Origin may not use this server.")
+        request.answer_headers += allowing(origin)
 
     def _check_host(self, request: HttpRequest) -> None:
         if _ANY in self._hosts:
@@ -52,13 +70,11 @@ class Guard:
         if host is None or host[1] not in self._hosts:
             raise Refusal(403, "This server is not meant to be reached by that Host name.")
 
-    def _check_origin(self, request: HttpRequest) -> None:
-        origin = request.header(b"origin")
-        if origin is None or _ANY in self._origins or origin.lower() in self._origins:
-            return
-        page = _ORIGIN.fullmatch(origin.lower())
-        if page is None or page[1] not in self._hosts:
-            raise Refusal(403, "Pages of that Origin may not use this server.")
+    def _may_use(self, origin: str) -> bool:
+        if _ANY in self._origins or origin in self._origins:
+            return True
+        page = _ORIGIN.fullmatch(origin)
+        return page is not None and page[1] in self._hosts
 
     async def _principal_of(self, request: HttpRequest) -> str | None:
         policy = self._policy

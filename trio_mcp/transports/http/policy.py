@@ -39,6 +39,7 @@ class HttpPolicy:
         allowed_hosts: Values of the `Host` header that are served, without port; `*` for any.
         allowed_origins: Values of the `Origin` header that are served, such as
             `https://example.com`; `*` for any. Pages of the allowed hosts are always allowed.
+            Browsers are told so (CORS), so such a page may be a client.
         tokens: Bearer tokens, and whose each one is.
         verify: Says whose a bearer token is; used in place of `tokens`.
         realm: What `WWW-Authenticate` tells clients that they need a token for.

@@ -65,6 +65,8 @@ class HttpRequest:
     """The headers; of a repeated one, all values with commas between."""
     principal: str | None = None
     """Whose token it came with."""
+    answer_headers: list[Header] = field(factory=list)
+    """Headers that the response has, whichever it is."""
     started: bool = False
     """Whether the response has begun."""
     status: int = 0
@@ -169,6 +171,7 @@ class HttpRequest:
     async def _start(self, status: int, headers: list[Header]) -> None:
         self.started = True
         self.status = status
+        headers += self.answer_headers
         start: Message = {"type": "http.response.start", "status": status, "headers": headers}
         await self._put(start)
 
