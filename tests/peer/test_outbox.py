@@ -1,10 +1,13 @@
 """The queue of lines that wait to be written."""
 
+import tracemalloc
+
 import pytest
 import trio
 from trio.testing import assert_checkpoints, wait_all_tasks_blocked
 
 from trio_mcp.peer.outbox import Outbox
+from trio_mcp.wire.jsonrpc import encode
 
 pytestmark = pytest.mark.requirement("A5")
 
@@ -180,3 +183,18 @@ async def test_waiting_while_there_is_nothing_to_wait_for():
     outbox.put_nowait(b"x")
     with trio.move_on_after(0), assert_checkpoints():
         await outbox.wait_empty()
+
+
+async def test_what_waits_takes_no_more_memory_than_it_is_long() -> None:
+    """The encoder's lines own a buffer of kilobytes each, so they are not what is kept."""
+    outbox = Outbox(10_000_000)
+    tracemalloc.start()
+    try:
+        for number in range(5_000):
+            outbox.put_nowait(encode({"jsonrpc": "2.0", "id": number, "result": {}}))
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    outbox.close()
+    assert size < 4 * outbox.dropped * 50
+    assert outbox.dropped == 5_000

@@ -1,5 +1,6 @@
 import json
 import math
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from trio_mcp.wire.jsonrpc import (
     error_line,
     join_batch,
     result_line,
+    trimmed,
 )
 
 
@@ -328,3 +330,14 @@ def test_a_mebibyte_is_parsed_without_a_look_at_each_value(content, monkeypatch)
     monkeypatch.delattr("trio_mcp.wire.jsonrpc._exact")
     monkeypatch.delattr("trio_mcp.wire.jsonrpc._decode_carefully")
     assert decode(line) == Response(1, {"content": content})
+
+
+def test_a_line_that_is_kept_takes_no_more_memory_than_it_is_long() -> None:
+    tracemalloc.start()
+    try:
+        kept = [trimmed(encode({"jsonrpc": "2.0", "id": number})) for number in range(1_000)]
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept[7] == encode({"jsonrpc": "2.0", "id": 7})
+    assert size < 200 * len(kept)

@@ -15,7 +15,7 @@ from attrs import define, field
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.peer.asking import ConnectionEnded, DeadlinePassed
 from trio_mcp.peer.connection import Connection
-from trio_mcp.peer.exchange import Call, Cause, Exchange
+from trio_mcp.peer.exchange import Call, Cause, Exchange, SteadyBack
 from trio_mcp.transports.memory import Embedded
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import (
@@ -87,7 +87,7 @@ class StreamLink:
         return {}
 
 
-class MemoryLink:
+class MemoryLink(SteadyBack):
     """Requests to a registry in the same process.
 
     A request runs in the task that asks. Its parameters are copied, and its result is parsed from

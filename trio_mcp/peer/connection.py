@@ -23,7 +23,7 @@ from typing import Final, Protocol
 import trio
 
 from trio_mcp.peer.asking import Asking
-from trio_mcp.peer.exchange import BatchAnswer, Call, Cause, Exchange
+from trio_mcp.peer.exchange import BatchAnswer, Call, Cause, Exchange, SteadyBack
 from trio_mcp.peer.outbox import Outbox, SendNowait
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_REQUEST, McpError
 from trio_mcp.wire.framing import Frame, LineDecoder, Oversized
@@ -66,7 +66,7 @@ class Handler(Protocol):
         """Return the answer to what is no message, if it deserves one."""
 
 
-class Connection:
+class Connection(SteadyBack):
     """One connection over a byte stream.
 
     Args:

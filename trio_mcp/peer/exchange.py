@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from math import inf
 from typing import Protocol
 
 import trio
@@ -44,6 +45,10 @@ class Call(Protocol):
 class Back(Protocol):
     """The way back to who sent a request, while it is open."""
 
+    @property
+    def keep_alive(self) -> float:
+        """Seconds of silence after which `send_keep_alive` is due."""
+
     async def say(self, line: bytes) -> None:
         """Send a notification, once there is room. Cancelled while it waits, it is dropped."""
 
@@ -53,8 +58,25 @@ class Back(Protocol):
     async def ask(self, method: str, params: dict[str, Json], deadline: float) -> Json:
         """Send a request, and return its result. Raises as `Asking.ask` does."""
 
+    async def send_keep_alive(self) -> None:
+        """Show whoever is on the way that it is still in use."""
+
     def hang_up(self) -> None:
         """Have the other side come back for the rest, where there is a way to do so."""
+
+
+class SteadyBack:
+    """What a way back inherits if nobody takes its silence for its end."""
+
+    __slots__ = ()
+
+    @property
+    def keep_alive(self) -> float:
+        """`send_keep_alive` is never due."""
+        return inf
+
+    async def send_keep_alive(self) -> None:
+        """Do nothing."""
 
 
 @define(eq=False)

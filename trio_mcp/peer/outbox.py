@@ -7,7 +7,8 @@ saves a lone answer the detour; and so does `wake` once a good few lines have ga
 other side has something to do while we go on.
 
 Those who put lines wait once `max_bytes` are pending: a reader that stalls stops the work instead
-of filling the memory.
+of filling the memory. Lines are copied into one buffer, because what the encoder returns may own
+much more memory than it is long.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,7 @@ import trio
 _BURST: Final = 32
 """So many lines are worth a system call of their own."""
 
-SendNowait = Callable[[bytes], int]
+SendNowait = Callable[[bytearray], int]
 """Sends what fits without waiting and returns how many bytes that was."""
 
 
@@ -32,6 +33,7 @@ class Outbox:
 
     __slots__ = (
         "_closed",
+        "_data",
         "_idle",
         "_lines",
         "_max_bytes",
@@ -47,7 +49,8 @@ class Outbox:
     def __init__(self, max_bytes: int, send_nowait: SendNowait | None = None) -> None:
         self._max_bytes = max_bytes
         self._send_nowait = send_nowait
-        self._lines: list[bytes] = []
+        self._data = bytearray()
+        self._lines = 0  # in it
         self._pending = 0  # bytes that are not written yet
         self._idle = False  # `write_to` waits for work
         self._sending = True  # `write_to` is in the middle of a write, or has not begun
@@ -69,7 +72,8 @@ class Outbox:
         if self._closed:
             self.dropped += 1
         else:
-            self._lines.append(line)
+            self._data += line
+            self._lines += 1
             self._pending += len(line)
 
     async def put(self, line: bytes) -> None:
@@ -95,9 +99,9 @@ class Outbox:
 
     def wake(self) -> None:
         """Have what is there written soon, or now if it is a good deal."""
-        if len(self._lines) >= _BURST:
+        if self._lines >= _BURST:
             self._write_now()
-        if self._idle and self._lines:
+        if self._idle and self._data:
             self._idle = False
             self._work.unpark()
 
@@ -107,13 +111,14 @@ class Outbox:
         self.wake()
 
     def _write_now(self) -> None:
-        if self._sending or self._send_nowait is None or not self._lines:
+        if self._sending or self._send_nowait is None or not self._data:
             return
         data = self._take()
         sent = self._send_nowait(data)
         self._written(data, sent)
         if sent < len(data):
-            self._lines.append(data[sent:])
+            del data[:sent]
+            self._data = data
             self._sending = True  # the stream is full: from here on `write_to` waits for it
 
     async def write_to(self, stream: trio.abc.SendStream) -> None:
@@ -124,7 +129,7 @@ class Outbox:
         """
         try:
             while True:
-                if not self._lines:
+                if not self._data:
                     self._idle = True
                     self._sending = False
                     await self._work.park()
@@ -141,11 +146,12 @@ class Outbox:
         finally:
             self.close()
 
-    def _take(self) -> bytes:
-        lines, self._lines = self._lines, []
-        return lines[0] if len(lines) == 1 else b"".join(lines)
+    def _take(self) -> bytearray:
+        data, self._data = self._data, bytearray()
+        self._lines = 0
+        return data
 
-    def _written(self, data: bytes, size: int) -> None:
+    def _written(self, data: bytearray, size: int) -> None:
         self.sent += data.count(b"\n", 0, size)  # lines end with their only newline
         self._pending -= size
         if self._room:
@@ -153,8 +159,9 @@ class Outbox:
 
     def close(self) -> None:
         """Drop what was not written yet, and whatever else is put."""
-        self.dropped += sum(line.count(b"\n") for line in self._lines)
-        self._lines = []
+        self.dropped += self._data.count(b"\n")
+        self._data = bytearray()
+        self._lines = 0
         self._pending = 0
         self._idle = False
         self._closed = True

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import trio
 from attrs import define, field
 
-from trio_mcp.peer.exchange import Cause, Exchange
+from trio_mcp.peer.exchange import Back, Cause, Exchange
 from trio_mcp.registry.changes import KINDS, Change, Kind, ListChanged, Listener
 from trio_mcp.server.conversation import notification
 from trio_mcp.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND, McpError
@@ -104,13 +104,13 @@ class Listen:
     label: ClassVar[str] = "Subscription"
 
     async def run(self, exchange: Exchange, scope: trio.CancelScope) -> bytes | None:
-        """Tell of changes until the scope is cancelled."""
+        """Tell of changes until cancelled: while waiting for one, not while telling it."""
         try:
-            return await self._run(exchange, scope)
+            return await self._run(exchange)
         finally:
             self.session.subscriptions -= 1
 
-    async def _run(self, exchange: Exchange, scope: trio.CancelScope) -> bytes | None:
+    async def _run(self, exchange: Exchange) -> bytes | None:
         back = exchange.back
         if back is None:
             why = "Subscriptions need a transport that can carry notifications"
@@ -120,13 +120,12 @@ class Listen:
         changes = self.dispatcher.registry.changes
         with changes.listen(self.filter.kinds, self.filter.uris) as listener:
             if exchange.cause is not Cause.PEER:
-                back.say_nowait(notification("notifications/subscriptions/acknowledged", shown))
-            with scope:
-                while True:
-                    await back.say(change_line(await listener.next(), meta))
+                await back.say(notification("notifications/subscriptions/acknowledged", shown))
+            while (change := await _next(listener, exchange, back)) is not None:
+                await back.say(change_line(change, meta))
             if exchange.cause is Cause.SHUTDOWN and not exchange.answered:
                 for change in listener.rest():
-                    back.say_nowait(change_line(change, meta))
+                    await back.say(change_line(change, meta))
         return self.unfinished(exchange)
 
     def unfinished(self, exchange: Exchange) -> bytes | None:
@@ -135,3 +134,13 @@ class Listen:
             return None
         result = {"_meta": {META_SUBSCRIPTION: self.request.id}}
         return result_line(self.request.id, self.dispatcher.complete(result, self.revision))
+
+
+async def _next(listener: Listener, exchange: Exchange, back: Back) -> Change | None:
+    """Wait for a change, and keep the way back open meanwhile; `None` once it is cancelled."""
+    while exchange.cause is None:
+        with trio.move_on_after(back.keep_alive) as exchange.scope:
+            return await listener.next()
+        if exchange.cause is None:
+            await back.send_keep_alive()
+    return None

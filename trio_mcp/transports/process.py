@@ -136,7 +136,7 @@ class StdioTransport(trio.abc.Stream):
         """Send bytes to its stdin; raises as `trio.abc.SendStream.send_all`."""
         await self._stdin.send_all(data)
 
-    def send_nowait(self, data: bytes) -> int:
+    def send_nowait(self, data: bytes | bytearray) -> int:
         """Send as much as its stdin takes at once, and return how much that was."""
         if not isinstance(self._stdin, trio.lowlevel.FdStream):
             return 0

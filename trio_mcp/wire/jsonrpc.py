@@ -293,6 +293,11 @@ def _explain(line: bytes, error: ValueError) -> str:
 # -- encoding ---------------------------------------------------------------------------------
 
 
+def trimmed(line: bytes) -> bytes:
+    """Copy a line that is to be kept: what the encoder returns may own much more memory."""
+    return bytes(memoryview(line))
+
+
 def encode(message: Json) -> bytes:
     """Turn a JSON-able message into a line, newline included.
 

@@ -2,19 +2,21 @@
 
 A handler that takes no context can say nothing, so its answer is a body, and it runs in the task
 of the HTTP request with nothing beside it. Any other gets a writer beside it, which turns the
-response into a stream of events when the first line comes.
+response into a stream of events when the first line comes. A subscription speaks in its own task
+and nowhere else, so it writes by itself: there may be thousands of them.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from math import inf
 from typing import Any, Final, TypeVar
 
 import trio
 
-from trio_mcp.peer.exchange import Call, Exchange
+from trio_mcp.peer.exchange import Call, Exchange, SteadyBack
 from trio_mcp.server.running import CallRunner
 from trio_mcp.transports.beside import beside
 from trio_mcp.transports.http.request import Disconnected, HttpRequest
@@ -30,6 +32,7 @@ from trio_mcp.wire.errors import (
     McpError,
 )
 from trio_mcp.wire.jsonrpc import Id, Json
+from trio_mcp.wire.sse import encode_event
 
 T = TypeVar("T")
 
@@ -50,14 +53,14 @@ _ESCAPED: Final = 6
 """Bytes that a character of an id may take."""
 
 
-class ResponseBack:
+class ResponseBack(SteadyBack):
     """The way back to the sender of one request (a `Back`): its response, as a stream."""
 
     def __init__(self, http: HttpRequest, *, max_bytes: int, keep_alive: float) -> None:
         self._http = http
         self._max_bytes = max_bytes
-        self._keep_alive = keep_alive
-        self._lines: deque[bytes] = deque()
+        self._seconds = keep_alive
+        self._events: deque[bytes] = deque()
         self._pending = 0
         self._closed = False
         self._changed = trio.lowlevel.ParkingLot()
@@ -70,8 +73,8 @@ class ResponseBack:
 
     def say_nowait(self, line: bytes) -> None:
         """Send a notification, whether there is room or not."""
-        self._lines.append(line)
-        self._pending += len(line)
+        self._events.append(encode_event(line.rstrip(b"\n")))
+        self._pending += len(self._events[-1])
         self._changed.unpark_all()
 
     async def ask(self, method: str, params: dict[str, Json], deadline: float) -> Json:
@@ -87,19 +90,23 @@ class ResponseBack:
 
     async def write(self) -> None:
         """Send what is said, until `close`; and comments while nothing is."""
-        while self._lines or not self._closed:
-            if not self._lines:
-                seconds = self._keep_alive if self._http.started else inf
+        while self._events or not self._closed:
+            await self.flush()
+            if not self._closed:
+                seconds = self._seconds if self._http.started else inf
                 with trio.move_on_after(seconds) as quiet:
                     await self._changed.park()
                 if quiet.cancelled_caught:
                     await self._http.send_comment()
-                continue
+
+    async def flush(self) -> None:
+        """Send what was said so far."""
+        while self._events:
             if not self._http.started:
                 await self._http.start_stream()
-            line = self._lines.popleft()
-            await self._http.send_event(line)
-            self._pending -= len(line)
+            event = self._events.popleft()
+            await self._http.send_raw(event)
+            self._pending -= len(event)
             self._changed.unpark_all()
 
     def close(self) -> None:
@@ -108,21 +115,54 @@ class ResponseBack:
         self._changed.unpark_all()
 
 
+class SpokenBack(ResponseBack):
+    """The same for a call that speaks in its own task alone: nothing runs beside it."""
+
+    @property
+    def keep_alive(self) -> float:
+        """Seconds of silence after which a comment is due."""
+        return self._seconds
+
+    async def send_keep_alive(self) -> None:
+        """Send a comment."""
+        await self._http.send_comment()
+
+    async def say(self, line: bytes) -> None:
+        """Send a notification."""
+        self.say_nowait(line)
+        await self.flush()
+
+
 async def run_call(
     http: HttpRequest,
     exchange: Exchange,
     runner: CallRunner,
-    back_of: Callable[[HttpRequest], ResponseBack],
+    *,
+    max_bytes: int,
+    keep_alive: float,
 ) -> bytes | None:
     """Run a call, and send what it says meanwhile. Returns the line that answers it.
+
+    Args:
+        http: The request, which the response answers.
+        exchange: The call.
+        runner: What runs it.
+        max_bytes: So many bytes may wait to be written before the call pauses.
+        keep_alive: Seconds between the comments that keep a quiet stream open.
 
     Cancelled, or when the client leaves, the call is cancelled.
     """
 
     async def run() -> bytes | None:
+        if exchange.call.long_lived:
+            with suppress(Disconnected):
+                exchange.back = SpokenBack(http, max_bytes=max_bytes, keep_alive=keep_alive)
+                return await runner.run(exchange)
+            return None
         if not _may_speak(exchange.call):
             return await runner.run(exchange)
-        exchange.back = back = back_of(http)
+        back = ResponseBack(http, max_bytes=max_bytes, keep_alive=keep_alive)
+        exchange.back = back
         line: bytes | None = None
         async with trio.open_nursery() as nursery:
 

@@ -25,7 +25,6 @@ from trio_mcp.server.methods import MODERN_ONLY
 from trio_mcp.server.running import CallRunner
 from trio_mcp.transports.beside import beside
 from trio_mcp.transports.http.answering import (
-    ResponseBack,
     finish,
     run_call,
     status_of,
@@ -286,19 +285,18 @@ class HttpApp:
         if answer.long_lived:
             self._streaming.add(exchange)
         try:
-            line = await run_call(http, exchange, self._runner, self._back_of)
+            line = await run_call(
+                http,
+                exchange,
+                self._runner,
+                max_bytes=self._limits.max_outgoing_bytes,
+                keep_alive=self._policy.keep_alive,
+            )
         finally:
             exchange.answered = True
             self._streaming.discard(exchange)
         status = 200 if line is None or not modern else status_of(line, request.id)
         await finish(http, line, status)
-
-    def _back_of(self, http: HttpRequest) -> ResponseBack:
-        return ResponseBack(
-            http,
-            max_bytes=self._limits.max_outgoing_bytes,
-            keep_alive=self._policy.keep_alive,
-        )
 
     async def _answer_alone(
         self, http: HttpRequest, message: Message, dispatcher: Dispatcher

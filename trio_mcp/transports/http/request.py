@@ -10,7 +10,7 @@ from attrs import define, field
 from trio_mcp.transports.http.server.asgi import Message, Receive, Scope, Send
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Json, encode, error_line
-from trio_mcp.wire.sse import encode_event
+from trio_mcp.wire.sse import KEEP_ALIVE, encode_event
 
 Header = tuple[bytes, bytes]
 
@@ -22,7 +22,6 @@ _STREAM_HEADERS: Final[list[Header]] = [
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 ]
-_KEEP_ALIVE: Final = b": keep-alive\n\n"
 
 
 class Refusal(Exception):
@@ -152,13 +151,13 @@ class HttpRequest:
     async def start_stream(self, headers: Iterable[Header] = ()) -> None:
         """Begin to answer with a stream of events."""
         await self._start(200, [*_STREAM_HEADERS, *headers])
-        await self._write(b"")
+        await self.send_raw(b"")
 
     async def send_event(
         self, line: bytes, *, id: str | None = None, retry: int | None = None
     ) -> None:
         """Send an event. The line's newline does not matter."""
-        await self._write(encode_event(line.rstrip(b"\n"), id=id, retry=retry))
+        await self.send_raw(encode_event(line.rstrip(b"\n"), id=id, retry=retry))
 
     async def end_stream(self) -> None:
         """End the stream of events."""
@@ -166,7 +165,11 @@ class HttpRequest:
 
     async def send_comment(self) -> None:
         """Send what clients ignore, so that nobody on the way thinks that the stream is dead."""
-        await self._write(_KEEP_ALIVE)
+        await self.send_raw(KEEP_ALIVE)
+
+    async def send_raw(self, data: bytes) -> None:
+        """Send a piece of the stream, as it is."""
+        await self._put({"type": "http.response.body", "body": data, "more_body": True})
 
     async def _start(self, status: int, headers: list[Header]) -> None:
         self.started = True
@@ -174,9 +177,6 @@ class HttpRequest:
         headers += self.answer_headers
         start: Message = {"type": "http.response.start", "status": status, "headers": headers}
         await self._put(start)
-
-    async def _write(self, data: bytes) -> None:
-        await self._put({"type": "http.response.body", "body": data, "more_body": True})
 
     async def _put(self, message: Message) -> None:
         try:

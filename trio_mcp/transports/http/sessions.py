@@ -19,7 +19,7 @@ from typing import Final
 import trio
 
 from trio_mcp.peer.asking import Asking
-from trio_mcp.peer.exchange import Cause, Exchange
+from trio_mcp.peer.exchange import Cause, Exchange, SteadyBack
 from trio_mcp.server.dispatcher import Dispatcher, Session
 from trio_mcp.server.running import CallRunner
 from trio_mcp.server.subscriptions import tell_changes
@@ -34,6 +34,7 @@ from trio_mcp.wire.jsonrpc import (
     Request,
     Response,
     error_line,
+    trimmed,
 )
 
 _STANDALONE: Final = "0"
@@ -48,7 +49,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _DUPLICATE: Final = McpError(INVALID_REQUEST, "Invalid request: this id is already in use")
 
 
-class SessionStream:
+class SessionStream(SteadyBack):
     """One stream of events (a `Back`, and the `Way` of questions that belong to it)."""
 
     def __init__(self, name: str, session: HttpSession) -> None:
@@ -84,6 +85,7 @@ class SessionStream:
 
     def put_nowait(self, line: bytes) -> None:
         """Add an event."""
+        line = trimmed(line)
         self.last = self._store.append(self.name, line)
         if self.reader is not None:
             self._unsent.append((self.last, line))
