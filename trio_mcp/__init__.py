@@ -31,6 +31,8 @@ from trio_mcp.wire.payloads import (
     TextContent,
     TextResourceContents,
     ToolAnnotations,
+    ToolResultContent,
+    ToolUseContent,
 )
 
 if TYPE_CHECKING:
@@ -38,24 +40,38 @@ if TYPE_CHECKING:
     from trio_mcp.client import connect as connect
     from trio_mcp.client.handlers import Handlers as Handlers
     from trio_mcp.client.http.options import HttpOptions as HttpOptions
+    from trio_mcp.schema.errors import SchemaError as SchemaError
     from trio_mcp.transports.control import ControlRouter as ControlRouter
     from trio_mcp.transports.http.app import http_app as http_app
+    from trio_mcp.transports.http.events import EventStore as EventStore
     from trio_mcp.transports.http.policy import HttpPolicy as HttpPolicy
+    from trio_mcp.transports.http.serve import HttpHandle as HttpHandle
     from trio_mcp.transports.http.serve import serve_http as serve_http
     from trio_mcp.transports.http.server import HttpLimits as HttpLimits
     from trio_mcp.transports.memory import handle_message as handle_message
+    from trio_mcp.transports.process import Patience as Patience
+    from trio_mcp.transports.process import ProcessOptions as ProcessOptions
+    from trio_mcp.transports.process import StdioTransport as StdioTransport
+    from trio_mcp.transports.process import open_process as open_process
 
 # What a server on stdio does not need is imported when it is first asked for.
 _LATER = {
     "Client": "trio_mcp.client",
     "ControlRouter": "trio_mcp.transports.control",
+    "EventStore": "trio_mcp.transports.http.events",
     "Handlers": "trio_mcp.client.handlers",
     "connect": "trio_mcp.client",
     "handle_message": "trio_mcp.transports.memory",
+    "HttpHandle": "trio_mcp.transports.http.serve",
     "HttpOptions": "trio_mcp.client.http.options",
     "HttpLimits": "trio_mcp.transports.http.server",
     "HttpPolicy": "trio_mcp.transports.http.policy",
+    "Patience": "trio_mcp.transports.process",
+    "ProcessOptions": "trio_mcp.transports.process",
+    "SchemaError": "trio_mcp.schema.errors",
+    "StdioTransport": "trio_mcp.transports.process",
     "http_app": "trio_mcp.transports.http.app",
+    "open_process": "trio_mcp.transports.process",
     "serve_http": "trio_mcp.transports.http.serve",
 }
 
@@ -71,8 +87,10 @@ __all__ = [
     "ControlRouter",
     "CreateMessageResult",
     "EmbeddedResource",
+    "EventStore",
     "GetPromptResult",
     "Handlers",
+    "HttpHandle",
     "HttpLimits",
     "HttpOptions",
     "HttpPolicy",
@@ -84,6 +102,8 @@ __all__ = [
     "McpError",
     "ModelHint",
     "ModelPreferences",
+    "Patience",
+    "ProcessOptions",
     "PromptMessage",
     "Registry",
     "ResourceLink",
@@ -91,15 +111,20 @@ __all__ = [
     "ResourceUpdated",
     "Root",
     "SamplingMessage",
+    "SchemaError",
     "ServerHandle",
     "ServerState",
+    "StdioTransport",
     "TextContent",
     "TextResourceContents",
     "ToolAnnotations",
     "ToolError",
+    "ToolResultContent",
+    "ToolUseContent",
     "connect",
     "handle_message",
     "http_app",
+    "open_process",
     "serve",
     "serve_http",
     "serve_stream",

@@ -1,7 +1,9 @@
 """Talking to a server, wherever it runs."""
 
+from trio_mcp.client.changes import ChangeStream
 from trio_mcp.client.client import Client, RemoteTool
 from trio_mcp.client.connect import connect
+from trio_mcp.client.contents import ReadResult
 from trio_mcp.client.errors import (
     CallTimeout,
     CannotReach,
@@ -27,15 +29,21 @@ from trio_mcp.client.errors import (
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.result import CallResult
+from trio_mcp.client.state import ClientState, Connected, Connecting, Disconnected
 
 __all__ = [
     "CallResult",
     "CallTimeout",
     "CannotReach",
     "CannotStart",
+    "ChangeStream",
     "Client",
     "ClientError",
+    "ClientState",
+    "Connected",
+    "Connecting",
     "ConnectionLost",
+    "Disconnected",
     "Handlers",
     "HttpError",
     "HttpOptions",
@@ -44,6 +52,7 @@ __all__ = [
     "OutputClosed",
     "ProtocolError",
     "RateLimited",
+    "ReadResult",
     "RemoteTool",
     "RequestTooLarge",
     "ResponseTooLarge",

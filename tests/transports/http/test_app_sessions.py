@@ -370,6 +370,47 @@ async def test_answers_that_nobody_fetches_are_bounded(revision: str) -> None:
         assert (await client.get(ids[-1]).end()).status == 400, "and nothing beside it"
 
 
+class Ledger:
+    """A store of events that keeps everything, and can be looked into."""
+
+    def __init__(self) -> None:
+        self.streams: dict[str, list[bytes]] = {}
+
+    def append(self, stream: str, line: bytes) -> int:
+        events = self.streams.setdefault(stream, [])
+        events.append(line)
+        return len(events)
+
+    def since(self, stream: str, number: int) -> list[tuple[int, bytes]]:
+        events = self.streams.get(stream, [])
+        return list(enumerate(events, 1))[number:]
+
+    def drop(self, stream: str) -> None:
+        self.streams.pop(stream, None)
+
+
+@pytest.mark.requirement("F3")
+async def test_events_can_be_kept_elsewhere() -> None:
+    ledgers: list[Ledger] = []
+
+    def ledger() -> Ledger:
+        ledgers.append(Ledger())
+        return ledgers[-1]
+
+    async def speak(context: Context) -> str:
+        await context.progress(1)
+        return "said"
+
+    policy = HttpPolicy(max_events=1, event_store=ledger)
+    async with legacy(registry_of(speak), policy) as client:
+        response = await client.begin_call("speak", progress_meta()).end()
+        told = await response.messages()
+        again = await client.get(response.events[0].id).end()
+        assert await again.messages() == told, "though memory would have kept but one"
+        assert len(ledgers) == 1
+        assert [len(events) for events in ledgers[0].streams.values()] == [2]
+
+
 @pytest.mark.requirement("F2")
 async def test_streams_that_were_sent_are_kept_for_a_while_only() -> None:
     async def speak(context: Context) -> str:

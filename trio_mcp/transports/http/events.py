@@ -1,7 +1,6 @@
 """The events of a legacy session, kept for a client that loses its connection and comes back.
 
-An `EventStore` may be replaced by one that several processes share; this one is a bounded list in
-memory.
+`MemoryEventStore` is a bounded list in memory; `HttpPolicy.event_store` makes any other.
 """
 
 from __future__ import annotations
@@ -11,7 +10,10 @@ from typing import Protocol
 
 
 class EventStore(Protocol):
-    """Keeps the events of the streams of one session."""
+    """Keeps the events of the streams of one session.
+
+    Its methods are called on the Trio thread and must not block.
+    """
 
     def append(self, stream: str, line: bytes) -> int:
         """Keep an event; returns its number within its stream, from 1 on."""

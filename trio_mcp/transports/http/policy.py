@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from attrs import Attribute, field, frozen, validators
 
+from trio_mcp.transports.http.events import EventStore
+
 _at_least_zero: Any = validators.ge(0)
 _positive: Any = validators.gt(0)
 
@@ -86,6 +88,9 @@ class HttpPolicy:
 
     max_event_bytes: int = field(default=4 * 1024 * 1024, validator=_positive)
     """Bytes that these may have together; a single event may have more."""
+
+    event_store: Callable[[], EventStore] | None = None
+    """Makes what keeps the events of a new session, in place of memory within these two bounds."""
 
     retry: float = field(default=1.0, validator=_at_least_zero)
     """Seconds that a client should wait before it comes back to a stream."""

@@ -207,7 +207,7 @@ class HttpSession:
         self.server: Final = Session(dispatcher, secrets.token_hex(4), principal=principal)
         """What the dispatcher knows of the client."""
         self.headers: Final = [(b"mcp-session-id", self.id.encode())]
-        self.store: Final[EventStore] = MemoryEventStore(policy.max_events, policy.max_event_bytes)
+        self.store: Final = _store_of(policy)
         self.max_unsent_bytes: Final = dispatcher.limits.max_outgoing_bytes
         self.standalone: Final = SessionStream(_STANDALONE, self)
         """The stream of what concerns no request."""
@@ -367,6 +367,12 @@ class HttpSession:
 def no_session() -> Refusal:
     """Refuse a request of a session that there is not (404)."""
     return Refusal(404, "There is no such session (any more); send initialize again.")
+
+
+def _store_of(policy: HttpPolicy) -> EventStore:
+    if policy.event_store is not None:
+        return policy.event_store()
+    return MemoryEventStore(policy.max_events, policy.max_event_bytes)
 
 
 class Sessions:
