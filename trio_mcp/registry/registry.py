@@ -15,7 +15,8 @@ import trio
 
 from trio_mcp.registry import directories
 from trio_mcp.registry.changes import Changes, Kind
-from trio_mcp.registry.completions import Completer, from_values, make_completer, values_of
+from trio_mcp.registry.completers import Completers
+from trio_mcp.registry.completions import from_values
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.handlers import Handler
 from trio_mcp.registry.prompts import Prompt, make_prompt
@@ -34,14 +35,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 H = TypeVar("H", bound=Handler)
-RefType = Literal["ref/prompt", "ref/resource"]
 Lifespan = Callable[["Registry"], AbstractAsyncContextManager[Any]]
 
 _CLOSED: Final = object()
-_REF_NAMES: Final[dict[RefType, str]] = {
-    "ref/prompt": "prompt",
-    "ref/resource": "resource template",
-}
 
 
 class Registry:
@@ -127,7 +123,6 @@ class Registry:
         self._resources: dict[str, Resource] = {}
         self._templates: dict[str, ResourceTemplate] = {}
         self._prompts: dict[str, Prompt] = {}
-        self._completers: dict[tuple[RefType, str, str], Completer] = {}
         self.tools: Final[Mapping[str, Tool]] = MappingProxyType(self._tools)
         """The tools by name, in the order of their registration."""
         self.resources: Final[Mapping[str, Resource]] = MappingProxyType(self._resources)
@@ -136,6 +131,8 @@ class Registry:
         """The resource templates by URI template, in the order of their registration."""
         self.prompts: Final[Mapping[str, Prompt]] = MappingProxyType(self._prompts)
         """The prompts by name, in the order of their registration."""
+        self.completers: Final = Completers(self._prompts, self._resources, self._templates)
+        """Who completes which argument."""
         self.changes: Final = Changes()
         """What has changed, and who wants to know."""
         self._state_keys = state_keys
@@ -394,7 +391,7 @@ class Registry:
         """
         items: dict[str, Any] = self._resources if uri in self._resources else self._templates
         self._take(items, uri, "resources")
-        self._forget_completers("ref/resource", uri)
+        self.completers.forget("ref/resource", uri)
 
     def find_resource(self, uri: str) -> tuple[Resource | ResourceTemplate, dict[str, Any]] | None:
         """Find who says what is at a URI, and the arguments for its function.
@@ -493,7 +490,7 @@ class Registry:
             KeyError: There is no prompt of that name.
         """
         self._take(self._prompts, name, "prompts")
-        self._forget_completers("ref/prompt", name)
+        self.completers.forget("ref/prompt", name)
 
     def find_prompt(self, name: str) -> Prompt:
         """Return the prompt of that name.
@@ -568,45 +565,8 @@ class Registry:
         timeout: float | None,
         function: F,
     ) -> F:
-        if (prompt is None) == (resource is None):
-            raise SchemaError("a completion is for a prompt or for a resource template: name one")
-        kind: RefType = "ref/resource" if prompt is None else "ref/prompt"
-        target = prompt or resource or ""
-        what = f"{argument} of {target}"
-        if argument not in self._parameters_of(kind, target):
-            raise SchemaError(f"Completion of {what}: there is no such argument; register it first")
-        self._completers[kind, target, argument] = make_completer(function, what, timeout)
+        self.completers.add(function, prompt, resource, argument, timeout)
         return function
-
-    def _parameters_of(self, kind: RefType, target: str) -> Mapping[str, Json]:
-        if kind == "ref/prompt":
-            prompt = self._prompts.get(target)
-            return {} if prompt is None else prompt.parameters
-        template = self._templates.get(target)
-        return {} if template is None else template.variables
-
-    def _forget_completers(self, kind: RefType, target: str) -> None:
-        for key in [each for each in self._completers if each[:2] == (kind, target)]:
-            del self._completers[key]
-
-    def find_completer(self, kind: RefType, target: str, argument: str) -> Completer:
-        """Return who completes an argument; where nobody does, somebody who knows nothing.
-
-        Raises:
-            McpError: There is no such prompt, template or argument (`-32602`).
-        """
-        completer = self._completers.get((kind, target, argument))
-        if completer is not None:
-            return completer
-        known = list(self._prompts if kind == "ref/prompt" else self._templates)
-        if target not in known and not (kind == "ref/resource" and target in self._resources):
-            raise unknown(_REF_NAMES[kind], target, known)
-        parameters = self._parameters_of(kind, target)
-        if argument not in parameters:
-            raise unknown(f"argument of {target}", argument, list(parameters))
-        return make_completer(
-            from_values(values_of(parameters[argument])), f"{argument} of {target}", None
-        )
 
     # -- logging --------------------------------------------------------------------------
 
@@ -642,16 +602,11 @@ class Registry:
     @property
     def offers(self) -> frozenset[str]:
         """The kinds of things that there are; each is a capability of the server."""
-        arguments = [
-            *(each.parameters for each in self._prompts.values()),
-            *(each.variables for each in self._templates.values()),
-        ]
-        named = any(values_of(schema) for each in arguments for schema in each.values())
         there = {
             "tools": bool(self._tools),
             "resources": bool(self._resources or self._templates),
             "prompts": bool(self._prompts),
-            "completions": bool(self._completers) or named,
+            "completions": bool(self.completers),
             "logging": True,
         }
         return frozenset(offer for offer, is_there in there.items() if is_there)

@@ -215,7 +215,7 @@ def complete(
                 '"ref/resource" with a "uri") and "argument" with a "name" and a "value"',
             )
     kind = request.params["ref"]["type"]
-    completer = registry.find_completer(kind, target, name)
+    completer = registry.completers.find(kind, target, name)
     keywords = completer.keywords(value, _chosen(request.params.get("context")))
     timeout = registry.timeout_of(completer, dispatcher.limits)
     return CompletionCall(dispatcher, request, completer, keywords, caller, session, timeout)
