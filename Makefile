@@ -46,4 +46,4 @@ bench: $(VENV)/.bench  ## Measure framing, server and client beside the peers
 	@$(BIN)/python -m benchmarks
 
 clean:  ## Remove what was built
-	rm -rf $(VENV) build dist docs/_build .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build benchmarks/results .conformance .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -188,6 +188,11 @@ class Context:
         self, message: str, kind: Mapping[str, Json], *, key: str | None = None
     ) -> Answer[dict[str, Json]]: ...
 
+    @overload  # `Literal[…]` and unions, which are no classes
+    async def elicit(
+        self, message: str, kind: object, *, key: str | None = None
+    ) -> Answer[Any]: ...
+
     async def elicit(self, message: str, kind: Any, *, key: str | None = None) -> Answer[Any]:
         """Ask the user to fill in a form (2026-07-28, "Elicitation").
 
