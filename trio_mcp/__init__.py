@@ -8,6 +8,7 @@ from trio_mcp.registry.changes import ListChanged, ResourceUpdated
 from trio_mcp.server.lifecycle import ServerHandle, ServerState
 from trio_mcp.transports.stdio.serve import serve
 from trio_mcp.transports.stream import serve_stream
+from trio_mcp.version import __version__ as __version__
 from trio_mcp.wire.errors import McpError, ResourceNotFound, ToolError
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import (

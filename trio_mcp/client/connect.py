@@ -31,12 +31,13 @@ from trio_mcp.transports import process
 from trio_mcp.transports.beside import beside
 from trio_mcp.transports.memory import embed
 from trio_mcp.transports.process import ProcessOptions, StdioTransport, open_process
+from trio_mcp.version import __version__
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import Implementation, LoggingLevel
 
 Target = Sequence[str | Path] | str | Registry | trio.abc.Stream
 
-_CLIENT: Final = Implementation("trio-mcp", "0.1.0")
+_CLIENT: Final = Implementation("trio-mcp", __version__)
 _AFTERMATH: Final = 0.5
 """Seconds in which a process that closed its pipes may still exit, to tell the two apart."""
 
