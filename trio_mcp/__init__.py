@@ -6,6 +6,7 @@ from trio_mcp.registry import Context, Registry
 from trio_mcp.registry.asking import Answer
 from trio_mcp.registry.changes import ListChanged, ResourceUpdated
 from trio_mcp.server.lifecycle import ServerHandle, ServerState
+from trio_mcp.server.signals import stop_at_signals
 from trio_mcp.transports.stdio.serve import serve
 from trio_mcp.transports.stream import serve_stream
 from trio_mcp.version import __version__ as __version__
@@ -129,6 +130,7 @@ __all__ = [
     "serve",
     "serve_http",
     "serve_stream",
+    "stop_at_signals",
 ]
 
 

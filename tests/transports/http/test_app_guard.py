@@ -20,7 +20,7 @@ from tests.transports.http.support import (
     hosting,
     modern,
 )
-from trio_mcp import HttpPolicy, Limits
+from trio_mcp import Context, HttpPolicy, Limits
 
 HOSTS = [
     "localhost",
@@ -321,6 +321,22 @@ async def test_a_client_that_leaves_before_it_is_refused(manner: str) -> None:
         go_on.set()
         await response.end()
         assert response.status == 0
+
+
+@pytest.mark.requirement("F4")
+@pytest.mark.parametrize("kind", [ModernClient, LegacyClient])
+async def test_a_handler_learns_whose_the_token_is(kind: Any) -> None:
+    async def who(context: Context) -> str:
+        return repr(context.principal)
+
+    async with hosting(registry_of(who), TOKENS) as host:
+        for token, owner in (("a-token", "alice"), ("b-token", "bob")):
+            client = kind(host, headers={"authorization": f"Bearer {token}"})
+            if kind is LegacyClient:
+                await client.initialize()
+            assert text_of(await client.call("who")) == repr(owner)
+    async with modern(registry_of(who)) as client:
+        assert text_of(await client.call("who")) == "None"
 
 
 def test_tokens_are_not_shown() -> None:

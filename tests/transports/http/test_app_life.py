@@ -195,16 +195,17 @@ async def test_tools_reach_what_the_lifespan_yielded() -> None:
 
 @pytest.mark.requirement("F5")
 @pytest.mark.parametrize("say", [0, 2])
-async def test_running_requests_finish_and_new_ones_are_refused(say: int) -> None:
+async def test_running_requests_finish_and_nothing_that_lasts_is_begun(say: int) -> None:
     worker = Worker()
     async with modern(worker.registry) as client:
         response = client.begin_call("work", progress_meta(), say=say)
         await wait_all_tasks_blocked()
         client.host.app.stop()
-        for method in ("tools/list", "tools/call", "server/discover"):
-            refused = await client.begin(method, {"name": "echo", "arguments": {"text": "x"}}).end()
-            assert refused.status == 503
-            assert refused.headers["retry-after"]
+        filter = {"notifications": {"toolsListChanged": True}}
+        refused = await client.begin("subscriptions/listen", filter).end()
+        assert refused.status == 503
+        assert refused.headers["retry-after"]
+        assert text_of(await client.call("echo", text="late")) == "late"
         assert worker.running == 1
         worker.go_on.set()
         *told, answer = await response.messages()
@@ -230,7 +231,7 @@ async def test_calls_of_sessions_finish_too_even_those_with_a_question() -> None
         await response.message()
         client.host.app.stop()
         assert await stream.message() is None, "what goes on for ever ends"
-        assert (await client.begin("ping").end()).status == 503
+        assert (await client.begin("ping").end()).status == 200
         assert (await client.get().end()).status == 503
         newcomer = LegacyClient(client.host)
         assert (await newcomer.post(newcomer.initialize_request())).status == 503
@@ -500,6 +501,25 @@ async def test_a_unix_socket(tmp_path: Path) -> None:
                 getattr(server.handle, name)
         assert path.stat().st_mode & 0o777 == 0o600
     assert not path.exists()
+
+
+@pytest.mark.requirement("F6")
+async def test_a_unix_socket_for_a_group(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    async with served(registry_of(echo), unix_socket=path, unix_socket_mode=0o660):
+        assert path.stat().st_mode & 0o777 == 0o660
+
+
+@pytest.mark.requirement("F6")
+async def test_listeners_that_somebody_else_has_opened() -> None:
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listeners[0].socket.getsockname()[1]
+    async with served(registry_of(echo), listeners=listeners) as server:
+        assert server.handle.port == port
+        reply = await server.ask(server.call("echo", text="x"))
+        assert text_of(reply.json()) == "x"
+    with pytest.raises(OSError, match="connect"):
+        await trio.open_tcp_stream("127.0.0.1", port)
 
 
 @pytest.mark.requirement("F2")

@@ -8,14 +8,16 @@ import ssl
 import stat
 import struct
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from typing import Any
 
 import httpx2
 import pytest
 import trio
+import trio.testing
 import trustme
+from trio.testing import wait_all_tasks_blocked
 
 from tests.transports.http.asgi_server_support import (
     Client,
@@ -35,6 +37,7 @@ from trio_mcp.transports.http.server import (
     open_unix,
     serve_asgi,
 )
+from trio_mcp.transports.http.server.backlog import Backlog
 
 
 class Running:
@@ -142,6 +145,52 @@ async def test_a_large_response_arrives_whole() -> None:
             assert (await client.ask(get())).body == body
         # The last piece of the third may have been read before it was counted, no earlier one.
         assert server.counters.bytes_out > 10_000_000
+
+
+async def test_all_who_knock_are_let_in_together() -> None:
+    """Not one in a turn of the scheduler, each of which serves all the others first."""
+    [listener] = await open_tcp("127.0.0.1", 0)
+    with closing(Backlog(listener)) as backlog:
+        async with listener:
+            assert list(backlog.take(10)) == []
+            guests = [await trio.testing.open_stream_to_socket_listener(listener) for _ in range(5)]
+            let_in = [*backlog.take(0), *backlog.take(2)]
+            assert len(let_in) == 2
+            let_in += backlog.take(10)
+            assert len(let_in) == 5
+            for guest, stream in zip(guests, let_in, strict=True):
+                await guest.send_all(b"x")
+                assert await stream.receive_some() == b"x"
+                await guest.aclose()
+                await stream.aclose()
+
+
+async def test_no_more_are_let_in_than_may_be() -> None:
+    inside = 0
+    full, everybody, release = trio.Event(), trio.Event(), trio.Event()
+
+    async def app(scope, receive, send):
+        nonlocal inside
+        inside += 1
+        if inside == 8:
+            full.set()
+        if inside == 12:
+            everybody.set()
+        await release.wait()
+        await reply(send, b"")
+
+    async with on_tcp(app, max_connections=8) as server:
+        streams = [await trio.open_tcp_stream(*server.addresses[0]) for _ in range(12)]
+        for stream in streams:
+            await stream.send_all(get())
+        await full.wait()
+        await wait_all_tasks_blocked(0.05)
+        assert inside == server.counters.connections == 8
+        for stream in streams[:8]:
+            await stream.aclose()
+        await everybody.wait()
+        for stream in streams[8:]:
+            await stream.aclose()
 
 
 async def test_a_pipeline_leaves_others_their_turn() -> None:

@@ -66,6 +66,8 @@ logger = logging.getLogger("trio_mcp.http")
 _SESSION: Final = b"mcp-session-id"
 _ASSUMED: Final = "2025-03-26"
 """What a legacy client without a version header speaks."""
+_LASTING: Final = frozenset(("initialize", "subscriptions/listen"))
+"""Requests that begin something which a server that stops would have to end at once."""
 _ALLOW: Final = [(b"allow", b"GET, POST, DELETE")]
 _GET_ONLY: Final = [(b"allow", b"GET, HEAD")]
 
@@ -238,7 +240,7 @@ class HttpApp:
             raise _bad(UNKNOWN_ID, McpError(INVALID_REQUEST, "Invalid request: it is empty"))
         if isinstance(message, Malformed):
             raise _bad(message.id, message.error)
-        if isinstance(message, Request | Batch):
+        if isinstance(message, Request) and message.method in _LASTING:
             self._refuse_if_stopping()
         if isinstance(message, Request) and _speaks_modern(http, message):
             await self._answer_modern(http, message, dispatcher)

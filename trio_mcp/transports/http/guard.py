@@ -17,6 +17,7 @@ import trio
 
 from trio_mcp.transports.http.cors import allowing
 from trio_mcp.transports.http.policy import HttpPolicy
+from trio_mcp.transports.http.proxies import Proxies
 from trio_mcp.transports.http.request import HttpRequest, Refusal
 from trio_mcp.wire.bucket import TokenBucket
 
@@ -33,6 +34,7 @@ class Guard:
         self._policy = policy
         self._hosts = {each.lower() for each in policy.allowed_hosts}
         self._origins = {each.lower().rstrip("/") for each in policy.allowed_origins}
+        self._proxies = Proxies(policy.trusted_proxies)
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
     async def check(self, request: HttpRequest) -> None:
@@ -101,16 +103,23 @@ class Guard:
         challenge = f'Bearer realm="{self._policy.realm}"{details}'
         return Refusal(401, message, [(b"www-authenticate", challenge.encode())])
 
+    def _client_of(self, request: HttpRequest) -> str:
+        """Say whose request it is: by token, or else by address."""
+        if request.principal is not None:
+            return f"principal {request.principal}"
+        return self._proxies.client_of(request.peer, request.header(b"x-forwarded-for"))
+
     def _check_rate(self, request: HttpRequest) -> None:
         policy = self._policy
         if policy.rate is None:
             return
-        bucket = self._buckets.get(request.client)
+        client = self._client_of(request)
+        bucket = self._buckets.get(client)
         if bucket is None:
-            bucket = self._buckets[request.client] = TokenBucket(policy.rate, policy.burst)
+            bucket = self._buckets[client] = TokenBucket(policy.rate, policy.burst)
             if len(self._buckets) > policy.max_clients:
                 self._buckets.popitem(last=False)
-        self._buckets.move_to_end(request.client)
+        self._buckets.move_to_end(client)
         seconds = bucket.wait(trio.current_time())
         if seconds:
             after = b"%d" % math.ceil(seconds)

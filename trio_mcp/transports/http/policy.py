@@ -9,6 +9,7 @@ from typing import Any, Final
 from attrs import Attribute, field, frozen, validators
 
 from trio_mcp.transports.http.events import EventStore
+from trio_mcp.transports.http.proxies import Proxies
 
 _at_least_zero: Any = validators.ge(0)
 _positive: Any = validators.gt(0)
@@ -29,6 +30,15 @@ def _all_are(form: re.Pattern[str], how: str) -> Any:
                 raise ValueError(f"{attribute.name} cannot have {each!r}: give a list of {how}")
 
     return check
+
+
+def _are_addresses(policy: HttpPolicy, attribute: Attribute[Any], values: Sequence[str]) -> None:
+    try:
+        Proxies([values] if isinstance(values, str) else values)
+    except ValueError as error:
+        raise ValueError(f"{attribute.name}: {error}") from None
+    if isinstance(values, str):
+        raise ValueError(f"{attribute.name} must be a list, such as [{values!r}]")
 
 
 @frozen(kw_only=True)
@@ -61,6 +71,10 @@ class HttpPolicy:
     tokens: Mapping[str, str] = field(factory=dict, repr=False)
     verify: Verify | None = field(default=None, repr=False)
     realm: str = "mcp"
+
+    trusted_proxies: Sequence[str] = field(default=(), validator=_are_addresses)
+    """Addresses or networks of proxies, or `unix` for whoever comes through a Unix socket. What
+    these say in `X-Forwarded-For` is believed, so that `rate` counts for the client behind them."""
 
     rate: float | None = field(default=None, validator=validators.optional(_positive))
     """Requests of one client in a second, in the long run; `None` for any number."""

@@ -91,12 +91,10 @@ class HttpRequest:
         return path[len(root) :] if path.startswith(f"{root}/") else path
 
     @property
-    def client(self) -> str:
-        """Whose request it is, for limits: by token, or else by address."""
-        if self.principal is not None:
-            return f"principal {self.principal}"
+    def peer(self) -> str | None:
+        """The address at the other end of the connection, if it has one."""
         address: Any = self.scope.get("client")
-        return address[0] if address else "unknown"
+        return address[0] if address else None
 
     def header(self, name: bytes) -> str | None:
         """The value of a header, if there is one."""

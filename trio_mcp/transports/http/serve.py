@@ -15,7 +15,14 @@ from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
 from trio_mcp.transports.beside import beside
 from trio_mcp.transports.http.app import HttpApp, http_app
 from trio_mcp.transports.http.policy import HttpPolicy
-from trio_mcp.transports.http.server import HttpLimits, HttpServer, open_tcp, open_unix, serve_asgi
+from trio_mcp.transports.http.server import (
+    HttpLimits,
+    HttpServer,
+    open_tcp,
+    open_unix,
+    secured,
+    serve_asgi,
+)
 from trio_mcp.wire.limits import Limits
 
 logger = logging.getLogger("trio_mcp.http")
@@ -65,6 +72,8 @@ async def serve_http(
     *,
     path: str = "/mcp",
     unix_socket: str | os.PathLike[str] | None = None,
+    unix_socket_mode: int = 0o600,
+    listeners: Sequence[trio.abc.Listener[trio.abc.Stream]] | None = None,
     ssl_context: ssl.SSLContext | None = None,
     policy: HttpPolicy | None = None,
     limits: Limits | None = None,
@@ -79,6 +88,9 @@ async def serve_http(
         port: The port; 0 for any that is free.
         path: The path of the MCP endpoint. Beside it there are `/health`, `/tools` and `/metrics`.
         unix_socket: Listen on this Unix socket instead.
+        unix_socket_mode: Its permissions: who may write to it may connect.
+        listeners: Accept connections from these instead, such as sockets that a supervisor has
+            opened; they are closed on return.
         ssl_context: Speak TLS, with this context.
         policy: Who may use the server.
         limits: The bounds of requests.
@@ -89,8 +101,10 @@ async def serve_http(
         OSError: It cannot listen there.
         Exception: Whatever the registry's lifespan raises.
 
-    Stopped, it takes no new requests, lets running ones finish for `HttpLimits.shutdown_grace`
-    seconds, and closes the lifespan. Cancelled, it ends at once.
+    Stopped, it accepts no more connections, and closes idle ones after `HttpLimits.idle_grace`
+    seconds; running requests may finish within `HttpLimits.shutdown_grace` seconds; then the
+    lifespan is closed. Cancelled, it ends at once. Signals are the application's, see
+    `stop_at_signals`.
 
     Example:
         >>> async def main(registry: Registry) -> None:
@@ -102,11 +116,13 @@ async def serve_http(
     policy = policy or HttpPolicy()
     app = http_app(registry, path=path, policy=policy, limits=limits)
     handle = HttpHandle(path, ssl_context is not None)
-    if unix_socket is None:
+    if listeners is not None:
+        listeners = secured(listeners, ssl_context)
+    elif unix_socket is not None:
+        listeners = await open_unix(unix_socket, mode=unix_socket_mode, ssl_context=ssl_context)
+    else:
         _warn_if_exposed(host, policy)
         listeners = await open_tcp(host, port, ssl_context=ssl_context)
-    else:
-        listeners = await open_unix(unix_socket, ssl_context=ssl_context)
     try:
         async with app.running():
             await _serve(app, listeners, handle, http_limits or HttpLimits(), task_status)

@@ -2,17 +2,13 @@
 
 import logging
 import os
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import Final
 
 import trio
 
 from trio_mcp.registry import Registry
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle
+from trio_mcp.server.signals import calling_at_signals
 from trio_mcp.transports.stdio import open_stdio
 from trio_mcp.transports.stream import serve_connection
 from trio_mcp.wire.limits import Limits
@@ -20,7 +16,6 @@ from trio_mcp.wire.limits import Limits
 logger = logging.getLogger("trio_mcp")
 
 _EXIT_STUCK: Final = 70  # EX_SOFTWARE
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 async def serve(
@@ -55,7 +50,7 @@ async def serve(
         ...     trio.run(serve, registry)
     """
     lifecycle = Lifecycle()
-    with _shut_down_on_signals(lifecycle.stop):
+    with calling_at_signals(lifecycle.stop):
         async with open_stdio() as stream:
             await serve_connection(
                 registry,
@@ -66,31 +61,6 @@ async def serve(
                 send_nowait=stream.send_stream.send_nowait,
                 on_stuck=_exit,
             )
-
-
-@contextmanager
-def _shut_down_on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    token = trio.lowlevel.current_trio_token()
-    seen = False
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        nonlocal seen
-        if seen:  # the default action ends the process, and tells its parent why
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-        seen = True
-        token.run_sync_soon(stop)
-
-    taken = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
-    previous = {each: signal.signal(each, on_signal) for each in taken}
-    try:
-        yield
-    finally:
-        for each, handler in previous.items():
-            signal.signal(each, handler)
 
 
 def _exit(labels: list[str]) -> None:

@@ -2,13 +2,21 @@
 
 From the wire up: `head`, `body` and `response` turn bytes into requests and responses into bytes
 and do no I/O; `pipe` moves the bytes; `connection` holds both together for one client, with an
-`exchange` per request; `watch` looks after the deadlines of all connections; `listeners` and
-`serve` bring the connections in.
+`exchange` per request; `watch` looks after the deadlines of all connections; `listeners`, `backlog`
+and `serve` bring the connections in.
 """
 
 from trio_mcp.transports.http.server.limits import HttpLimits
-from trio_mcp.transports.http.server.listeners import open_tcp, open_unix
+from trio_mcp.transports.http.server.listeners import open_tcp, open_unix, secured
 from trio_mcp.transports.http.server.serve import HttpServer, serve_asgi
 from trio_mcp.transports.http.server.service import HttpCounters
 
-__all__ = ["HttpCounters", "HttpLimits", "HttpServer", "open_tcp", "open_unix", "serve_asgi"]
+__all__ = [
+    "HttpCounters",
+    "HttpLimits",
+    "HttpServer",
+    "open_tcp",
+    "open_unix",
+    "secured",
+    "serve_asgi",
+]

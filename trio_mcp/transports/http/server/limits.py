@@ -48,8 +48,11 @@ class HttpLimits:
     min_body_rate: float = field(default=1024.0, validator=_positive)
     """Bytes a second that a body must come with in the long run, `body_timeout` apart."""
 
-    idle_timeout: float = field(default=60.0, validator=_positive)
-    """Seconds that a connection is kept between two requests."""
+    idle_timeout: float = field(default=75.0, validator=_positive)
+    """Seconds that a connection is kept between two requests.
+
+    A proxy before the server should give it up earlier; most do so after 60 s.
+    """
 
     write_timeout: float = field(default=30.0, validator=_positive)
     """Seconds that the client may take to accept 64 KiB of a response."""
@@ -59,6 +62,9 @@ class HttpLimits:
 
     linger_timeout: float = field(default=1.0, validator=_at_least_zero)
     """Seconds for the last words on a connection, and for the client to take notice of them."""
+
+    idle_grace: float = field(default=1.0, validator=_at_least_zero)
+    """Seconds that idle connections are kept once the server was asked to stop."""
 
     shutdown_grace: float = field(default=5.0, validator=_at_least_zero)
     """Seconds that running requests have to finish once the server was asked to stop."""

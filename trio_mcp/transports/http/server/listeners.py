@@ -30,7 +30,7 @@ async def open_tcp(
         OSError: The address is in use or not of this machine, or the name is not known.
     """
     listeners = await trio.open_tcp_listeners(port, host=host, backlog=backlog)
-    return _secured(listeners, ssl_context)
+    return secured(listeners, ssl_context)
 
 
 async def open_unix(
@@ -66,7 +66,7 @@ async def open_unix(
     except BaseException:
         sock.close()
         raise
-    return _secured([listener], ssl_context)
+    return secured([listener], ssl_context)
 
 
 async def _remove_dead(path: str) -> None:
@@ -120,7 +120,8 @@ def _identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _secured(listeners: Listeners, ssl_context: ssl.SSLContext | None) -> Listeners:
+def secured(listeners: Listeners, ssl_context: ssl.SSLContext | None) -> Listeners:
+    """Have listeners speak TLS, if there is a context for it."""
     if ssl_context is None:
         return listeners
     return [trio.SSLListener(each, ssl_context) for each in listeners]

@@ -3,11 +3,13 @@
 import errno
 import logging
 import os
+from contextlib import closing
 from typing import Final
 
 import trio
 
 from trio_mcp.transports.http.server.asgi import AsgiApp
+from trio_mcp.transports.http.server.backlog import Backlog
 from trio_mcp.transports.http.server.connection import Connection
 from trio_mcp.transports.http.server.limits import HttpLimits
 from trio_mcp.transports.http.server.listeners import Listeners
@@ -41,8 +43,9 @@ class HttpServer:
     def stop(self) -> None:
         """Shut the server down gracefully, and return at once; further calls change nothing.
 
-        It accepts no more connections and closes those that are idle. Running requests have
-        `HttpLimits.shutdown_grace` seconds before they are cancelled. Then `serve_asgi` returns.
+        It accepts no more connections, and closes those that are idle after
+        `HttpLimits.idle_grace` seconds. Running requests have `HttpLimits.shutdown_grace` seconds
+        before they are cancelled. Then `serve_asgi` returns.
         """
         self._stop.set()
 
@@ -115,31 +118,42 @@ async def _accept(
 ) -> None:
     """Accept connections, as long as there may be more of them."""
     limit = service.limits.max_connections
-    while True:
-        await service.wait_until_fewer(limit)
-        try:
-            stream = await listener.accept()
-        except OSError as error:
-            if error.errno not in _SHORTAGES:
+    with closing(Backlog(listener)) as backlog:
+        while True:
+            await service.wait_until_fewer(limit)
+            try:
+                stream = await listener.accept()
+            except OSError as error:
+                if error.errno not in _SHORTAGES:
+                    raise
+                logger.error("Cannot accept a connection: %s.", os.strerror(error.errno))
+                await trio.sleep(_SHORTAGE_PAUSE)
+                continue
+            try:
+                await service.wait_until_fewer(limit)  # another listener may have been quicker
+            except BaseException:
+                await trio.aclose_forcefully(stream)
                 raise
-            logger.error("Cannot accept a connection: %s.", os.strerror(error.errno))
-            await trio.sleep(_SHORTAGE_PAUSE)
-            continue
-        try:
-            await service.wait_until_fewer(limit)  # another listener may have been quicker
-        except BaseException:
-            await trio.aclose_forcefully(stream)
-            raise
-        nursery.start_soon(Connection(service, watch, stream).run)
+            nursery.start_soon(Connection(service, watch, stream).run)
+            for stream in backlog.take(limit - len(service.connections)):
+                nursery.start_soon(Connection(service, watch, stream).run)
 
 
 async def _drain(service: Service) -> None:
-    """Let running requests finish, within the grace."""
+    """Let running requests finish, within the grace.
+
+    Connections that are idle are kept for a moment. A proxy may be sending a request on one right
+    now; its answer will say that there can be no further one.
+    """
     service.stopping = True
+    started = trio.current_time()
+    grace = service.limits.shutdown_grace
+    with trio.move_on_at(started + min(service.limits.idle_grace, grace)):
+        await service.wait_until_fewer(1)
     for connection in service.connections:
         if connection.idle:
             connection.end()
-    with trio.move_on_after(service.limits.shutdown_grace):
+    with trio.move_on_at(started + grace):
         await service.wait_until_fewer(1)
 
 

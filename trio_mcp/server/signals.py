@@ -1,0 +1,65 @@
+"""Stopping a server because its process was asked to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+import trio
+
+from trio_mcp.server.lifecycle import ServerHandle, ServerState
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+async def stop_at_signals(handle: ServerHandle) -> None:
+    """Stop a server gracefully at SIGINT or SIGTERM, and return once it has stopped.
+
+    A second signal ends the process at once. Signals are handled only in the main thread, and not
+    if they are ignored. `serve` does this by itself, because the process is its own; `serve_http`
+    and `serve_stream` leave signals to the application.
+
+    Args:
+        handle: The server, as `nursery.start` returns it.
+
+    Cancelled, it gives the signals back and leaves the server as it is.
+
+    Example:
+        >>> async def main(registry: Registry) -> None:
+        ...     async with trio.open_nursery() as nursery:
+        ...         handle = await nursery.start(serve_http, registry)
+        ...         await stop_at_signals(handle)
+    """
+    with calling_at_signals(handle.stop):
+        await handle.wait_for(ServerState.STOPPED)
+
+
+@contextmanager
+def calling_at_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Have a function called in the Trio run at the first signal, for the length of a block."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    token = trio.lowlevel.current_trio_token()
+    seen = False
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        nonlocal seen
+        if seen:  # the default action ends the process, and tells its parent why
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        seen = True
+        token.run_sync_soon(stop)
+
+    taken = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+    previous = {each: signal.signal(each, on_signal) for each in taken}
+    try:
+        yield
+    finally:
+        for each, handler in previous.items():
+            signal.signal(each, handler)

@@ -1,0 +1,70 @@
+"""Whose request it is, where proxies stand before the server.
+
+Each proxy adds the address that it was asked from to the end of `X-Forwarded-For`. What stands
+there before the first entry of a proxy that is not ours, anybody may have written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final
+
+UNIX: Final = "unix"
+"""Stands for a peer on a Unix socket, which has no address."""
+
+
+class Proxies:
+    """The proxies that are trusted.
+
+    Args:
+        trusted: Their addresses or networks; `unix` for whoever comes through a Unix socket.
+
+    Raises:
+        ValueError: One of these is neither.
+    """
+
+    def __init__(self, trusted: Iterable[str]) -> None:
+        entries = list(trusted)
+        self._unix = UNIX in entries
+        self._networks = [_network(each) for each in entries if each != UNIX]
+
+    def client_of(self, peer: str | None, forwarded: str | None) -> str:
+        """Say who asks: the last address in the chain that is no trusted proxy's.
+
+        Args:
+            peer: The address at the other end of the connection; `None` if it has none.
+            forwarded: The value of `X-Forwarded-For`.
+        """
+        client = UNIX if peer is None else peer
+        for entry in reversed([] if forwarded is None else forwarded.split(",")):
+            if not self._trusts(client):
+                break
+            address = _address(entry.strip())
+            if address is None:
+                break  # a trusted proxy, but who was before it remains unknown
+            client = str(address)
+        return client
+
+    def _trusts(self, client: str) -> bool:
+        if client == UNIX:
+            return self._unix
+        address = _address(client)
+        return address is not None and any(address in network for network in self._networks)
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:
+        what = f"{text!r} is neither an address, nor a network such as 10.0.0.0/8, nor 'unix'"
+        raise ValueError(what) from None
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
