@@ -1,0 +1,206 @@
+"""What the page on moving says of the official SDK and of this library: both are asked.
+
+Of FastMCP it cannot be asked, which is no dependency of the tests.
+"""
+
+import logging
+import sys
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import pytest
+import trio
+from mcp import Client as TheirClient
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError as TheirToolError
+from pydantic import BaseModel, Field
+
+from tests.support.processes import ENVIRONMENT, ROOT, TIME_LIMIT
+from trio_mcp import McpError, ProcessOptions, Registry, SchemaError, ToolError, connect
+from trio_mcp.client import InvalidArguments
+
+GUIDE = ROOT / "docs" / "guides" / "migrating.md"
+
+Answer = tuple[bool, str, Any]
+"""Whether it is an error, its text, and its structured content."""
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Making a server of the SDK's configures the log of the whole process."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:], root.level = handlers, level
+
+
+def row(beginning: str) -> tuple[str, str]:
+    """What the page says of the SDK, and of this library, in the row that begins so."""
+    lines = GUIDE.read_text().splitlines()
+    (line,) = (each for each in lines if each.startswith(f"| {beginning} |"))
+    _, sdk, _, ours = (cell.strip() for cell in line.strip("|").split(" | "))
+    return sdk, ours
+
+
+async def numbers(of: list[int]) -> str:
+    return str(of)
+
+
+async def double(number: int) -> int:
+    return 2 * number
+
+
+async def crash() -> str:
+    raise KeyError("secret")
+
+
+async def theirs(name: str, arguments: dict[str, Any] | None = None) -> Answer:
+    """What a tool of an SDK server answers."""
+
+    async def order() -> str:
+        raise TheirToolError("Sold out.")
+
+    server = MCPServer("theirs")
+    for function in (numbers, double, order):
+        server.add_tool(function)
+    server.add_tool(crash, name="crash")
+    async with TheirClient(server) as client:
+        result = await client.call_tool(name, arguments or {})
+    block: Any = result.content[0]
+    return result.is_error, block.text, result.structured_content
+
+
+async def ours(name: str, arguments: dict[str, Any] | None = None) -> Answer:
+    """What a tool of this library answers."""
+
+    async def order() -> str:
+        raise ToolError("Sold out.")
+
+    registry = Registry("ours")
+    for function in (numbers, double, order, crash):
+        registry.add_tool(function)
+    async with connect(registry) as client:
+        call = {"name": name, "arguments": arguments or {}}
+        result = await client.request("tools/call", call)
+    is_error = result.get("isError", False)
+    return is_error, result["content"][0]["text"], result.get("structuredContent")
+
+
+async def test_failures() -> None:
+    sdk, here = row('A tool raises `KeyError("secret")`')
+    assert (await theirs("crash"))[:2] == (True, sdk.strip('"').replace("order", "crash"))
+    assert (await ours("crash"))[:2] == (True, here.strip('"').replace("order", "crash"))
+    sdk, here = row('`ToolError("Sold out.")`')
+    assert (await theirs("order"))[:2] == (True, sdk.strip('"'))
+    assert (await ours("order"))[:2] == (True, here.strip('"'))
+
+
+async def test_an_argument_that_there_is_not() -> None:
+    assert row("An argument that the tool does not have") == ("is ignored", "is refused")
+    arguments = {"number": 1, "colour": "red"}
+    assert (await theirs("double", arguments))[:2] == (False, "2")
+    is_error, text, _ = await ours("double", arguments)
+    assert is_error
+    assert "'colour'" in text
+
+
+async def test_text_for_a_number() -> None:
+    assert row('`"2"` where an integer is expected') == ("is taken as 2", "is refused")
+    assert (await theirs("double", {"number": "2"}))[:2] == (False, "4")
+    assert (await ours("double", {"number": "2"}))[0]
+
+
+async def test_text_for_a_list() -> None:
+    assert row('`"[1, 2]"` where a list is expected') == ("is taken as a list", "is refused")
+    assert (await theirs("numbers", {"of": "[1, 2]"}))[:2] == (False, "[1, 2]")
+    assert (await ours("numbers", {"of": "[1, 2]"}))[0]
+
+
+async def test_a_number_as_result() -> None:
+    sdk, here = row("`-> int`")
+    assert (await theirs("double", {"number": 1}))[2] == {"result": 2}
+    assert 'structuredContent: {"result": ' in sdk
+    assert (await ours("double", {"number": 1}))[1:] == ("2", None)
+    assert here.startswith("text;")
+
+
+async def test_an_unknown_tool() -> None:
+    sdk, here = row("A call of an unknown tool")
+    assert (await theirs("dance"))[0]
+    assert sdk == "a result with `isError`"
+    with pytest.raises(McpError) as refused:
+        await ours("dance")
+    assert here == f"the error {refused.value.code}"
+
+
+async def test_two_tools_of_one_name() -> None:
+    sdk, here = row("Two tools of one name")
+    assert (sdk, here) == ("the first one, and a warning", "`SchemaError`")
+    server = MCPServer("theirs")
+    server.add_tool(double)
+    server.add_tool(crash, name="double")
+    async with TheirClient(server) as client:
+        assert not (await client.call_tool("double", {"number": 1})).is_error
+    registry = Registry("ours")
+    registry.add_tool(double)
+    with pytest.raises(SchemaError, match="registered already"):
+        registry.add_tool(crash, name="double")
+
+
+class Model(BaseModel):
+    number: int = 1
+
+
+async def test_pydantic() -> None:
+    """What becomes of it here; if it is taken more seriously one day, the page has to say so."""
+
+    async def takes(model: Model) -> str:
+        raise AssertionError
+
+    async def returns() -> Model:
+        return Model()
+
+    async def dumps() -> dict[str, Any]:
+        return Model().model_dump(mode="json")
+
+    async def bounded(number: Annotated[int, Field(ge=1, description="How many.")]) -> str:
+        return "taken"
+
+    async def minimum(number: Annotated[int, {"minimum": 1}, "How many."]) -> str:
+        raise AssertionError
+
+    async def default(number: int = Field(1)) -> str:
+        return type(number).__name__
+
+    registry = Registry("ours")
+    with pytest.raises(SchemaError, match="the class Model has no JSON Schema"):
+        registry.add_tool(takes)
+    for function in (returns, dumps, bounded, minimum, default):
+        registry.add_tool(function)
+    async with connect(registry) as client:
+        with pytest.raises(McpError, match="Invalid handler result type"):
+            await client.call_tool("returns")
+        assert (await client.call_tool("dumps")).structured_content == {"number": 1}
+        assert (await client.call_tool("bounded", {"number": 0})).text == "taken"
+        described = client.tools["bounded"].input_schema["properties"]["number"]
+        assert described["description"] == "How many."
+        with pytest.raises(InvalidArguments, match="at least 1"):
+            await client.call_tool("minimum", {"number": 0})
+        assert (await client.call_tool("default")).text == "FieldInfo"
+
+
+async def test_a_server_of_the_sdk_runs_in_trio() -> None:
+    program = (
+        "import anyio, sniffio\n"
+        "from mcp.server.mcpserver import MCPServer\n"
+        "mcp = MCPServer('theirs')\n"
+        "@mcp.tool()\n"
+        "async def where() -> str:\n"
+        "    return sniffio.current_async_library()\n"
+        "anyio.run(mcp.run_stdio_async, backend='trio')\n"
+    )
+    assert 'anyio.run(mcp.run_stdio_async, backend="trio")' in GUIDE.read_text()
+    options = ProcessOptions(env=ENVIRONMENT)
+    with trio.fail_after(TIME_LIMIT):
+        async with connect([sys.executable, "-c", program], process_options=options) as client:
+            assert (await client.call_tool("where", timeout=TIME_LIMIT)).text == "trio"
