@@ -1,6 +1,11 @@
 """`trio-mcp doctor`: what it says of servers with one fault each, and of those with none."""
 
 import json
+import subprocess
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -22,7 +27,13 @@ TIMES = {
     "mute": Times(start=0.2, probe=0.1, waits=SHORT_WAITS),
     "no-exit": Times(exit=0.2),
     "silent-on-bad-json": Times(waits=Waits(reaction=0.15)),
+    "late": Times(waits=Waits(answer=0.2, reaction=0.15)),
+    "silent-on-bad-request": Times(waits=Waits(reaction=0.15)),
+    "silent-on-discover": Times(probe=0.1),
     "silent-on-ping": Times(waits=SHORT_WAITS),
+    "leaves-a-child": Times(linger=0.1),
+    "leaves-a-daemon": Times(linger=0.1),
+    "several-lines": Times(start=0.4, again=0.1),
     "slow-exit": Times(slow_exit=0.1),
     "slow-start": Times(notable_start=0.25),
 }
@@ -67,16 +78,33 @@ async def test_of_a_good_server_nothing_bad_is_said(
         ("dies-at-discover", "error", "dies", "it exits at `server/discover`"),
         ("dies-of-bad-json", "error", "dies", "exited with status 1"),
         ("silent-on-bad-json", "note", "silent-on-bad-json", "not answered"),
-        ("silent-on-ping", "error", "no-answer", "`ping`: it is silent"),
-        ("ping", "error", "bad-result", "{'pong': 1}"),
+        ("dies-of-notifications", "error", "dies", "after an unknown notification, it exited"),
+        ("dies-of-large-requests", "error", "dies", "after a request of 200 kB, it exited"),
+        ("refuses-large-requests", "warning", "large-request", "is refused: -32600 (Too long)"),
+        ("silent-on-bad-request", "note", "silent-on-bad-request", "whose params are an array"),
+        ("silent-on-discover", "warning", "no-answer", "with which modern clients begin: no ans"),
+        ("empty-version", "note", "no-version", "the version in its serverInfo is empty"),
+        ("no-version-of-jsonrpc", "error", "bad-message", 'it has no "jsonrpc": "2.0"'),
+        ("not-a-number", "error", "bad-message", "JSON has no NaN"),
+        ("byte-order-mark", "error", "bad-message", "begins with a byte order mark"),
+        ("several-lines", "error", "bad-message", "it writes one message in several lines"),
+        ("leaves-a-child", "warning", "leaves-processes", "sleep(60) # of faulty"),
+        ("leaves-a-daemon", "warning", "leaves-processes", "sleep(60) # of faulty"),
+        ("silent-on-ping", "error", "no-answer", "`ping`: no answer within 0.4 s"),
+        ("ping", "error", "bad-result", '{"pong": 1}'),
         ("no-server-info", "error", "bad-handshake", "serverInfo needs name and version"),
         ("refuses-versions", "error", "version-negotiation", "is refused: -32602"),
-        ("echoes-versions", "error", "version-negotiation", "answered with '1900-01-01'"),
+        ("echoes-versions", "error", "version-negotiation", 'answered with "1900-01-01"'),
         ("takes-any-version", "error", "no-error", "an unknown version"),
         ("no-versions-told", "warning", "wrong-error", "does not say in data"),
         ("takes-any-meta", "error", "no-error", "capabilities in `_meta`"),
         ("no-result-type", "error", "bad-result", "`tools/list` has no resultType"),
         ("no-hints", "error", "bad-result", "needs ttlMs and cacheScope"),
+        ("unknown-prompt", "warning", "wrong-error", "unknown prompt is answered with 0 (None)"),
+        ("takes-any-prompt", "error", "no-error", "a request for an unknown prompt"),
+        ("unknown-resource", "warning", "wrong-error", "an unknown resource is answered with"),
+        ("nameless-call", "note", "wrong-error", "a call that names no tool is answered with"),
+        ("bad-error", "error", "bad-error", 'is answered with the error "no"'),
         ("wrong-code", "warning", "wrong-error", "an unknown method is answered with -32602"),
         ("takes-any-method", "error", "no-error", "an unknown method"),
         ("unknown-tool-error", "note", "unknown-tool", "with isError"),
@@ -86,8 +114,8 @@ async def test_of_a_good_server_nothing_bad_is_said(
         ("endless-list", "error", "endless-list", "`tools/list` has no last page"),
         ("ignored-cursor", "note", "ignored-cursor", "any cursor will do for tools/list"),
         ("undeclared", "warning", "undeclared", "the capability 'tools'"),
-        ("changes-ids", "error", "stray-answer", "with the id '3'"),
-        ("twice", "error", "stray-answer", "nobody has asked"),
+        ("changes-ids", "error", "stray-answer", 'with the id "3"'),
+        ("twice", "error", "repeated-answer", "it answers more than once, with the id 1"),
         ("asks", "error", "asks-modern-client", "roots/list"),
         ("invalid-schema", "error", "invalid-schema", "tool 'echo': its inputSchema"),
         ("schema-of-no-object", "error", "invalid-schema", "must have the type 'object'"),
@@ -121,8 +149,72 @@ async def test_a_fault_is_found_and_named(fault: str, severity: str, code: str, 
     assert worse <= CONSEQUENCES.get(fault, set()), "and nothing else is wrong with it"
 
 
-CONSEQUENCES = {"changes-ids": {("error", "no-answer")}}
+CONSEQUENCES = {
+    "changes-ids": {("error", "no-answer")},
+    "bad-error": {("error", "wrong-error")},
+    "several-lines": {("error", "no-revision")},
+}
 """What else is wrong because of a fault."""
+
+
+async def test_a_late_answer_is_no_stray_one() -> None:
+    """It was asked for; it is just that nobody waits for it any longer."""
+    chart = await examine("late")
+    assert "stray-answer" not in {each.code for each in chart.findings}
+    assert "`ping`: no answer within 0.2 s" in [each.message for each in chart.findings]
+
+
+async def test_an_old_code_is_right_in_its_era_only() -> None:
+    """-32002 is what legacy revisions have for an unknown resource: https://modelcontextprotocol.io
+    /specification/2025-11-25/server/resources#error-handling.
+    """
+    chart = await examine("old-unknown-resource")
+    assert found(chart) == {("warning", "wrong-error")}
+    (finding,) = chart.findings
+    assert "an unknown resource is answered with -32002 (None), not -32602" in finding.message
+    assert chart.only_in(finding) == "modern"
+    assert chart.as_json()["findings"][0]["onlyIn"] == "modern"
+
+
+async def test_what_is_wrong_in_both_eras_is_said_once_and_of_none_of_them() -> None:
+    chart = await examine("unknown-prompt")
+    (finding,) = chart.findings
+    assert chart.only_in(finding) is None
+
+
+async def test_a_start_that_is_slow_just_once_is_told_apart(tmp_path: Path) -> None:
+    times = Times(notable_start=0.55)
+    command = [*faulty("slow-first-start"), str(tmp_path / "installed")]
+    chart = await examine_process(command, OPTIONS, "slow", times)
+    assert found(chart) == {("note", "slow-first-start")}
+    assert " s when it was started again" in chart.findings[0].message
+
+
+@pytest.mark.parametrize("fault", ["leaves-a-child", "leaves-a-daemon", "mute", "ignores-signals"])
+async def test_nothing_is_left_behind(fault: str) -> None:
+    name = uuid.uuid4().hex
+    await examine_process([*faulty(fault), name], OPTIONS, fault, TIMES[fault])
+    assert running(name) == []
+
+
+@pytest.mark.parametrize("fault", ["leaves-a-daemon", "mute"])
+async def test_nothing_is_left_behind_by_an_examination_that_is_cancelled(fault: str) -> None:
+    name = uuid.uuid4().hex
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(
+            examine_process, [*faulty(fault), name], OPTIONS, fault, Times(linger=30.0)
+        )
+        while not running(name):
+            await trio.sleep(0)
+        nursery.cancel_scope.cancel()
+    assert running(name) == []
+
+
+def running(name: str) -> list[str]:
+    """The processes that run with a name in their command line."""
+    command = ["ps", "-A", "-ww", "-o", "stat=,args="]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [line for line in listed.stdout.splitlines() if name in line and line[0] != "Z"]
 
 
 async def test_a_server_that_never_answers_is_given_up() -> None:
@@ -162,6 +254,7 @@ def test_what_programs_see(cli: CommandLine) -> None:
         "severity": "warning",
         "code": "no-description",
         "message": "tools without a description: echo",
+        "onlyIn": None,
         "wayOut": "describe it: that is all a model knows of it",
     }
     assert told.pop("startSeconds") >= 0
@@ -224,15 +317,45 @@ async def test_a_careless_server_over_http() -> None:
     assert "requests of a foreign web page (Origin) are answered" in said
 
 
-async def careless(stream: trio.SocketStream) -> None:
-    """Answer each request on a connection with status 200 and the same result."""
-    result = {
-        "protocolVersion": "2025-11-25",
-        "supportedVersions": ["2026-07-28"],
-        "capabilities": {"tools": {}},
-        "serverInfo": {"name": "careless", "version": "0"},
-        "tools": [],
-    }
+async def test_a_server_over_http_that_does_not_know_the_status_of_a_lost_session() -> None:
+    """Clients begin a new session at 404, and at nothing else."""
+    sent: list[bytes] = []
+
+    async def lost(stream: trio.SocketStream) -> None:
+        async for head, request in requests(stream):
+            sent.append(head)
+            refused = b"mcp-session-id: trio-mcp" in head.lower()
+            result: object = {}
+            if request.get("method") == "initialize":
+                result = {
+                    "protocolVersion": "2025-06-18",
+                    "capabilities": {},
+                    "serverInfo": {"name": "lost", "version": "1"},
+                }
+            answer = {"jsonrpc": "2.0", "id": request.get("id"), "result": result}
+            if refused or request.get("method") == "server/discover":
+                answer = {"jsonrpc": "2.0", "error": {"code": -32000, "message": "No"}, "id": ""}
+            status = b"400 Bad Request" if refused else b"200 OK"
+            body = json.dumps(answer).encode()
+            await stream.send_all(
+                b"HTTP/1.1 %b\r\nContent-Type: application/json\r\nMcp-Session-Id: one\r\n"
+                b"Content-Length: %d\r\n\r\n%b" % (status, len(body), body)
+            )
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(trio.serve_tcp, lost, 0)
+        port = listeners[0].socket.getsockname()[1]
+        chart = await examine_url(f"http://127.0.0.1:{port}/mcp", HttpOptions(), Times())
+        nursery.cancel_scope.cancel()
+    (finding,) = (each for each in chart.findings if each.code == "unknown-session")
+    assert finding.severity == "warning"
+    assert finding.message.endswith("is answered with HTTP status 400, not 404")
+    agreed = [head for head in sent if b"protocol-version: 2025-06-18" in head.lower()]
+    assert agreed, "requests say which version was agreed on, as a strict server wants them to"
+
+
+async def requests(stream: trio.SocketStream) -> AsyncIterator[tuple[bytes, dict[str, Any]]]:
+    """The requests on a connection: their heads, and their JSON (`{}` if it is none)."""
     received = b""
     async for chunk in stream:
         received += chunk
@@ -242,9 +365,23 @@ async def careless(stream: trio.SocketStream) -> None:
             continue
         received = body[length:]
         try:
-            id = json.loads(body[:length]).get("id")
+            request = json.loads(body[:length])
         except ValueError:
-            id = None
+            request = {}
+        yield head, request if isinstance(request, dict) else {}
+
+
+async def careless(stream: trio.SocketStream) -> None:
+    """Answer each request on a connection with status 200 and the same result."""
+    result = {
+        "protocolVersion": "2025-11-25",
+        "supportedVersions": ["2026-07-28"],
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "careless", "version": "0"},
+        "tools": [],
+    }
+    async for _, request in requests(stream):
+        id = request.get("id")
         answer = {"jsonrpc": "2.0", "id": id, "result": result}
         reply = b"" if id is None else json.dumps(answer).encode()
         await stream.send_all(

@@ -10,9 +10,11 @@ import trio
 
 from trio_mcp.cli.bench.calls import Meeting, calls_of
 from trio_mcp.cli.bench.http import load_http
+from trio_mcp.cli.doctor.chart import Chart
+from trio_mcp.cli.doctor.checks import check_manners
 from trio_mcp.cli.doctor.visits import Times, examine_url
 from trio_mcp.cli.failures import Failure
-from trio_mcp.cli.probing.base import Waits
+from trio_mcp.cli.probing.base import Noise, Waits
 from trio_mcp.cli.probing.http import open_http_probe
 from trio_mcp.client.http.options import HttpOptions
 
@@ -96,7 +98,13 @@ async def test_answers_in_streams_and_sessions() -> None:
         odd = await probe.ask("odd")
         assert odd is not None
         assert odd.result is None
-        assert probe.noise == [b"no JSON", b"[1]"]
+        assert probe.noise == [Noise(b"no JSON"), Noise(b"[1]")]
+        chart = Chart(url)
+        check_manners(chart, probe)
+        (finding,) = chart.findings
+        assert (finding.severity, finding.code) == ("error", "bad-message")
+        assert finding.message == "what it answers is no message: 'no JSON' (and 1 more)"
+        assert "stdout" not in finding.way_out
         told = await probe.tell("notifications/initialized")
         assert told is not None
         assert told.status == 202

@@ -33,7 +33,7 @@ async def test_commands_from_a_pipe() -> None:
     assert '"text": "x y"' in out
     assert " ms\n" in out
     assert "never" not in out
-    assert '{"Emma":3}' in out
+    assert '{"Emma":3}\n' in out, "what comes next begins a line of its own"
     assert "Write a kind review of Emma." in out
     told = done.stderr.decode()
     assert told.count("Subscribed to tools.") == 1

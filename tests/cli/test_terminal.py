@@ -1,10 +1,11 @@
 """The command line on a terminal: asking, questions of the server, the interactive session, Ctrl-C."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.cli.support import CTRL_C, CTRL_D, CTRL_U, SHOP, TAB, UP, Terminal
+from tests.cli.support import CTRL_C, CTRL_D, CTRL_U, SHOP, TAB, UP, Terminal, faulty
 
 PROMPT = "mcp>"
 
@@ -212,6 +213,19 @@ def test_a_server_that_dies_while_nobody_types(tmp_path: Path) -> None:
     terminal.sees(PROMPT)
     terminal.sees("trio-mcp: the server exited with status 4")
     assert terminal.leaves()[0] == 1
+
+
+def test_findings_of_the_doctor_stand_in_columns(tmp_path: Path) -> None:
+    terminal = Terminal("doctor", "--", *faulty("no-version-of-jsonrpc"), cwd=tmp_path)
+    terminal.sees("examining ")
+    status, shown = terminal.leaves()
+    lines = [re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", each).rstrip() for each in shown.split("\r\n")]
+    (first,) = (each for each in lines if each.startswith("✗ error    what it writes"))
+    rest = lines[lines.index(first) + 1 :]
+    assert len(rest) > 3, "the message takes more than one line, and then there is the way out"
+    assert {each[:11] for each in rest[:-2]} == {" " * 11}
+    assert rest[-2:] == ["1 error", ""]
+    assert status == 1
 
 
 def test_installing_asks_first(tmp_path: Path) -> None:

@@ -116,15 +116,15 @@ async def call_tool(session: Session, name: str, words: Sequence[str]) -> int:
     return FAILED if failed else OK
 
 
-async def read_resource(session: Session, uri: str) -> int:
-    """Read a resource and show it; return the exit status."""
+async def read_resource(session: Session, uri: str, *, end_line: bool = False) -> int:
+    """Read a resource and show it, on lines of its own if need be; return the exit status."""
     with session.progress() as bar:
         found = await session.client.read_resource(uri, on_progress=bar.update)
     pieces = [_piece(each) for each in found.contents]
     if session.screen.as_json:
         session.screen.json({"contents": pieces})
     else:
-        show_contents(session.screen, pieces)
+        show_contents(session.screen, pieces, end_line=end_line)
     return OK
 
 

@@ -54,22 +54,31 @@ def in_words(block: Json) -> str:
         return to_json(block)
 
 
-def show_contents(screen: Screen, pieces: list[Json]) -> None:
-    """Show what a resource holds. Bytes go to a file or a pipe as they are."""
+def show_contents(screen: Screen, pieces: list[Json], *, end_line: bool = False) -> None:
+    """Show what a resource holds. Bytes go to a file or a pipe as they are.
+
+    Args:
+        screen: Where it is shown.
+        pieces: What the resource holds.
+        end_line: Something else follows, so the last line is ended if it is not.
+    """
+    ended = True
     for piece in pieces:
-        if isinstance(piece, dict) and isinstance(piece.get("text"), str):
-            if screen.is_terminal:
-                screen.text(piece["text"])
-            else:
-                screen.out.file.write(piece["text"])
-            continue
-        data = _bytes_of(piece)
-        if data is None or screen.is_terminal:
-            screen.text(_piece_in_words(piece))
-        else:
+        text = piece.get("text") if isinstance(piece, dict) else None
+        data = None if isinstance(text, str) else _bytes_of(piece)
+        if screen.is_terminal or (not isinstance(text, str) and data is None):
+            screen.text(text if isinstance(text, str) else _piece_in_words(piece))
+            ended = True
+        elif isinstance(text, str):
+            screen.out.file.write(text)
+            ended = text.endswith("\n")
+        elif data is not None:
             screen.out.file.flush()
             screen.out.file.buffer.write(data)  # type: ignore[attr-defined]
             screen.out.file.buffer.flush()  # type: ignore[attr-defined]
+            ended = data.endswith(b"\n")
+    if end_line and not ended:
+        screen.out.file.write("\n")
 
 
 def _says_the_same(blocks: list[Json], structured: Json) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from rich import box
@@ -101,6 +102,15 @@ class Screen:
     def note(self, text: str, style: str = "dim") -> None:
         """Write a line to stderr."""
         self.err.print(Text(harmless(text), style=style), soft_wrap=True)
+
+    @contextmanager
+    def busy(self, doing: str) -> Iterator[None]:
+        """Say on a terminal, for the length of a block, what takes its time."""
+        if not self.err.is_terminal:
+            yield
+            return
+        with self.err.status(Text(harmless(doing).replace("\n", " "), style="dim")):
+            yield
 
     def indented(self, content: RenderableType) -> None:
         """Write something to stdout, further to the right."""

@@ -4,11 +4,14 @@ It needs no package, so that it starts at once.
 """
 
 import json
+import os
 import signal
+import subprocess
 import sys
 import time
 
 FAULT = sys.argv[1]
+NAME = sys.argv[2] if len(sys.argv) > 2 else "faulty"
 LEGACY = ["2025-11-25", "2025-06-18"]
 MODERN = "2026-07-28"
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
@@ -47,7 +50,13 @@ def tools():
 
 
 def send(message):
-    sys.stdout.write(json.dumps(message) + "\n")
+    if FAULT == "no-version-of-jsonrpc":
+        del message["jsonrpc"]
+    if FAULT == "not-a-number" and "tools" in message.get("result", {}):
+        message["result"]["_meta"] = {"faulty/share": float("nan")}
+    text = json.dumps(message, indent=2 if FAULT == "several-lines" else None)
+    mark = "\ufeff" if FAULT == "byte-order-mark" and "tools" in message.get("result", {}) else ""
+    sys.stdout.write(f"{mark}{text}\n")
     sys.stdout.flush()
 
 
@@ -84,16 +93,21 @@ def listed(params, modern):
     return result({"tools": both[-1:]}, modern, cached=True)
 
 
+def capable():
+    more = ("unknown-prompt", "takes-any-prompt", "unknown-resource", "old-unknown-resource")
+    return {"tools": {}, **({"prompts": {}, "resources": {}} if FAULT in more else {})}
+
+
 def initialize(params):
     version = params["protocolVersion"]
     if FAULT == "refuses-versions" and version not in LEGACY:
         return error(-32602, "Unsupported protocol version")
     if FAULT != "echoes-versions" and version not in LEGACY:
         version = LEGACY[0]
-    info = {"name": "faulty", "version": "1"}
+    info = {"name": "faulty", "version": "" if FAULT == "empty-version" else "1"}
     if FAULT == "no-server-info":
         info = {"name": "faulty"}
-    capabilities = {} if FAULT == "undeclared" else {"tools": {}}
+    capabilities = {} if FAULT == "undeclared" else capable()
     return {
         "result": {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}
     }
@@ -102,7 +116,7 @@ def initialize(params):
 def discover():
     value = {
         "supportedVersions": [MODERN],
-        "capabilities": {"tools": {}},
+        "capabilities": capable(),
         "_meta": {SERVER_KEY: {"name": "faulty", "version": "1"}},
     }
     return result(value, True, cached=True)
@@ -110,6 +124,8 @@ def discover():
 
 def answer(request):
     method, params = request["method"], request.get("params") or {}
+    if not isinstance(params, dict):
+        return error(-32602, "Invalid params")
     meta = params.get("_meta") or {}
     modern = VERSION_KEY in meta
     if modern and FAULT in ("legacy-only", "dies-at-discover"):
@@ -129,7 +145,19 @@ def answer(request):
         return {"result": {"pong": 1} if FAULT == "ping" else {}}
     if method == "tools/list":
         return listed(params, modern)
+    if method == "prompts/get" and FAULT == "takes-any-prompt":
+        return result({"messages": []}, modern)
+    if method in ("prompts/get", "resources/read") and "unknown" in FAULT:
+        codes = {"unknown-prompt": 0, "unknown-resource": -32603, "old-unknown-resource": -32002}
+        return error(codes[FAULT] if method.startswith(FAULT.split("-")[-1]) else -32602, "None")
+    if method in ("prompts/list", "resources/list", "resources/templates/list"):
+        if "cursor" in params:
+            return error(-32602, "Invalid cursor")
+        key = "resourceTemplates" if "templates" in method else method.partition("/")[0]
+        return result({key: []}, modern, cached=True)
     if method == "tools/call":
+        if FAULT == "nameless-call" and "name" not in params:
+            return error(-32603, "Internal error")
         if FAULT == "unknown-tool-error":
             said = {"content": [{"type": "text", "text": "no"}], "isError": True}
             return result(said, modern)
@@ -153,6 +181,14 @@ def main():
         print("Really.", flush=True)
     if FAULT == "slow-start":
         time.sleep(0.3)
+    if FAULT == "slow-first-start" and not os.path.exists(NAME):
+        open(NAME, "w").close()
+        time.sleep(0.6)
+    if FAULT in ("leaves-a-child", "leaves-a-daemon"):
+        child = [sys.executable, "-I", "-S", "-c", f"import time; time.sleep(60) # of {NAME}"]
+        null = subprocess.DEVNULL
+        away = FAULT == "leaves-a-daemon"
+        subprocess.Popen(child, stdin=null, stdout=null, stderr=null, start_new_session=away)
     for line in sys.stdin:
         try:
             request = json.loads(line)
@@ -163,7 +199,20 @@ def main():
                 send({"jsonrpc": "2.0", "id": "", **error(-32700, "Parse error")})
             continue
         if "id" not in request or "method" not in request:
+            if FAULT == "dies-of-notifications" and "such" in request.get("method", ""):
+                sys.exit(3)
             continue
+        if FAULT == "dies-of-large-requests" and len(line) > 65536:
+            sys.exit(5)
+        if FAULT == "refuses-large-requests" and len(line) > 65536:
+            send({"jsonrpc": "2.0", "id": request["id"], **error(-32600, "Too long")})
+            continue
+        if FAULT == "silent-on-bad-request" and isinstance(request.get("params"), list):
+            continue
+        if FAULT == "silent-on-discover" and request["method"] == "server/discover":
+            continue
+        if FAULT == "late" and request["method"] == "ping":
+            time.sleep(0.4)
         if FAULT == "silent-on-ping" and request["method"] == "ping":
             continue
         if FAULT == "asks" and request["method"] == "tools/list":
@@ -172,6 +221,8 @@ def main():
         if FAULT == "changes-ids" and isinstance(id, int) and id > 1:
             id = str(id)
         reply = {"jsonrpc": "2.0", "id": id, **answer(request)}
+        if FAULT == "bad-error" and "error" in reply:
+            reply["error"] = "no"
         send(reply)
         if FAULT == "twice":
             send(reply)

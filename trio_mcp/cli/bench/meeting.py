@@ -32,7 +32,7 @@ async def shake_hands(probe: Probe, patience: float) -> Answer | None:
     result = answer.result if answer is not None else None
     if not isinstance(result, dict) or result.get("protocolVersion") not in LEGACY:
         return None
-    _agree(probe, str(result["protocolVersion"]))
+    probe.version = str(result["protocolVersion"])
     await probe.tell("notifications/initialized")
     return answer
 
@@ -90,12 +90,6 @@ async def _tools(probe: Probe) -> dict[str, dict[str, Json]]:
             break
         params = {"cursor": page["nextCursor"]}
     return found
-
-
-def _agree(probe: Probe, version: str) -> None:
-    """Over HTTP, later requests say which revision was agreed on."""
-    if hasattr(probe, "version"):
-        probe.version = version
 
 
 ERAS: Final[tuple[Era, ...]] = ("modern", "legacy")

@@ -5,18 +5,25 @@ No tool of the server is called, and no resource read: an examination changes no
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
-from trio_mcp.cli.doctor.chart import Chart, Server, cut
+from attrs import frozen
+
+from trio_mcp.cli.doctor.chart import Chart, Server, Severity, cut, shown
 from trio_mcp.cli.doctor.offers import check_offers
 from trio_mcp.cli.probing.base import Answer, Probe, initialize_params
 from trio_mcp.wire.errors import (
+    HEADER_MISMATCH,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     PARSE_ERROR,
+    RESOURCE_NOT_FOUND,
     UNSUPPORTED_PROTOCOL_VERSION,
 )
-from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.revisions import (
     LEGACY,
     META_CLIENT_CAPABILITIES,
@@ -30,6 +37,8 @@ from trio_mcp.wire.revisions import (
 UNKNOWN_VERSION: Final = "1900-01-01"
 _NO_SUCH: Final = "trio-mcp-doctor-no-such-thing"
 _MOST_PAGES: Final = 200
+_LARGE: Final = 200_000
+"""Bytes of a request that is large, and still smaller than many a file."""
 
 _LISTS: Final = {
     "tools/list": ("tools", "tools"),
@@ -40,21 +49,74 @@ _LISTS: Final = {
 """By method, the capability that it belongs to, and where the items are in its result."""
 
 
+@frozen(kw_only=True)
+class _Wrong:
+    """A request for something that there is not."""
+
+    capability: str
+    what: str
+    method: str
+    params: dict[str, Json]
+    code: int = INVALID_PARAMS
+    """What it is refused with,"""
+    legacy_code: int = INVALID_PARAMS
+    """or, by legacy servers, with this."""
+    severity: Severity = "warning"
+    """How bad another code is."""
+    answered: Severity = "error"
+    """How bad it is to answer with a result."""
+
+
+_WRONGS: Final = (
+    _Wrong(
+        capability="tools",
+        what="a call of an unknown tool",
+        method="tools/call",
+        params={"name": _NO_SUCH, "arguments": {}},
+    ),
+    _Wrong(
+        capability="tools",
+        what="a call that names no tool",
+        method="tools/call",
+        params={"arguments": {}},
+        severity="note",
+    ),
+    _Wrong(
+        capability="prompts",
+        what="a request for an unknown prompt",
+        method="prompts/get",
+        params={"name": _NO_SUCH},
+    ),
+    _Wrong(
+        capability="resources",
+        what="a request for an unknown resource",
+        method="resources/read",
+        params={"uri": f"{_NO_SUCH}://none"},
+        legacy_code=RESOURCE_NOT_FOUND,
+        answered="note",
+    ),
+)
+
+
 async def check_legacy(chart: Chart, probe: Probe, *, patience: float) -> bool:
     """Check everything that a legacy client relies on; return whether there is one to serve."""
     answer = await probe.ask("initialize", initialize_params(NEWEST_LEGACY.name), patience=patience)
     if answer is None or not isinstance(answer.result, dict):
         return False
     result = answer.result
-    chart.start_seconds = chart.start_seconds or answer.seconds
+    chart.starts.append(answer.seconds)
     version = result.get("protocolVersion")
-    chart.legacy = str(version)
-    if version not in LEGACY:
-        chart.add("bad-handshake", f"`initialize` is answered with version {cut(repr(version))}")
+    if version in LEGACY:
+        chart.legacy = probe.version = str(version)
+    else:
+        chart.legacy = cut(version)
+        chart.add("bad-handshake", f"`initialize` is answered with the version {shown(version)}")
     info = result.get("serverInfo")
     chart.server = server_of(info)
     if chart.server is None:
-        chart.add("bad-handshake", f"serverInfo needs name and version: {cut(repr(info))}")
+        chart.add("bad-handshake", f"serverInfo needs name and version: {shown(info)}")
+    elif not chart.server.version:
+        chart.add("no-version", "the version in its serverInfo is empty")
     capabilities = result.get("capabilities")
     if not isinstance(capabilities, dict):
         chart.add("bad-handshake", "the result of `initialize` has no capabilities")
@@ -64,35 +126,36 @@ async def check_legacy(chart: Chart, probe: Probe, *, patience: float) -> bool:
         what = f"a notification is answered with HTTP status {reply.status}, not 202"
         chart.add("wrong-status", what)
     await _check_ping(chart, probe)
-    await _check_offers(chart, probe, capabilities)
-    await _check_refusals(chart, probe, capabilities)
-    await _check_robustness(chart, probe, "ping")
+    with _examined_in(chart, probe):
+        await _check_offers(chart, probe, capabilities)
+        await _check_refusals(chart, probe, capabilities)
+        await _check_robustness(chart, probe, "ping")
     return True
 
 
 async def check_version_negotiation(chart: Chart, probe: Probe, *, patience: float) -> None:
     """Check that an unknown version is answered with a known one (2025-11-25, "Lifecycle")."""
+    what = f"`initialize` with the unknown version {UNKNOWN_VERSION}"
     answer = await probe.ask("initialize", initialize_params(UNKNOWN_VERSION), patience=patience)
-    if answer is None:
-        chart.add("no-answer", f"`initialize` with the unknown version {UNKNOWN_VERSION}: silence")
+    if answer is None and probe.gone is not None:
+        chart.add("dies", f"{what}: it {probe.gone} instead of answering")
+    elif answer is None:
+        chart.add("no-answer", f"{what}: {_silence(patience)}")
     elif answer.error is not None:
-        chart.add(
-            "version-negotiation",
-            f"`initialize` with the unknown version {UNKNOWN_VERSION} is refused: {_said(answer)}",
-        )
+        chart.add("version-negotiation", f"{what} is refused: {_said(answer)}")
     elif isinstance(answer.result, dict):
+        chart.starts.append(answer.seconds)
         version = answer.result.get("protocolVersion")
         if version not in LEGACY:
-            chart.add(
-                "version-negotiation",
-                f"`initialize` with the unknown version {UNKNOWN_VERSION} is answered with "
-                f"{cut(repr(version))}",
-            )
+            chart.add("version-negotiation", f"{what} is answered with {shown(version)}")
 
 
 async def check_modern(chart: Chart, probe: Probe, *, patience: float) -> bool:
     """Check everything that a modern client relies on; return whether there is one to serve."""
     answer = await probe.ask("server/discover", patience=patience)
+    if answer is None and probe.gone is None and chart.legacy is not None:
+        what = "`server/discover`, with which modern clients begin"
+        chart.add("no-answer", f"{what}: {_silence(patience)}", severity="warning")
     if answer is None or not isinstance(answer.result, dict):
         return False
     result = answer.result
@@ -100,37 +163,68 @@ async def check_modern(chart: Chart, probe: Probe, *, patience: float) -> bool:
     if not isinstance(versions, list) or not any(each in MODERN for each in versions):
         return False
     chart.modern = max(each for each in versions if each in MODERN)
-    chart.start_seconds = chart.start_seconds or answer.seconds
+    chart.starts.append(answer.seconds)
     _check_modern_result(chart, "server/discover", result)
     meta = result.get("_meta")
     server = server_of(meta.get(META_SERVER_INFO) if isinstance(meta, dict) else None)
     if server is None:
         what = "`server/discover` does not say in `_meta` who the server is"
         chart.add("bad-handshake", what, severity="warning")
+    elif not server.version:
+        chart.add("no-version", "the version in its serverInfo is empty")
     chart.server = server or chart.server
     capabilities = result.get("capabilities")
     if not isinstance(capabilities, dict):
         chart.add("bad-handshake", "the result of `server/discover` has no capabilities")
         capabilities = {}
-    await _check_offers(chart, probe, capabilities)
-    await _check_refusals(chart, probe, capabilities)
+    with _examined_in(chart, probe):
+        await _check_offers(chart, probe, capabilities)
+        await _check_refusals(chart, probe, capabilities)
     await _check_meta(chart, probe)
-    await _check_robustness(chart, probe, "server/discover")
+    with _examined_in(chart, probe):
+        await _check_robustness(chart, probe, "server/discover")
     return True
 
 
 def check_manners(chart: Chart, probe: Probe) -> None:
     """Check what came that should not have come."""
-    if probe.noise:
-        more = f" (and {len(probe.noise) - 1} more)" if len(probe.noise) > 1 else ""
-        first = cut(repr(cut(probe.noise[0])))
-        chart.add("stdout-noise", f"what it writes is no message: {first}{more}")
+    spread = spread_message([each.line for each in probe.noise if each.fault is None])
+    if spread is not None:
+        chart.add("bad-message", f"it writes one message in several lines: {shown(spread)}")
+    plain = [each for each in probe.noise if each.fault is None and spread is None]
+    if plain:
+        more = f" (and {len(plain) - 1} more)" if len(plain) > 1 else ""
+        first = repr(cut(plain[0].line))
+        if probe.on_lines:
+            chart.add("stdout-noise", f"what it writes is no message: {first}{more}")
+        else:
+            chart.add("bad-message", f"what it answers is no message: {first}{more}")
+    for each in probe.noise:
+        if each.fault is not None and not chart.has("bad-message", each.fault):
+            what = f"what it writes is no proper message, as {each.fault}"
+            chart.add("bad-message", f"{what}: {cut(each.line)!r}")
     if probe.strays:
-        shown = ", ".join(cut(repr(each)) for each in probe.strays[:3])
-        chart.add("stray-answer", f"it answers what nobody has asked, with the id {shown}")
+        ids = ", ".join(shown(each) for each in probe.strays[:3])
+        chart.add("stray-answer", f"it answers what nobody has asked, with the id {ids}")
+    if probe.repeats:
+        ids = ", ".join(shown(each) for each in probe.repeats[:3])
+        chart.add("repeated-answer", f"it answers more than once, with the id {ids}")
     if probe.questions and probe.era == "modern":
-        shown = ", ".join(sorted(set(probe.questions)))
-        chart.add("asks-modern-client", f"it sends requests to a modern client: {shown}")
+        asked = ", ".join(cut(each) for each in sorted(set(probe.questions)))
+        chart.add("asks-modern-client", f"it sends requests to a modern client: {asked}")
+
+
+def spread_message(lines: list[bytes]) -> dict[str, Json] | None:
+    """Find a message that was written in several lines, as indented JSON is."""
+    text = "\n".join(each.decode("utf-8", "replace") for each in lines)
+    begin = text.find("{")
+    if begin < 0:
+        return None
+    try:
+        found, _ = json.JSONDecoder().raw_decode(text, begin)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and "jsonrpc" in found else None
 
 
 def server_of(info: Json) -> Server | None:
@@ -144,10 +238,20 @@ def server_of(info: Json) -> Server | None:
 # -- one by one --------------------------------------------------------------------------
 
 
+@contextmanager
+def _examined_in(chart: Chart, probe: Probe) -> Iterator[None]:
+    """Keep in mind in which era something is found that is looked for in both."""
+    chart.era = probe.era
+    try:
+        yield
+    finally:
+        chart.era = None
+
+
 async def _check_ping(chart: Chart, probe: Probe) -> None:
     answer = await probe.ask("ping")
     if _answered(chart, probe, "ping", answer) and answer is not None and answer.result != {}:
-        said = _said(answer) if answer.error is not None else cut(answer.result)
+        said = _said(answer) if answer.error is not None else shown(answer.result)
         chart.add("bad-result", f"`ping` is answered with {said} instead of an empty result")
 
 
@@ -183,9 +287,9 @@ async def _pages(chart: Chart, probe: Probe, method: str, key: str) -> list[Json
         if not _answered(chart, probe, method, answer) or answer is None:
             return None
         if answer.error is not None:
-            severity = "note" if method == "resources/templates/list" else None
+            severity: Severity | None = "note" if method == "resources/templates/list" else None
             what = f"`{method}` fails, although the capability is declared: {_said(answer)}"
-            chart.add("bad-list", what, severity=severity)  # type: ignore[arg-type]
+            chart.add("bad-list", what, severity=severity)
             return None
         page = answer.result.get(key) if isinstance(answer.result, dict) else None
         if not isinstance(page, list):
@@ -198,7 +302,7 @@ async def _pages(chart: Chart, probe: Probe, method: str, key: str) -> list[Json
         if cursor is None:
             return items
         if not isinstance(cursor, str):
-            chart.add("bad-list", f"`{method}`: nextCursor must be a string: {cut(repr(cursor))}")
+            chart.add("bad-list", f"`{method}`: nextCursor must be a string: {shown(cursor)}")
             return items
         if cursor in seen:
             break
@@ -233,15 +337,26 @@ async def _check_refusals(chart: Chart, probe: Probe, capabilities: dict[str, Js
         if probe.era == "modern" and answer.status not in (None, 404):
             what = f"an unknown method is refused with HTTP status {answer.status}, not 404"
             chart.add("wrong-status", what)
-    if "tools" not in capabilities:
+    for wrong in _WRONGS:
+        if wrong.capability in capabilities:
+            await _check_wrong(chart, probe, wrong)
+
+
+async def _check_wrong(chart: Chart, probe: Probe, wrong: _Wrong) -> None:
+    answer = await probe.ask(wrong.method, wrong.params)
+    if not _answered(chart, probe, wrong.what, answer) or answer is None:
         return
-    answer = await probe.ask("tools/call", {"name": _NO_SUCH, "arguments": {}})
-    if _answered(chart, probe, "a call of an unknown tool", answer) and answer is not None:
-        result = answer.result
-        if isinstance(result, dict) and result.get("isError") is True:
-            chart.add("unknown-tool", "a call of an unknown tool gives a result with isError")
-        else:
-            _expect(chart, answer, "a call of an unknown tool", INVALID_PARAMS)
+    if answer.code == HEADER_MISMATCH:  # over HTTP, the name would be a header
+        return
+    result = answer.result
+    if isinstance(result, dict) and result.get("isError") is True:
+        chart.add("unknown-tool", f"{wrong.what} gives a result with isError")
+    elif answer.error is None:
+        what = f"{wrong.what} is answered with a result: {shown(result)}"
+        chart.add("no-error", what, severity=wrong.answered)
+    elif answer.code not in (wrong.code, wrong.legacy_code if probe.era == "legacy" else None):
+        what = f"{wrong.what} is answered with {_said(answer)}, not {wrong.code}"
+        chart.add("wrong-error", what, severity=wrong.severity)
 
 
 async def _check_meta(chart: Chart, probe: Probe) -> None:
@@ -265,27 +380,62 @@ async def _check_meta(chart: Chart, probe: Probe) -> None:
 
 
 async def _check_robustness(chart: Chart, probe: Probe, sign_of_life: str) -> None:
-    """Check that a server survives what is no message, or none that it knows."""
-    answer = await probe.throw(b'{"jsonrpc":"2.0","id":1,"method":')
+    """Check that a server survives what is no message, or none that it knows, or a large one."""
+    what = "a line that is no JSON" if probe.on_lines else "a body that is no JSON"
+    reaction = await probe.throw(b'{"jsonrpc":"2.0","id":1,"method":', sign_of_life)
+    answer = reaction.answer
+    if not _survived(chart, probe, what, reaction.alive):
+        return
     if answer is None or (answer.error is None and answer.result is None):
-        chart.add("silent-on-bad-json", "a line that is no JSON is not answered")
+        chart.add("silent-on-bad-json", f"{what} is not answered")
     elif answer.code != PARSE_ERROR:
-        what = f"a line that is no JSON is answered with {_said(answer)}, not -32700"
-        chart.add("wrong-error", what, severity="note")
+        said = f"{what} is answered with {_said(answer)}, not -32700"
+        chart.add("wrong-error", said, severity="note")
+    await _check_bad_request(chart, probe, sign_of_life)
+    if probe.gone is not None:
+        return
     await probe.tell(f"notifications/{_NO_SUCH}")
     alive = await probe.ask(sign_of_life)
+    if not _survived(chart, probe, "an unknown notification", alive):
+        return
+    padding: dict[str, Json] = {"_meta": {f"{_NO_SUCH}/padding": "x" * _LARGE}}
+    alive = await probe.ask(sign_of_life, padding)
+    what = f"a request of {_LARGE // 1000} kB"
+    if alive is not None and (alive.error is not None or alive.status == 413):
+        said = _said(alive) if alive.error is not None else f"HTTP status {alive.status}"
+        chart.add("large-request", f"{what} is refused: {said}")
+    else:
+        _survived(chart, probe, what, alive)
+
+
+async def _check_bad_request(chart: Chart, probe: Probe, sign_of_life: str) -> None:
+    """Check that a request is answered, whatever is wrong with it (JSON-RPC 2.0, "Response")."""
+    id = probe.next_id()
+    line = encode({"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": [1]})[:-1]
+    what = "a request whose params are an array"
+    reaction = await probe.throw(line, sign_of_life, id)
+    answer = reaction.answer
+    if not _survived(chart, probe, what, reaction.alive):
+        return
+    if answer is None or (answer.error is None and answer.result is None):
+        chart.add("silent-on-bad-request", f"{what} is not answered")
+
+
+def _survived(chart: Chart, probe: Probe, what: str, alive: Answer | None) -> bool:
+    """Whether a server still answers, after something that it should cope with."""
+    if alive is not None and (alive.error is not None or alive.result is not None):
+        return True
     if probe.gone is not None:
-        chart.add(
-            "dies", f"after a line that is no JSON, or an unknown notification, it {probe.gone}"
-        )
-    elif alive is None:
-        chart.add("no-answer", "after a line that is no JSON, it answers no request")
+        chart.add("dies", f"after {what}, it {probe.gone}")
+    else:
+        chart.add("no-answer", f"after {what}, it answers no request")
+    return False
 
 
 def _check_modern_result(chart: Chart, method: str, result: dict[str, Json]) -> None:
     if result.get("resultType") != "complete":
         kind = result.get("resultType")
-        what = "no resultType" if kind is None else f"the resultType {cut(repr(kind))}"
+        what = "no resultType" if kind is None else f"the resultType {shown(kind)}"
         chart.add("bad-result", f"the result of `{method}` has {what}")
     ttl = result.get("ttlMs")
     good = isinstance(ttl, int | float) and not isinstance(ttl, bool) and ttl >= 0
@@ -295,6 +445,8 @@ def _check_modern_result(chart: Chart, method: str, result: dict[str, Json]) -> 
 
 def _answered(chart: Chart, probe: Probe, what: str, answer: Answer | None) -> bool:
     what = what if " " in what else f"`{what}`"
+    if answer is not None and answer.error is not None and not _is_error(answer.error):
+        chart.add("bad-error", f"{what} is answered with the error {shown(answer.error)}")
     if answer is not None and (answer.error is not None or answer.result is not None):
         return True
     if answer is not None:
@@ -302,17 +454,33 @@ def _answered(chart: Chart, probe: Probe, what: str, answer: Answer | None) -> b
     elif probe.gone is not None:
         chart.add("dies", f"{what}: it {probe.gone} instead of answering")
     else:
-        chart.add("no-answer", f"{what}: it is silent")
+        chart.add("no-answer", f"{what}: {_silence(probe.waits.answer)}")
     return False
 
 
-def _expect(chart: Chart, answer: Answer, what: str, code: int, severity: str = "warning") -> None:
+def _is_error(error: Json) -> bool:
+    match error:
+        case {"code": bool()}:
+            return False
+        case {"code": int(), "message": str()}:
+            return True
+    return False
+
+
+def _expect(
+    chart: Chart, answer: Answer, what: str, code: int, severity: Severity = "warning"
+) -> None:
     if answer.error is None:
-        chart.add("no-error", f"{what} is answered with a result: {cut(answer.result)}")
+        chart.add("no-error", f"{what} is answered with a result: {shown(answer.result)}")
     elif answer.code != code:
         said = f"{what} is answered with {_said(answer)}, not {code}"
-        chart.add("wrong-error", said, severity=severity)  # type: ignore[arg-type]
+        chart.add("wrong-error", said, severity=severity)
+
+
+def _silence(seconds: float) -> str:
+    return f"no answer within {seconds:.3g} s"
 
 
 def _said(answer: Answer) -> str:
-    return f"{cut(repr(answer.code))} ({cut(answer.message)})"
+    code = "an error without a code" if answer.code is None else shown(answer.code)
+    return f"{code} ({cut(answer.message)})" if answer.message else code

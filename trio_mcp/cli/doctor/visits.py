@@ -15,21 +15,23 @@ from urllib.parse import urlsplit
 import trio
 from attrs import field, frozen
 
-from trio_mcp.cli.doctor.chart import Chart, cut
+from trio_mcp.cli.doctor.chart import Chart, Severity, cut
 from trio_mcp.cli.doctor.checks import (
     check_legacy,
     check_manners,
     check_modern,
     check_version_negotiation,
 )
+from trio_mcp.cli.doctor.watched import marked, open_watched
 from trio_mcp.cli.failures import Failure, last_words
 from trio_mcp.cli.probing.base import Waits, initialize_params
 from trio_mcp.cli.probing.http import HttpProbe, open_http_probe
 from trio_mcp.cli.probing.stdio import StdioProbe, open_stdio_probe
 from trio_mcp.client.http.options import HttpOptions
+from trio_mcp.transports.beside import beside
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.wire.errors import HEADER_MISMATCH
-from trio_mcp.wire.headers import METHOD_HEADER
+from trio_mcp.wire.headers import METHOD_HEADER, SESSION_HEADER
 from trio_mcp.wire.jsonrpc import encode
 from trio_mcp.wire.revisions import NEWEST_LEGACY
 
@@ -42,6 +44,8 @@ class Times:
 
     start: float = 60.0
     """Until the first answer; `npx` and `uvx` may have to download a server first."""
+    again: float = 20.0
+    """Until the first answer of one that was silent before: what it had to download is there."""
     probe: float = 3.0
     """How long a server may be silent about `server/discover`, beyond twice its start."""
     exit: float = 5.0
@@ -50,6 +54,8 @@ class Times:
     """Beyond this, the time that it took to start is worth a note,"""
     slow_start: float = 5.0
     """and beyond this a warning."""
+    linger: float = 1.0
+    """How long the processes that it started may outlive it."""
     slow_exit: float = 2.0
     """Beyond this, its exit is slow."""
     waits: Waits = field(factory=Waits)
@@ -70,31 +76,41 @@ async def examine_process(
         CannotStart: The command does not exist, or cannot be executed.
     """
     chart = Chart(target)
+    with marked(options) as (options, survivors):
+        await _visit(chart, command, options, times)
+        left = survivors()
+    if left and not chart.has("leaves-processes"):
+        _tell_of_survivors(chart, left)
+    _check_start(chart, times)
+    return chart
+
+
+async def _visit(
+    chart: Chart, command: Sequence[str], options: ProcessOptions, times: Times
+) -> None:
     problems: list[str] = []
     async with open_stdio_probe(command, options, "legacy", times.waits) as probe:
         legacy = await check_legacy(chart, probe, patience=times.start)
         _note_problem(chart, probe, problems, "initialize" if not legacy else None)
+        silent = not legacy and not probe.has_answered and probe.gone is None
         if legacy:
             await _check_exit(chart, probe, times)
         check_manners(chart, probe)
     wait = (chart.start_seconds or 0) * 2 + times.probe
+    first = min(times.start, times.again) if silent else times.start
     async with open_stdio_probe(command, options, "modern", times.waits) as probe:
-        modern = await check_modern(chart, probe, patience=wait if legacy else times.start)
+        modern = await check_modern(chart, probe, patience=wait if legacy else first)
         _note_problem(chart, probe, problems, "server/discover" if not modern else None)
         if modern and not legacy:
             await _check_exit(chart, probe, times)
         check_manners(chart, probe)
-    if legacy:
-        async with open_stdio_probe(command, options, "legacy", times.waits) as probe:
-            await check_version_negotiation(chart, probe, patience=wait)
-            check_manners(chart, probe)
+    if legacy or modern:
+        await _check_survivors(chart, command, options, times, wait, legacy=legacy)
     if not legacy and not modern:
         chart.add("no-revision" if not problems else "does-not-start", _why(problems))
     elif any("server/discover" in each for each in problems):
         what = "it exits at `server/discover`, with which modern clients begin"
         chart.add("dies", what)
-    _check_start(chart, times)
-    return chart
 
 
 async def examine_url(url: str, options: HttpOptions, times: Times) -> Chart:
@@ -116,6 +132,8 @@ async def examine_url(url: str, options: HttpOptions, times: Times) -> Chart:
         check_manners(chart, probe)
     async with open_http_probe(url, options, "legacy", times.waits) as probe:
         legacy = await check_legacy(chart, probe, patience=times.waits.answer)
+        if probe.session is not None:
+            await _check_session(chart, probe)
         check_manners(chart, probe)
     if legacy:
         async with open_http_probe(url, options, "legacy", times.waits) as probe:
@@ -128,7 +146,7 @@ async def examine_url(url: str, options: HttpOptions, times: Times) -> Chart:
         url, options, "modern" if modern else "legacy", times.waits
     ) as probe:
         await _check_web(chart, probe, url)
-    chart.start_seconds = None  # it ran already
+    chart.starts.clear()  # it ran already
     return chart
 
 
@@ -149,13 +167,50 @@ def _why(problems: list[str]) -> str:
 
 
 def _check_start(chart: Chart, times: Times) -> None:
-    seconds = chart.start_seconds
-    if seconds is None:
+    if not chart.starts:
         return
-    if seconds > times.slow_start:
-        chart.add("slow-start", f"its first answer took {seconds:.1f} s")
-    elif seconds > times.notable_start:
-        chart.add("slow-start", f"its first answer took {seconds:.1f} s", severity="note")
+    first, again = chart.starts[0], min(chart.starts)
+    what = f"its first answer took {first:.1f} s"
+    if again < first / 2:
+        what = f"{what}, and {again:.1f} s when it was started again"
+    if again > times.notable_start:
+        severity: Severity = "warning" if again > times.slow_start else "note"
+        chart.add("slow-start", what, severity=severity)
+    elif first > times.notable_start:
+        chart.add("slow-first-start", what)
+
+
+async def _check_survivors(
+    chart: Chart,
+    command: Sequence[str],
+    options: ProcessOptions,
+    times: Times,
+    wait: float,
+    *,
+    legacy: bool,
+) -> None:
+    """Start it once more, and see what is left of it when it has gone."""
+    async with open_watched(command, options) as watched:
+        probe = StdioProbe("legacy" if legacy else "modern", watched, times.waits)
+        async with beside(probe.read):
+            if legacy:
+                await check_version_negotiation(chart, probe, patience=wait)
+            else:
+                await probe.ask("server/discover", patience=wait)
+            check_manners(chart, probe)
+            if probe.gone is not None or chart.exit_seconds is None:
+                return
+            await watched.aclose()
+            if await watched.wait_exited(times.exit):
+                _tell_of_survivors(chart, await watched.survivors(times.linger), times.linger)
+
+
+def _tell_of_survivors(chart: Chart, left: Sequence[str], after: float | None = None) -> None:
+    if left:
+        when = "after its exit" if after is None else f"{after:g} s after its exit"
+        more = f" and {len(left) - 3} more" if len(left) > 3 else ""
+        what = ", ".join(cut(each) for each in left[:3])
+        chart.add("leaves-processes", f"{when}, what it started still runs: {what}{more}")
 
 
 async def _check_exit(chart: Chart, probe: StdioProbe, times: Times) -> None:
@@ -190,6 +245,16 @@ async def _check_access(probe: HttpProbe) -> None:
             f"the server lets nobody in (HTTP status {answer.status}); "
             "--header 'Authorization: Bearer …' passes a token"
         )
+
+
+async def _check_session(chart: Chart, probe: HttpProbe) -> None:
+    """Check what is said to the id of a session that is none ("Session Management")."""
+    message = probe.request("ping", None, probe.next_id())
+    headers = {**probe.headers("ping", {}), SESSION_HEADER: "trio-mcp-doctor-no-such-session"}
+    answer = await probe.exchange("POST", headers, encode(message)[:-1], message["id"])
+    if answer is not None and answer.status != 404:
+        what = "a request with the id of an unknown session is answered with HTTP status"
+        chart.add("unknown-session", f"{what} {answer.status}, not 404")
 
 
 async def _check_web(chart: Chart, probe: HttpProbe, url: str) -> None:

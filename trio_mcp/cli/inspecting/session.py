@@ -109,8 +109,11 @@ class Inspection:
         self.screen.note(f"Connected to {who}, which speaks {client.revision}.", "bold")
         if client.instructions:
             self.screen.note(client.instructions)
-        counts = f"{len(client.tools)} tools, {len(resources)} resources, {len(prompts)} prompts"
-        self.screen.note(f"{counts}. Type help to see what you can do.")
+        offers = {"tool": client.tools, "resource": resources, "prompt": prompts}
+        counts = [
+            f"{len(each)} {kind if len(each) == 1 else kind + 's'}" for kind, each in offers.items()
+        ]
+        self.screen.note(f"{', '.join(counts)}. Type help to see what you can do.")
 
     async def _next(self, lines: Lines) -> str | None:
         asker = self.session.asker
@@ -238,7 +241,7 @@ async def _call(inspection: Inspection, words: Sequence[str]) -> int:
 
 
 async def _read(inspection: Inspection, words: Sequence[str]) -> None:
-    await read_resource(inspection.session, _one(words, "read URI"))
+    await read_resource(inspection.session, _one(words, "read URI"), end_line=True)
 
 
 async def _prompt(inspection: Inspection, words: Sequence[str]) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Final, Literal
 
 from attrs import frozen
 
+from trio_mcp.version import __version__
 from trio_mcp.wire.jsonrpc import Id, Json
 from trio_mcp.wire.revisions import (
     META_CLIENT_CAPABILITIES,
@@ -19,7 +21,7 @@ from trio_mcp.wire.revisions import (
 
 Era = Literal["modern", "legacy"]
 
-CLIENT: Final[dict[str, Json]] = {"name": "trio-mcp", "version": "0.1.0"}
+CLIENT: Final[dict[str, Json]] = {"name": "trio-mcp", "version": __version__}
 
 
 @frozen(kw_only=True)
@@ -28,8 +30,20 @@ class Waits:
 
     answer: float = 10.0
     """For an answer to a request."""
-    reaction: float = 1.0
-    """For whatever it has to say to something that is no message."""
+    reaction: float = 0.3
+    """For whatever it has to say to something that is no message, after it has answered what came
+    after that."""
+    exit: float = 1.0
+    """For its exit, after it has closed a pipe."""
+
+
+@frozen
+class Noise:
+    """What a server wrote that is no message."""
+
+    line: bytes
+    fault: str | None = None
+    """What is wrong with it, if it was meant to be one."""
 
 
 @frozen(kw_only=True)
@@ -52,7 +66,18 @@ class Answer:
     @property
     def message(self) -> str:
         """The error's own words."""
-        return str(self.error.get("message")) if isinstance(self.error, dict) else ""
+        message = self.error.get("message") if isinstance(self.error, dict) else None
+        return "" if message is None else str(message)
+
+
+@frozen
+class Reaction:
+    """What became of something that is no proper message."""
+
+    answer: Answer | None
+    """What was said to it."""
+    alive: Answer | None
+    """What was answered to the request behind it."""
 
 
 class Probe(ABC):
@@ -63,15 +88,22 @@ class Probe(ABC):
         waits: How long the server is waited for.
     """
 
+    on_lines: bool
+    """Whether a message is a line (or else a body)."""
+
     def __init__(self, era: Era, waits: Waits) -> None:
         self.era: Final = era
         self.waits: Final = waits
-        self.noise: Final[list[bytes]] = []
+        self.noise: Final[list[Noise]] = []
         """What came that is no message."""
         self.questions: Final[list[str]] = []
         """The methods of requests that came."""
         self.strays: Final[list[Json]] = []
-        """The ids of answers that came although nobody waits for them."""
+        """The ids of answers that came although nobody has asked."""
+        self.repeats: Final[list[Json]] = []
+        """The ids of answers that came although there had been one."""
+        self.version: str | None = None
+        """The revision that was agreed on in a handshake."""
         self._ids: Iterator[int] = itertools.count(1)
 
     @property
@@ -96,8 +128,17 @@ class Probe(ABC):
         """Send a notification; over HTTP, there is something of a reply."""
 
     @abstractmethod
-    async def throw(self, data: bytes) -> Answer | None:
-        """Send something that is no message, and see what comes back."""
+    async def throw(self, data: bytes, then: str, id: Id | None = None) -> Reaction:
+        """Send something that is no proper message, and a request right behind it.
+
+        A server that answers the request has seen what came before it; from then on it has
+        `Waits.reaction` for that.
+
+        Args:
+            data: What to send.
+            then: The method of the request.
+            id: The id in the data, if there is one.
+        """
 
     def next_id(self) -> Id:
         """An id that is new: strings and integers by turns, as both are allowed."""
@@ -111,6 +152,30 @@ class Probe(ABC):
             full["_meta"] = {**modern_meta(), **full.get("_meta", {})}
             full["_meta"] = {key: each for key, each in full["_meta"].items() if each is not None}
         return {"jsonrpc": "2.0", "id": id, "method": method, "params": full}
+
+
+def read_message(line: bytes) -> tuple[dict[str, Json] | None, Noise | None]:
+    """Read a message: as well as it goes, and what the strictest client has against it."""
+    faults = []
+    try:
+        text = line.decode()
+    except UnicodeDecodeError:
+        text = line.decode("utf-8", "replace")
+        faults.append("it is not UTF-8")
+    if text.startswith("\ufeff"):
+        faults.append("it begins with a byte order mark")
+    try:
+        message = json.loads(
+            text.removeprefix("\ufeff"),
+            parse_constant=lambda name: faults.append(f"JSON has no {name}"),
+        )
+    except (ValueError, RecursionError):
+        return None, Noise(line)
+    if not isinstance(message, dict) or not message.keys() & {"method", "result", "error"}:
+        return None, Noise(line)
+    if message.get("jsonrpc") != "2.0":
+        faults.append('it has no "jsonrpc": "2.0"')
+    return message, Noise(line, faults[0]) if faults else None
 
 
 def modern_meta(version: str = NEWEST.name) -> dict[str, Json]:

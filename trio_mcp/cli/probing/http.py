@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import trio
 
-from trio_mcp.cli.probing.base import Answer, Era, Probe, Waits
+from trio_mcp.cli.probing.base import (
+    Answer,
+    Era,
+    Probe,
+    Reaction,
+    Waits,
+    modern_meta,
+    read_message,
+)
 from trio_mcp.client.errors import ClientError, ConnectionLost
 from trio_mcp.client.http.endpoint import Endpoint, Reply
 from trio_mcp.client.http.options import HttpOptions
@@ -35,13 +42,13 @@ _KEPT: Final = ("content-type", "allow", "www-authenticate")
 class HttpProbe(Probe):
     """A conversation with a server at a URL. Made by `open_http_probe`."""
 
+    on_lines = False
+
     def __init__(self, era: Era, endpoint: Endpoint, waits: Waits) -> None:
         super().__init__(era, waits)
         self._endpoint = endpoint
         self.session: str | None = None
         """The session that the server has begun."""
-        self.version: str | None = None
-        """The revision that was agreed on in a handshake."""
 
     @property
     def gone(self) -> str | None:
@@ -63,9 +70,11 @@ class HttpProbe(Probe):
         body = encode(message if params is None else {**message, "params": params})[:-1]
         return await self.exchange("POST", self.headers(method, params or {}), body)
 
-    async def throw(self, data: bytes) -> Answer | None:
-        """Send a body that is no message, and see what comes back."""
-        return await self.exchange("POST", self.headers("tools/list", {}), data)
+    async def throw(self, data: bytes, then: str, id: Id | None = None) -> Reaction:
+        """Send a body that is no proper message, and a request behind it."""
+        params = {"_meta": modern_meta()} if self.era == "modern" else {}
+        answer = await self.exchange("POST", self.headers("tools/list", params), data, id)
+        return Reaction(answer, await self.ask(then))
 
     def headers(self, method: str, params: dict[str, Json]) -> dict[str, str]:
         """The headers of a request."""
@@ -134,15 +143,10 @@ class HttpProbe(Probe):
         return {}
 
     def _parsed(self, data: bytes, *, noise: bool) -> dict[str, Json] | None:
-        try:
-            message = json.loads(data)
-        except (ValueError, RecursionError):
-            message = None
-        if isinstance(message, dict):
-            return message
-        if noise:
-            self.noise.append(data)
-        return None
+        message, found = read_message(data)
+        if noise and found is not None:
+            self.noise.append(found)
+        return message
 
 
 @asynccontextmanager

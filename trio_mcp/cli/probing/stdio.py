@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 from attrs import define, field
 
-from trio_mcp.cli.probing.base import Answer, Era, Probe, Waits
+from trio_mcp.cli.probing.base import Answer, Era, Probe, Reaction, Waits, read_message
 from trio_mcp.transports.beside import beside
-from trio_mcp.transports.process import ProcessOptions, StdioTransport, open_process
+from trio_mcp.transports.process import ProcessOptions, open_process
 from trio_mcp.wire.errors import METHOD_NOT_FOUND
 from trio_mcp.wire.framing import LineDecoder
 from trio_mcp.wire.jsonrpc import Id, Json, encode, is_id
@@ -27,16 +26,53 @@ class _Waiting:
     message: dict[str, Json] | None = None
 
 
+class Pipes(Protocol):
+    """What a probe needs of a server process."""
+
+    @property
+    def pid(self) -> int:
+        """Its id."""
+
+    @property
+    def returncode(self) -> int | None:
+        """How it exited, if it has."""
+
+    @property
+    def stderr_tail(self) -> str:
+        """The end of what it wrote to stderr."""
+
+    @property
+    def exited(self) -> trio.Event:
+        """Set once it has exited."""
+
+    async def send_all(self, data: bytes) -> None:
+        """Write to its stdin."""
+
+    async def receive_some(self) -> bytes:
+        """Read from its stdout."""
+
+    async def aclose(self) -> None:
+        """Close its stdin."""
+
+
 class StdioProbe(Probe):
     """A conversation with a server process. Made by `open_stdio_probe`."""
 
-    def __init__(self, era: Era, transport: StdioTransport, waits: Waits) -> None:
+    on_lines = True
+
+    def __init__(self, era: Era, transport: Pipes, waits: Waits) -> None:
         super().__init__(era, waits)
         self.transport: Final = transport
         self.closed: Final = trio.Event()
         """Set when its stdout has ended."""
+        self._sending = trio.Lock()
         self._waiting: dict[Id, _Waiting] = {}
+        self._given_up: set[Id] = set()
+        """Requests that were not answered in time; perhaps they still will be."""
+        self._answered: set[Id] = set()
         self._reaction: _Waiting | None = None
+        self._late_reactions = 0
+        """How many lines have had no reaction so far; perhaps there will be one."""
 
     @property
     def gone(self) -> str | None:
@@ -45,6 +81,11 @@ class StdioProbe(Probe):
         if status is None:
             return "closed its stdout" if self.closed.is_set() else None
         return f"was killed by signal {-status}" if status < 0 else f"exited with status {status}"
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether it has answered any request at all."""
+        return bool(self._answered)
 
     @property
     def stderr(self) -> str:
@@ -65,7 +106,8 @@ class StdioProbe(Probe):
             if waiting.message is None and self.closed.is_set():
                 await self._await_exit()
         finally:
-            self._waiting.pop(id, None)
+            if self._waiting.pop(id, None) is not None:
+                self._given_up.add(id)
         return _answer(waiting, began)
 
     async def tell(self, method: str, params: dict[str, Json] | None = None) -> None:
@@ -74,15 +116,22 @@ class StdioProbe(Probe):
         with trio.move_on_after(self.waits.answer):
             await self._send(encode(message if params is None else {**message, "params": params}))
 
-    async def throw(self, data: bytes) -> Answer | None:
-        """Send a line that is no message, and see what comes back."""
+    async def throw(self, data: bytes, then: str, id: Id | None = None) -> Reaction:
+        """Send a line that is no proper message, and a request right behind it."""
         waiting = self._reaction = _Waiting()
+        if id is not None:
+            self._waiting[id] = waiting
         began = trio.current_time()
+        await self._send(data + b"\n")
+        alive = await self.ask(then)
         with trio.move_on_after(self.waits.reaction):
-            if await self._send(data + b"\n"):
-                await waiting.arrived.wait()
+            await waiting.arrived.wait()
         self._reaction = None
-        return _answer(waiting, began)
+        if id is not None and self._waiting.pop(id, None) is not None:
+            self._given_up.add(id)
+        if waiting.message is None:
+            self._late_reactions += 1
+        return Reaction(_answer(waiting, began), alive)
 
     async def hang_up(self, patience: float) -> float | None:
         """Close its stdin; return the seconds until it exited, or `None` if it did not."""
@@ -98,7 +147,8 @@ class StdioProbe(Probe):
         if self.closed.is_set():
             return False
         try:
-            await self.transport.send_all(line)
+            async with self._sending:  # an answer to what it asks may come between
+                await self.transport.send_all(line)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             await self._await_exit()
             return False
@@ -106,7 +156,7 @@ class StdioProbe(Probe):
 
     async def _await_exit(self) -> None:
         """Give a process that has closed a pipe the time to exit, so that it is known how."""
-        with trio.move_on_after(self.waits.reaction):
+        with trio.move_on_after(self.waits.exit):
             await self.transport.exited.wait()
 
     async def read(self) -> None:
@@ -122,14 +172,14 @@ class StdioProbe(Probe):
                 waiting.arrived.set()
 
     async def _take(self, line: bytes) -> None:
-        try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
-            message = None
-        if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-            if line.strip() and len(self.noise) < _MOST_KEPT:
-                self.noise.append(line)
-        elif "method" in message:
+        if not line.strip():
+            return
+        message, noise = read_message(line)
+        if noise is not None and len(self.noise) < _MOST_KEPT:
+            self.noise.append(noise)
+        if message is None:
+            return
+        if "method" in message:
             if "id" in message:
                 await self._answer_question(message)
         else:
@@ -137,15 +187,27 @@ class StdioProbe(Probe):
 
     def _deliver(self, message: dict[str, Json]) -> None:
         id: Json = message.get("id")
-        waiting = self._waiting.pop(id, None) if is_id(id) else None
-        if waiting is None and self._reaction is not None and "error" in message:
+        known = id if is_id(id) else None
+        waiting = self._waiting.pop(known, None) if known is not None else None
+        if waiting is None and self._is_reaction(message):
             waiting, self._reaction = self._reaction, None
-        if waiting is None:
-            if len(self.strays) < _MOST_KEPT:
-                self.strays.append(id)
-            return
-        waiting.message = message
-        waiting.arrived.set()
+        if waiting is not None:
+            if known is not None:
+                self._answered.add(known)
+            waiting.message = message
+            waiting.arrived.set()
+        elif known is not None and known in self._given_up:
+            self._given_up.remove(known)
+            self._answered.add(known)
+        elif self._late_reactions and "error" in message and id in (None, ""):
+            self._late_reactions -= 1
+        else:
+            kept = self.repeats if known is not None and known in self._answered else self.strays
+            if len(kept) < _MOST_KEPT:
+                kept.append(id)
+
+    def _is_reaction(self, message: dict[str, Json]) -> bool:
+        return self._reaction is not None and "error" in message
 
     async def _answer_question(self, message: dict[str, Json]) -> None:
         """Answer what the server asks, as one who can do nothing of it."""

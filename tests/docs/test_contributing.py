@@ -1,0 +1,139 @@
+"""The pages for contributors: what they show runs, and what they name exists."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.pages import LANGUAGES, blocks_of, run_page
+from tests.docs.test_readme import table
+from tests.support.processes import ROOT
+from tests.test_requirements import promised
+
+FOLDER = ROOT / "docs" / "contributing"
+PAGES = sorted(FOLDER.glob("*.md"))
+A_PATH = re.compile(r"(?:trio_mcp|tests|docs|benchmarks|\.ci)/[\w./-]+")
+MADE = {"docs/_build"}
+A_ROW = re.compile(r"\b[A-H]\d+\b")
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+
+
+@every_page
+def test_what_a_page_shows_runs_and_prints_what_it_says(
+    page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names: dict[str, Any] = {"__name__": "page"}
+    run_page(page, names, tmp_path, capsys)
+
+
+@every_page
+def test_every_block_is_found_and_has_a_language_that_is_known(page: Path) -> None:
+    blocks = list(blocks_of(page))
+    assert page.read_text().count("```") == 2 * len(blocks)
+    assert {block.language for block in blocks} <= LANGUAGES
+
+
+@every_page
+def test_files_that_are_named_exist(page: Path) -> None:
+    named = {each.rstrip(".") for each in A_PATH.findall(page.read_text())} - MADE
+    assert [each for each in sorted(named) if not (ROOT / each).exists()] == []
+
+
+@every_page
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
+    local = [link for link in links if "://" not in link]
+    assert [link for link in local if not (page.parent / link).exists()] == []
+
+
+@every_page
+def test_promises_that_are_named_are_made(page: Path) -> None:
+    assert set(A_ROW.findall(page.read_text())) <= set(promised())
+
+
+@every_page
+def test_what_is_made_can_be_made(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(), re.MULTILINE)
+    assert set(named) <= targets
+
+
+def test_every_target_of_make_is_explained() -> None:
+    described = re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    rows = {command for command, _ in table(FOLDER / "setting-up.md", "Command")}
+    assert rows == {f"`make {target}`" for target in described} - {"`make help`"}
+
+
+def test_ci_does_what_the_page_says() -> None:
+    commands = re.findall(r"^make ([a-z-]+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    (told,) = re.findall(r"CI runs `\.ci/run`.*?: (.*?), in\s+this order", text_of("setting-up"))
+    assert re.findall(r"`make ([a-z-]+)`", told) == commands
+
+
+def test_every_folder_of_tests_is_explained() -> None:
+    rows = table(FOLDER / "setting-up.md", "Folder")
+    told = {each for folders, _ in rows for each in re.findall(r"`tests/(\w+)`", folders)}
+    folders = {each.parent.name for each in (ROOT / "tests").glob("*/*.py")}
+    assert told == folders
+
+
+def test_every_benchmark_is_named_with_options_that_it_has() -> None:
+    rows = table(FOLDER / "profiling.md", "Command")
+    told = {each for command, _ in rows for each in re.findall(r"benchmarks\.(\w+)", command)}
+    runnable = {
+        file.stem
+        for file in (ROOT / "benchmarks").glob("*.py")
+        if '__name__ == "__main__"' in file.read_text()
+    }
+    assert told == runnable
+    code = "".join(file.read_text() for file in (ROOT / "benchmarks").glob("*.py"))
+    options = [row[0] for row in table(FOLDER / "profiling.md", "Option")]
+    assert [each for each in options if f'"{each.strip("`").split()[0]}"' not in code] == []
+
+
+def names_in(file: Path) -> Iterator[str]:
+    """What a Python file defines, uses and spells out."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Constant(value=str(name)):
+                yield name
+            case ast.alias(name=name):
+                yield name
+
+
+def named() -> list[tuple[str, str]]:
+    """The files and names in the tables of the page on adding a feature."""
+    rows = re.findall(
+        r"^\| `([\w/]+\.py)` \| (`.*?`) \| .* \|$",
+        (FOLDER / "adding-a-feature.md").read_text(),
+        re.MULTILINE,
+    )
+    return [(file, name) for file, names in rows for name in re.findall(r"`([^`]+)`", names)]
+
+
+def test_the_page_on_adding_a_feature_names_something_in_every_room_it_passes() -> None:
+    rooms = {file.split("/")[1] for file, _ in named() if file.startswith("trio_mcp/")}
+    assert rooms >= {"wire", "registry", "server", "client"}
+
+
+@pytest.mark.parametrize(("file", "name"), named())
+def test_a_name_is_in_the_file_that_is_said_to_have_it(file: str, name: str) -> None:
+    assert name in set(names_in(ROOT / file))
+
+
+def test_names_outside_of_the_tables_exist() -> None:
+    assert {"COMMANDS", "_ping", "ping"} <= set(
+        names_in(ROOT / "trio_mcp" / "cli" / "inspecting" / "session.py")
+    )
+    assert "paired_ratio" in set(names_in(ROOT / "benchmarks" / "figures.py"))
+
+
+def text_of(page: str) -> str:
+    """A page, on one line."""
+    return " ".join((FOLDER / f"{page}.md").read_text().split())

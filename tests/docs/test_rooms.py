@@ -1,0 +1,86 @@
+"""What may import what: the table in the documentation, and the imports in the code."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.test_readme import table
+from tests.support.processes import ROOT
+
+PAGE = ROOT / "docs" / "contributing" / "rooms.md"
+PACKAGE = ROOT / "trio_mcp"
+ROOMS = {each.parent.name for each in PACKAGE.glob("*/__init__.py")}
+PUBLIC = "the public names"
+PURE = ("wire", "schema")
+NOT_PURE = {"anyio", "asyncio", "multiprocessing", "select", "signal", "socket", "subprocess"}
+NOT_PURE |= {"trio"}
+
+
+def allowed() -> dict[str, set[str]]:
+    """By room, what the table says that it may import."""
+    found = {}
+    for room, text in table(PAGE, "Room"):
+        rooms = set(re.findall(r"`(\w+)`", text))
+        found[room.strip("`")] = rooms | ({PUBLIC} if PUBLIC in text else set())
+    return found
+
+
+def imported(file: Path) -> Iterator[tuple[str, int]]:
+    """The modules that a file imports, wherever in it, and the line."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}:{node.lineno} imports relatively"
+            assert node.module is not None
+            inside = node.module == "trio_mcp"
+            names = [each.name for each in node.names if (PACKAGE / each.name).is_dir()]
+            yield from ((f"trio_mcp.{each}", node.lineno) for each in names if inside)
+            if not inside or len(names) < len(node.names):
+                yield node.module, node.lineno
+        elif isinstance(node, ast.Import):
+            yield from ((each.name, node.lineno) for each in node.names)
+
+
+def uses(room: str) -> dict[str, str]:
+    """What a room imports of ours, and the first place where it does."""
+    found: dict[str, str] = {}
+    for file in sorted((PACKAGE / room).rglob("*.py")):
+        for module, line in imported(file):
+            first, *rest = module.split(".")
+            if first != "trio_mcp" or rest[:1] in ([room], ["version"]):
+                continue
+            used = rest[0] if rest else PUBLIC
+            found.setdefault(used, f"{file.relative_to(ROOT)}:{line}")
+    return found
+
+
+def test_the_table_has_every_room() -> None:
+    assert set(allowed()) == ROOMS
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS))
+def test_a_room_imports_what_the_table_says(room: str) -> None:
+    may, does = allowed()[room], uses(room)
+    assert {place: used for used, place in does.items() if used not in may} == {}
+    assert may - set(does) == set(), "the table allows what nothing needs"
+
+
+def test_no_room_imports_one_above_it() -> None:
+    """The rows go upwards: each one names only rooms whose rows have been before."""
+    below: set[str] = {PUBLIC}
+    for room, rooms in allowed().items():
+        assert rooms <= below, f"{room} stands below what it imports"
+        below.add(room)
+
+
+@pytest.mark.parametrize("room", PURE)
+def test_a_pure_room_does_no_input_and_output(room: str) -> None:
+    found = [
+        f"{file.relative_to(ROOT)}:{line}: {module}"
+        for file in sorted((PACKAGE / room).rglob("*.py"))
+        for module, line in imported(file)
+        if module.split(".")[0] in NOT_PURE
+    ]
+    assert found == []
