@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test conformance check format docs bench clean
+.PHONY: help demo test clone conformance check format docs bench clean
 
 help:  ## Say what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -21,6 +21,9 @@ demo: $(VENV)/.cli  ## Show two servers answering a scripted session on stdio
 
 test: $(VENV)/.test  ## Run the tests
 	@$(BIN)/python -m pytest
+
+clone: $(VENV)/.test  ## Follow the README in a clean clone, with a fresh environment
+	@$(BIN)/python -m pytest -n0 tests/docs/test_clean_clone.py
 
 conformance: $(VENV)/.test  ## Run the official conformance suite against a server and a client
 	@$(BIN)/python -m tests.conformance.run

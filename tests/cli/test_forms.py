@@ -57,6 +57,9 @@ FISH = [{"const": "f1", "title": "Tuna"}, {"const": "f2", "title": "Salmon"}]
         ({"type": "string", "oneOf": FISH}, ["f1"], "f1"),
         ({"type": "array", "items": {"anyOf": FISH}}, ["Tuna, f2"], ["f1", "f2"]),
         ({"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 1}, ["a, b", "a"], ["a"]),
+        ({"type": "string", "format": "email"}, ["ada", "ada@x.org"], "ada@x.org"),
+        ({"type": "string", "format": "date"}, ["1st of May", "2030-05-01"], "2030-05-01"),
+        ({"type": "string", "format": "of our own"}, ["anything"], "anything"),
         ({"type": "array", "items": {"type": "integer"}}, ["1, 2"], [1, 2]),
         ({"type": "array", "items": {"type": "integer"}}, ["[3]"], [3]),
         ({"type": "object"}, ['{"a": 1}'], {"a": 1}),
@@ -69,6 +72,11 @@ async def test_answers_are_taken_until_one_fits(
     found, person = await answered(schema, *answers)
     assert found == value
     assert len(person.screen.told) == len(answers) - 1
+
+
+async def test_a_missed_format_is_told_in_words() -> None:
+    _, person = await answered({"type": "string", "format": "email"}, "ada", "ada@x.org")
+    assert person.screen.told == ["Answer 'x' must be an email address such as user@example.com."]
 
 
 async def test_what_is_shown_before_the_answer() -> None:

@@ -114,8 +114,17 @@ async def test_answers_in_streams_and_sessions() -> None:
 
 async def test_a_server_that_lets_nobody_in() -> None:
     async with serving(lambda message: (401, JSON, b"{}", "")) as url:
-        with pytest.raises(Failure, match="lets nobody in"):
+        with pytest.raises(Failure, match="does not let us in"):
             await examine_url(url, HttpOptions(), Times())
+
+
+async def test_a_server_that_refuses_says_why() -> None:
+    body = b'{"jsonrpc":"2.0","id":"","error":{"code":-32600,"message":"Not under that name."}}'
+    async with serving(lambda message: (403, JSON, body, "")) as url:
+        with pytest.raises(Failure) as refused:
+            await examine_url(url, HttpOptions(), Times())
+    said = "the server does not let us in (HTTP status 403: Not under that name.)"
+    assert str(refused.value) == said
 
 
 async def test_a_server_that_breaks_connections() -> None:

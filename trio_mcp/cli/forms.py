@@ -16,6 +16,7 @@ from trio_mcp.cli.schemas import (
     types_of,
 )
 from trio_mcp.schema import SchemaError, compile_validator
+from trio_mcp.schema.form_fields import read_field
 from trio_mcp.wire.jsonrpc import Json
 
 
@@ -64,9 +65,21 @@ def _check(name: str, field: Schema, root: Schema) -> Callable[[Json], str | Non
     required = [name] if name in required_of(root) else []
     whole: Schema = {**parts, "type": "object", "properties": {name: field}, "required": required}
     try:
-        return compile_validator(whole, noun="answer")
+        validate = compile_validator(whole, noun="answer")
     except SchemaError:
         return lambda value: None
+    return lambda value: validate(value) or _missed_format(name, field, value)
+
+
+def _missed_format(name: str, field: Schema, value: Json) -> str | None:
+    """Say that a text is not of its format; the schema alone does not demand that."""
+    if name not in value:
+        return None
+    try:
+        expected = read_field(field).missed_format(value[name])
+    except SchemaError:  # it is no field of a form, so nobody says what its format means
+        return None
+    return None if expected is None else f"Answer {name!r} must be {expected}."
 
 
 def _choices(field: Schema, root: Schema) -> list[tuple[Json, str | None]]:

@@ -9,11 +9,11 @@ import orjson
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 LogFormat = Literal["text", "json"]
 
-_FIELDS: Final = ("tool", "outcome", "duration", "request_id", "connection_id")
+_FIELDS: Final = ("tool", "outcome", "duration", "request_id", "connection_id", "status")
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, and the fields of a call."""
+    """One JSON object a line: time, level, logger, message, and what is known of a call."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Write a record as JSON; durations are in seconds."""

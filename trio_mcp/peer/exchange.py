@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from enum import Enum
 from math import inf
 from typing import Protocol
@@ -99,6 +99,10 @@ class Exchange:
     """`None` where nothing can be said but the answer."""
     on_deadline: Callable[[], object] | None = None
     """Called when the deadline comes closer."""
+    on_overdue: Callable[[bytes | None], Awaitable[object]] | None = None
+    """Sends an answer in place of a call that goes on although it was cancelled."""
+    impatient: bool = False
+    """The deadline is the caller's: when it passes, nobody waits for an answer."""
     cause: Cause | None = None
     """Why it was cancelled; `None` while it is not, or when its deadline passed."""
     answered: bool = False
@@ -113,6 +117,11 @@ class Exchange:
             self.scope.deadline = deadline
             if self.on_deadline is not None:
                 self.on_deadline()
+
+    @property
+    def reason(self) -> Cause | None:
+        """Why the work was cancelled; `None` if it took too long."""
+        return Cause.PEER if self.cause is None and self.impatient else self.cause
 
     def cancel(self, cause: Cause) -> None:
         """Cancel the work. The first cause counts."""

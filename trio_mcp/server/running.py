@@ -1,15 +1,21 @@
 """Running calls where there is no connection: in the task of whoever waits for the answer.
 
 How many run at a time is bounded for each `CallRunner`; past the bound they wait for a place.
+
+A call that goes on although it was cancelled keeps its task. Where somebody else can send its
+answer (`Exchange.on_overdue`), `watch` has that done.
 """
 
 from __future__ import annotations
 
+import logging
 from math import inf
 
 import trio
 
-from trio_mcp.peer.exchange import Exchange
+from trio_mcp.peer.exchange import Cause, Exchange
+
+logger = logging.getLogger("trio_mcp")
 
 
 class CallRunner:
@@ -22,6 +28,10 @@ class CallRunner:
     def __init__(self, places: int) -> None:
         self._free = places
         self._freed = trio.lowlevel.ParkingLot()
+        self._running: set[Exchange] = set()
+        self._patience = inf  # seconds; nobody watches
+        self._wakes = -inf  # when the watch looks again
+        self._watch = trio.lowlevel.ParkingLot()
 
     @property
     def free(self) -> int:
@@ -44,6 +54,16 @@ class CallRunner:
 
         Cancelled, the call is cancelled.
         """
+        if exchange.on_overdue is None:
+            return await self._run(exchange, deadline)
+        self._running.add(exchange)
+        exchange.on_deadline = self._watch.unpark_all
+        try:
+            return await self._run(exchange, deadline)
+        finally:
+            self._running.discard(exchange)
+
+    async def _run(self, exchange: Exchange, deadline: float) -> bytes | None:
         call = exchange.call
         if not self._free and not call.long_lived:
             with trio.CancelScope(deadline=deadline):
@@ -59,11 +79,13 @@ class CallRunner:
         try:
             exchange.started = trio.current_time()
             limit = exchange.started + call.timeout
+            exchange.impatient = deadline < limit
             exchange.scope = scope = trio.CancelScope(deadline=min(limit, deadline))
             if exchange.cause is not None:
                 scope.cancel()
-            line = await call.run(exchange, scope)
-            return None if scope.cancelled_caught and _gave_up(exchange, deadline) else line
+            if scope.deadline + self._patience < self._wakes:
+                self._watch.unpark_all()
+            return await call.run(exchange, scope)
         finally:
             self._free += places
             self._pass_on()
@@ -73,7 +95,42 @@ class CallRunner:
         if self._free:
             self._freed.unpark()
 
+    # -- calls that do not end ------------------------------------------------------------
 
-def _gave_up(exchange: Exchange, deadline: float) -> bool:
-    """Whether it was the caller's deadline that passed."""
-    return exchange.cause is None and deadline <= trio.current_time()
+    def cancel_all(self) -> None:
+        """Cancel all calls, because of a shutdown. They are answered."""
+        for exchange in list(self._running):
+            exchange.cancel(Cause.SHUTDOWN)
+            exchange.move_deadline(trio.current_time())
+        self.look_again()
+
+    async def watch(self, patience: float) -> None:
+        """Have calls answered that go on after their end, until cancelled.
+
+        Args:
+            patience: Seconds that a call has to end after its cancellation.
+        """
+        self._patience = patience
+        async with trio.open_nursery() as nursery:
+            while True:
+                self._wakes = min(map(_deadline_of, self._running), default=inf) + patience
+                with trio.move_on_at(self._wakes):
+                    await self._watch.park()
+                now = trio.current_time()
+                for exchange in list(self._running):
+                    if _deadline_of(exchange) + patience <= now:
+                        self._answer(exchange, nursery)
+
+    def _answer(self, exchange: Exchange, nursery: trio.Nursery) -> None:
+        logger.error("%s goes on after its time limit", exchange.call.label)
+        line = exchange.call.unfinished(exchange)
+        exchange.answered = True
+        assert exchange.on_overdue is not None
+        nursery.start_soon(exchange.on_overdue, line)
+
+
+def _deadline_of(exchange: Exchange) -> float:
+    """When somebody waits in vain for the answer, but for the patience."""
+    if exchange.answered or exchange.scope is None or exchange.reason is Cause.PEER:
+        return inf
+    return exchange.scope.deadline

@@ -135,6 +135,12 @@ class Response:
             await self._changed.park()
         return self.status
 
+    async def complete(self) -> Response:
+        """Wait until the response is complete, whether or not the app has returned."""
+        while not self._complete:
+            await self._changed.park()
+        return self
+
     async def end(self) -> Response:
         """Wait until the app has returned."""
         await self.ended.wait()

@@ -240,11 +240,11 @@ async def _check_exit(chart: Chart, probe: StdioProbe, times: Times) -> None:
 
 async def _check_access(probe: HttpProbe) -> None:
     answer = await probe.ask("server/discover")
-    if answer is not None and answer.status in (401, 403):
-        raise Failure(
-            f"the server lets nobody in (HTTP status {answer.status}); "
-            "--header 'Authorization: Bearer …' passes a token"
-        )
+    if answer is None or answer.status not in (401, 403):
+        return
+    why = f": {answer.message}" if answer.message else ""
+    way_out = "" if answer.status == 403 else "; --header 'Authorization: Bearer …' passes a token"
+    raise Failure(f"the server does not let us in (HTTP status {answer.status}{why}){way_out}")
 
 
 async def _check_session(chart: Chart, probe: HttpProbe) -> None:

@@ -9,7 +9,7 @@ and nowhere else, so it writes by itself: there may be thousands of them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from math import inf
 from typing import Any, Final, TypeVar
@@ -19,7 +19,7 @@ import trio
 from trio_mcp.peer.exchange import Call, Exchange, SteadyBack
 from trio_mcp.server.running import CallRunner
 from trio_mcp.transports.beside import beside
-from trio_mcp.transports.http.request import Disconnected, HttpRequest
+from trio_mcp.transports.http.request import Disconnected, Header, HttpRequest
 from trio_mcp.transports.http.server.peers import CANCELS
 from trio_mcp.wire.errors import (
     HEADER_MISMATCH,
@@ -49,6 +49,7 @@ STATUSES: Final = {
 
 _HEAD_BYTES: Final = 4096
 """Of a line with a short id: what has the word `error` in it, if the line is one."""
+_CLOSE: Final = [(b"connection", b"close")]
 _ESCAPED: Final = 6
 """Bytes that a character of an id may take."""
 
@@ -63,16 +64,20 @@ class ResponseBack(SteadyBack):
         self._events: deque[bytes] = deque()
         self._pending = 0
         self._closed = False
+        self._given_up = False
+        self._answer: bytes | None = None
         self._changed = trio.lowlevel.ParkingLot()
 
     async def say(self, line: bytes) -> None:
         """Send a notification, once there is room."""
-        while self._pending > self._max_bytes:
+        while self._pending > self._max_bytes and not self._closed:
             await self._changed.park()
         self.say_nowait(line)
 
     def say_nowait(self, line: bytes) -> None:
         """Send a notification, whether there is room or not."""
+        if self._closed:  # somebody has answered in place of the handler
+            return
         self._events.append(encode_event(line.rstrip(b"\n")))
         self._pending += len(self._events[-1])
         self._changed.unpark_all()
@@ -98,6 +103,8 @@ class ResponseBack(SteadyBack):
                     await self._changed.park()
                 if quiet.cancelled_caught:
                     await self._http.send_comment()
+        if self._given_up:
+            await finish(self._http, self._answer, headers=_CLOSE)
 
     async def flush(self) -> None:
         """Send what was said so far."""
@@ -108,6 +115,11 @@ class ResponseBack(SteadyBack):
             await self._http.send_raw(event)
             self._pending -= len(event)
             self._changed.unpark_all()
+
+    def give_up(self, line: bytes | None) -> None:
+        """Have the writer send the answer, in place of a call that does not end."""
+        self._given_up, self._answer = True, line
+        self.close()
 
     def close(self) -> None:
         """Nothing more will be said."""
@@ -203,14 +215,28 @@ async def while_connected(http: HttpRequest, work: Callable[[], Awaitable[T]]) -
     return None
 
 
-async def finish(http: HttpRequest, line: bytes | None, status: int = 200) -> None:
+async def finish(
+    http: HttpRequest, line: bytes | None, status: int = 200, headers: Iterable[Header] = ()
+) -> None:
     """Send the answer, in whichever way the response has begun."""
     if http.started:
         if line is not None:
             await http.send_event(line)
         await http.end_stream()
     elif line is not None:
-        await http.respond(status, line[:-1])
+        await http.respond(status, line[:-1], headers=headers)
+
+
+async def answer_overdue(http: HttpRequest, exchange: Exchange, line: bytes | None) -> None:
+    """Answer in place of a call that goes on although it was cancelled.
+
+    It keeps the task of its connection, so the client is told not to use that any more.
+    """
+    if isinstance(exchange.back, ResponseBack):
+        exchange.back.give_up(line)
+    else:
+        with suppress(Disconnected):
+            await finish(http, line, headers=_CLOSE)
 
 
 def status_of(line: bytes, id: Id) -> int:

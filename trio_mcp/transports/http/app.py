@@ -25,6 +25,7 @@ from trio_mcp.server.methods import MODERN_ONLY
 from trio_mcp.server.running import CallRunner
 from trio_mcp.transports.beside import beside
 from trio_mcp.transports.http.answering import (
+    answer_overdue,
     finish,
     run_call,
     status_of,
@@ -118,7 +119,8 @@ class HttpApp:
                 self.metrics.watch_sessions(self._sessions.__len__)
             self._since, self._stopping = time.monotonic(), False
             try:
-                async with beside(self._sessions.run):
+                watch = partial(self._runner.watch, self._limits.cancel_patience)
+                async with beside(self._sessions.run), beside(watch):
                     await trio.lowlevel.checkpoint()
                     yield
             finally:
@@ -132,6 +134,10 @@ class HttpApp:
             exchange.cancel(Cause.SHUTDOWN)
         if self._sessions is not None:
             self._sessions.hang_up()
+
+    def cancel_calls(self) -> None:
+        """Cancel the calls that still run, and have them answered."""
+        self._runner.cancel_all()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI scope."""
@@ -286,6 +292,8 @@ class HttpApp:
         exchange = Exchange(request.id, answer, None, 0)
         if answer.long_lived:
             self._streaming.add(exchange)
+        else:
+            exchange.on_overdue = partial(answer_overdue, http, exchange)
         try:
             line = await run_call(
                 http,
@@ -295,8 +303,10 @@ class HttpApp:
                 keep_alive=self._policy.keep_alive,
             )
         finally:
-            exchange.answered = True
+            was_answered, exchange.answered = exchange.answered, True
             self._streaming.discard(exchange)
+        if was_answered:
+            return
         status = 200 if line is None or not modern else status_of(line, request.id)
         await finish(http, line, status)
 

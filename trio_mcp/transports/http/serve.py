@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 
 import trio
+from attrs import evolve
 
 from trio_mcp.registry import Registry
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
@@ -102,9 +103,9 @@ async def serve_http(
         Exception: Whatever the registry's lifespan raises.
 
     Stopped, it accepts no more connections, and closes idle ones after `HttpLimits.idle_grace`
-    seconds; running requests may finish within `HttpLimits.shutdown_grace` seconds; then the
-    lifespan is closed. Cancelled, it ends at once. Signals are the application's, see
-    `stop_at_signals`.
+    seconds; running requests may finish within `HttpLimits.shutdown_grace` seconds, after which
+    they are cancelled and answered; then the lifespan is closed. Cancelled, it ends at once.
+    Signals are the application's, see `stop_at_signals`.
 
     Example:
         >>> async def main(registry: Registry) -> None:
@@ -113,7 +114,11 @@ async def serve_http(
         ...         print(handle.url)
         ...         handle.stop()
     """
-    policy = policy or HttpPolicy()
+    policy, limits, http_limits = (
+        policy or HttpPolicy(),
+        limits or Limits(),
+        http_limits or HttpLimits(),
+    )
     app = http_app(registry, path=path, policy=policy, limits=limits)
     handle = HttpHandle(path, ssl_context is not None)
     if listeners is not None:
@@ -125,7 +130,7 @@ async def serve_http(
         listeners = await open_tcp(host, port, ssl_context=ssl_context)
     try:
         async with app.running():
-            await _serve(app, listeners, handle, http_limits or HttpLimits(), task_status)
+            await _serve(app, listeners, handle, limits, http_limits, task_status)
     finally:
         try:
             async with trio.open_nursery() as nursery:  # all of them, even when cancelled
@@ -139,18 +144,24 @@ async def _serve(
     app: HttpApp,
     listeners: Sequence[trio.abc.Listener[trio.abc.Stream]],
     handle: HttpHandle,
-    limits: HttpLimits,
+    limits: Limits,
+    http_limits: HttpLimits,
     task_status: trio.TaskStatus[ServerHandle],
 ) -> None:
+    # The server cancels a request together with its connection, so its turn comes after ours.
+    ours = http_limits.shutdown_grace
+    its = ours + limits.cancel_patience + limits.flush_timeout
     stopped = trio.Event()
 
     async def relay() -> None:
-        """Stop the app before the server, so that its streams end in good order."""
+        """Stop the app before the server, so that streams and calls end in good order."""
         await stopped.wait()
         handle.reach(ServerState.DRAINING)
         app.stop()
         assert handle.server is not None
         handle.server.stop()
+        await trio.sleep(ours)
+        app.cancel_calls()
 
     class Started(trio.TaskStatus[HttpServer]):
         def started(self, value: HttpServer | None = None) -> None:
@@ -162,7 +173,8 @@ async def _serve(
             task_status.started(handle)
 
     async with beside(relay):
-        await serve_asgi(app, listeners, limits=limits, task_status=Started())
+        bounds = evolve(http_limits, shutdown_grace=its)
+        await serve_asgi(app, listeners, limits=bounds, task_status=Started())
 
 
 def _shown(address: tuple[str, int] | str) -> str:

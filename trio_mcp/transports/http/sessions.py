@@ -122,6 +122,10 @@ class SessionStream(SteadyBack):
         self.finished = True
         self.changed.unpark_all()
 
+    async def finish_overdue(self, line: bytes | None) -> None:
+        """Finish in place of a call that goes on although it was cancelled."""
+        self.finish(line)
+
     # -- reading --------------------------------------------------------------------------
 
     async def answer(self, http: HttpRequest, policy: HttpPolicy) -> None:
@@ -275,6 +279,7 @@ class HttpSession:
             return call
         stream = self._new_stream()
         exchange = self._open[request.id] = Exchange(request.id, call, None, 0, back=stream)
+        exchange.on_overdue = stream.finish_overdue
         most = self.server.dispatcher.limits.max_concurrent_calls
         try:
             while self._running >= most and exchange.cause is None:
@@ -299,11 +304,12 @@ class HttpSession:
         try:
             line = await runner.run(exchange)
         finally:
-            exchange.answered = True
+            was_answered, exchange.answered = exchange.answered, True
             self._open.pop(exchange.id, None)
             self._running -= 1
             self._ran.unpark()
-            stream.finish(line)
+            if not was_answered:
+                stream.finish(line)
             self.last_used = trio.current_time()
 
     def take(self, message: Message, runner: CallRunner) -> None:
