@@ -39,6 +39,7 @@ def factorial(number: int, context: Context) -> str:
     """Multiply in a worker thread, and report from there."""
     product = 1
     for factor in range(1, number + 1):
+        trio.from_thread.check_cancelled()  # a thread goes on unless it asks
         product *= factor
         trio.from_thread.run(context.progress, factor, number)
     return str(product)

@@ -86,6 +86,13 @@ async def test_a_conversation_is_remembered_for_each_server(router):
 
 
 @pytest.mark.requirement("D3")
+async def test_a_client_that_cannot_be_told_of_changes_is_promised_none(router):
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
+    answer = success(await router.handle(control(mcp("initialize", **hello))))
+    assert answer["result"]["capabilities"] == {"tools": {}, "logging": {}}
+
+
+@pytest.mark.requirement("D3")
 async def test_an_unknown_server_is_named(router):
     answer = success(await router.handle(control(mcp("ping", id="x"), "three")))
     assert answer["id"] == "x"

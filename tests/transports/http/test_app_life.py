@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import socket
@@ -191,6 +192,22 @@ async def test_tools_reach_what_the_lifespan_yielded() -> None:
 
 
 # -- the end, as the app sees it ------------------------------------------------------------------
+
+
+@pytest.mark.requirement("F6")
+def test_a_server_that_does_not_run_on_trio_is_told_so() -> None:
+    said: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "lifespan.startup"}
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    asyncio.run(http_app(registry_of(echo))({"type": "lifespan"}, receive, send))
+    [failed] = said
+    assert failed["type"] == "lifespan.startup.failed"
+    assert "runs on Trio" in failed["message"]
 
 
 @pytest.mark.requirement("F5")

@@ -150,6 +150,10 @@ class HttpApp:
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
+        if not trio.lowlevel.in_trio_run():
+            what = "this app needs an ASGI server that runs on Trio, such as trio_mcp.serve_http"
+            await send({"type": "lifespan.startup.failed", "message": what})
+            return
         phase = "startup"
         try:
             async with self.running():
