@@ -26,7 +26,7 @@ clone: $(VENV)/.test  ## Follow the README in a clean clone, with a fresh enviro
 	@$(BIN)/python -m pytest -n0 tests/docs/test_clean_clone.py
 
 conformance: $(VENV)/.test  ## Run the official conformance suite against a server and a client
-	@$(BIN)/python -m tests.conformance.run
+	@$(BIN)/python -m tests.conformance.run --record docs/measured/conformance.json
 
 check: $(VENV)/.lint docs  ## Format, lint, types, documentation, tests with coverage
 	@$(BIN)/ruff format --check .
@@ -46,7 +46,7 @@ docs: $(VENV)/.docs  ## Build the documentation site into docs/_build
 		docs docs/_build
 
 bench: $(VENV)/.bench  ## Measure framing, server and client beside the peers
-	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks --record docs/measured/benchmarks.json
 
 clean:  ## Remove what was built
 	rm -rf $(VENV) build dist docs/_build benchmarks/results .conformance .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,8 +1,10 @@
 """Every benchmark, one after another, with one chart: `python -m benchmarks`."""
 
 from argparse import ArgumentParser
+from pathlib import Path
 
 from benchmarks import client, features, framing, http, stdio
+from benchmarks.complete import FEWEST_ROUNDS, keep
 from benchmarks.report import add_output_options, publish
 
 
@@ -10,9 +12,21 @@ def main() -> None:
     parser = ArgumentParser(prog="python -m benchmarks", description=__doc__)
     stdio.add_options(parser)
     add_output_options(parser)
+    parser.add_argument(
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="keep the run there for the documentation, if it is complete",
+    )
     options = parser.parse_args()
+    if options.record and options.rounds < FEWEST_ROUNDS:
+        parser.error(f"a record takes at least {FEWEST_ROUNDS} rounds")
     benchmarks = (framing, stdio, features, client, http)
-    publish([benchmark.run(options) for benchmark in benchmarks], options)
+    reports = [benchmark.run(options) for benchmark in benchmarks]
+    publish(reports, options)
+    if options.record:
+        pinned = not options.unpinned
+        print(keep(reports, options.record, seconds=options.seconds, pinned=pinned))
 
 
 main()

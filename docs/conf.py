@@ -1,11 +1,14 @@
 """How the documentation site is built: `make docs`, offline.
 
 Prose is written once. Pages in `basics` show sections of the README, pages in `reference` show
-docstrings. Nothing is fetched, so names of other projects are shown and not linked.
+docstrings; figures come from the records in `measured`, the names of tests from the tests. Nothing
+is fetched, so names of other projects are shown and not linked.
 """
 
 import re
+import sys
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -14,11 +17,19 @@ from sphinx.ext.napoleon.docstring import GoogleDocstring
 
 import trio_mcp.client
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the extensions in docs/_ext
+
 project = "trio-mcp"
 release = version = metadata.version("trio-mcp")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
-exclude_patterns = ["_build", "examples"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "docs._ext.drawings",
+    "docs._ext.measured",
+    "docs._ext.promised",
+]
+exclude_patterns = ["_build", "_ext", "examples"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 smartquotes_action = "D"  # dashes alone: what is quoted is often what a program says

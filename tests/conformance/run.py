@@ -5,7 +5,7 @@
 It installs the suite below `.conformance/`, runs what each revision requires, for servers and for
 clients, prints how much of it passed and what did not, and leaves everything that the suite wrote,
 with the outcomes as JSON, in `.conformance/results/`. It exits with 1 unless everything that the
-library offers passes.
+library offers passes. With `--record FILE` the outcomes are kept there, for the documentation.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
+from benchmarks.records import provenance, write
 from tests.conformance.install import VERSION, Suite, install
 from tests.conformance.results import (
     Outcome,
@@ -86,12 +87,25 @@ def _run(command: list[str], log: int) -> None:
     subprocess.run(command, cwd=ROOT, stdout=log, stderr=log, timeout=TIME_LIMIT, check=False)
 
 
+def record(outcomes: list[Outcome], suite: Suite) -> dict[str, Any]:
+    """What is kept of a run. What is not offered has a name, and no problems: it was not wanted."""
+    scenarios = []
+    for outcome, each in zip(outcomes, as_json(outcomes), strict=True):
+        missing = outcome.scenario.missing
+        problems = [] if missing else each["problems"]
+        scenarios.append({**each, "missing": missing, "problems": problems})
+    return {"made": provenance(suite.node), "suite": VERSION, "scenarios": scenarios}
+
+
 def main() -> None:
     """Run all of it, or the part that the command line names."""
     parser = ArgumentParser(prog="python -m tests.conformance.run")
     parser.add_argument("--revision", choices=REVISIONS, action="append", help="only this one")
     parser.add_argument("--side", choices=get_args(Side), action="append", help="only this one")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="keep the outcomes there")
     options = parser.parse_args()
+    if options.record and (options.revision or options.side):
+        parser.error("a part of a run is no record: leave out --revision and --side, or --record")
     suite = install(CACHE)
     shutil.rmtree(RESULTS, ignore_errors=True)
     RESULTS.mkdir()
@@ -104,6 +118,9 @@ def main() -> None:
     summary = {"suite": VERSION, "scenarios": as_json(outcomes)}
     (RESULTS / "results.json").write_text(json.dumps(summary, indent=2) + "\n")
     print(f"Conformance suite {VERSION}\n\n{table(outcomes)}")
+    if options.record:
+        write(options.record, record(outcomes, suite))
+        print(f"\nrecord: {options.record}")
     if any(each.failed for each in outcomes):
         sys.exit(f"\nFailed:\n\n{failures(outcomes)}")
 

@@ -1,0 +1,188 @@
+"""Figures on the site: `{measured}` shows a part of a record that a run has left behind.
+
+    :::{measured} benchmarks stdio
+    :::
+
+The first word is the record, in `docs/measured`. The second is the part: `run` says how it was
+made; of the benchmarks, a contest by its name; of the conformance suite, `summary`, or the
+scenarios of a side by its name. A record that is missing or broken breaks the build.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from docs._ext.bars import drawing
+from docs._ext.records import (
+    Benchmarks,
+    Conformance,
+    Contest,
+    Made,
+    RecordError,
+    Scenario,
+    load,
+)
+
+_FOLDER = Path(__file__).parents[1] / "measured"
+
+
+class Measured(SphinxDirective):
+    """Shows a part of a record."""
+
+    required_arguments = 2
+
+    def run(self) -> list[nodes.Node]:
+        """Make the nodes."""
+        name, part = self.arguments
+        if name not in _RECORDS:
+            raise self.error(f"no record {name!r}; there are: {', '.join(_RECORDS)}")
+        kind, command, show = _RECORDS[name]
+        path = _FOLDER / f"{name}.json"
+        self.env.note_dependency(str(path))
+        try:
+            return list(show(load(path, kind, command), part))
+        except RecordError as error:
+            raise self.error(str(error)) from None
+
+
+# -- benchmarks -------------------------------------------------------------------------------
+
+
+def _show_benchmarks(record: Benchmarks, part: str) -> Iterator[nodes.Node]:
+    if part == "run":
+        yield _origin(
+            record.made,
+            {
+                "Seconds for each measurement": f"about {record.seconds:g}",
+                "Servers on stdio": "one processor for the server, one for the load"
+                if record.pinned
+                else "any processor",
+            },
+        )
+    elif part in record.contests:
+        yield from _show_contest(record.contests[part])
+    else:
+        raise RecordError(
+            f"no contest {part!r} in the record; there are: {', '.join(record.contests)}"
+        )
+
+
+def _show_contest(contest: Contest) -> Iterator[nodes.Node]:
+    yield _said(
+        f"{contest.rounds} rounds. Between them, half of the figures differed by "
+        f"{contest.spread:g} times or less."
+    )
+    yield _html('<div class="bars">' + "".join(map(drawing, contest.panels)) + "</div>")
+    for each in contest.tables:
+        remarks = [row[0] for row in each.rows if len(row) == 1]
+        yield _table(each.headers, [row for row in each.rows if len(row) > 1])
+        if remarks:
+            yield nodes.bullet_list("", *(nodes.list_item("", _said(text)) for text in remarks))
+
+
+# -- conformance ------------------------------------------------------------------------------
+
+
+def _show_conformance(record: Conformance, part: str) -> Iterator[nodes.Node]:
+    sides = list(dict.fromkeys(each.side for each in record.scenarios))
+    if part == "run":
+        yield _origin(record.made, {"Conformance suite": record.suite})
+    elif part == "summary":
+        yield _summary(record.scenarios)
+    elif part in sides:
+        yield _scenarios([each for each in record.scenarios if each.side == part])
+    else:
+        raise RecordError(f"no part {part!r}; there are: run, summary, {', '.join(sides)}")
+
+
+def _summary(scenarios: Sequence[Scenario]) -> nodes.Node:
+    headers = ["Revision", "Side", "Scenarios", "Passed", "Checks that passed", "Not offered"]
+    groups: dict[tuple[str, str], list[Scenario]] = {}
+    for each in scenarios:
+        groups.setdefault((each.revision, each.side), []).append(each)
+    rows = [[*group, *_counts(each)] for group, each in groups.items()]
+    return _table(headers, [*rows, ["all", "", *_counts(scenarios)]])
+
+
+def _counts(scenarios: Sequence[Scenario]) -> list[str]:
+    offered = [each for each in scenarios if each.offered]
+    passed = sum(each.passed for each in offered)
+    checks = sum(each.checks for each in offered)
+    return [str(number) for number in (len(offered), passed, checks, len(scenarios) - len(offered))]
+
+
+def _scenarios(scenarios: Sequence[Scenario]) -> nodes.Node:
+    revisions = list(dict.fromkeys(each.revision for each in scenarios))
+    found = {(each.name, each.revision): each for each in scenarios}
+    names = dict.fromkeys(each.name for each in scenarios)
+    rows = [
+        [name, *(_outcome(found.get((name, revision))) for revision in revisions)] for name in names
+    ]
+    return _table(["Scenario", *revisions], rows)
+
+
+def _outcome(scenario: Scenario | None) -> str:
+    """Say what became of a scenario; a dash if the revision does not have it."""
+    return "–" if scenario is None else scenario.outcome
+
+
+# -- nodes ------------------------------------------------------------------------------------
+
+_RECORDS: dict[str, tuple[type, str, Callable[[Any, str], Iterator[nodes.Node]]]] = {
+    "benchmarks": (Benchmarks, "make bench", _show_benchmarks),
+    "conformance": (Conformance, "make conformance", _show_conformance),
+}
+
+
+def _origin(made: Made, more: dict[str, str]) -> nodes.Node:
+    commit = f", commit {made.commit.rstrip('+')}" if made.commit else ""
+    changed = ", with changes that are not committed" if made.commit.endswith("+") else ""
+    node = f", Node.js {made.node}" if made.node else ""
+    facts = {
+        "Date": made.date,
+        "trio-mcp": f"{made.version}{commit}{changed}",
+        "Machine": f"{made.system}, {made.processors} processors",
+        "Run on": f"{made.python}{node}",
+        **more,
+    }
+    return _table(["The run", ""], [[name, text] for name, text in facts.items()])
+
+
+def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> nodes.table:
+    """Make a table; columns of figures are aligned to the right."""
+    figures = [
+        bool(place) and all(_is_figure(row[place]) for row in rows) for place in range(len(headers))
+    ]
+    group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in headers), cols=len(headers))
+    group += nodes.thead("", _row(headers, figures))
+    group += nodes.tbody("", *(_row(row, figures) for row in rows))
+    return nodes.table("", group, classes=["measured"])
+
+
+def _row(cells: Sequence[str], figures: Sequence[bool]) -> nodes.row:
+    entries = [
+        nodes.entry("", _said(cell), classes=["figure"] if figure else [])
+        for cell, figure in zip(cells, figures, strict=True)
+    ]
+    return nodes.row("", *entries)
+
+
+def _is_figure(text: str) -> bool:
+    return text in ("", "-", "n/a") or text.lstrip("≤≥ -")[:1].isdigit()
+
+
+def _said(text: str) -> nodes.paragraph:
+    return nodes.paragraph("", text)
+
+
+def _html(text: str) -> nodes.raw:
+    return nodes.raw("", text, format="html")
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Register it with Sphinx."""
+    app.add_directive("measured", Measured)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

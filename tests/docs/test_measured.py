@@ -1,0 +1,208 @@
+"""What the site shows of records and tests: the committed records are good, broken ones are not."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from docs._ext.bars import drawing
+from docs._ext.drawings import part_of_page
+from docs._ext.promises import tests_by_row as find_tests
+from docs._ext.records import Bar, Benchmarks, Conformance, Panel, RecordError, Scenario, load
+from tests.conformance.install import VERSION
+from tests.conformance.run import REVISIONS
+from tests.docs.test_readme import table
+from tests.support.processes import ROOT
+from tests.test_requirements import rows_by_file
+
+DOCS = ROOT / "docs"
+MEASURED = DOCS / "measured"
+SHOWN = re.compile(r"^:::\{measured\} (\w+) (\w+)$", re.MULTILINE)
+
+
+def test_every_contest_of_the_record_is_on_the_page() -> None:
+    record = load(MEASURED / "benchmarks.json", Benchmarks, "make bench")
+    shown = SHOWN.findall((DOCS / "benchmarks.md").read_text())
+    assert {name for name, _ in shown} == {"benchmarks"}
+    assert sorted(part for _, part in shown) == sorted(["run", *record.contests])
+
+
+def test_the_whole_record_of_conformance_is_on_the_page() -> None:
+    record = load(MEASURED / "conformance.json", Conformance, "make conformance")
+    shown = SHOWN.findall((DOCS / "conformance.md").read_text())
+    sides = {each.side for each in record.scenarios}
+    assert sorted(shown) == sorted(("conformance", part) for part in ["run", "summary", *sides])
+    assert {each.revision for each in record.scenarios} == set(REVISIONS)
+    assert record.suite == VERSION
+
+
+@pytest.mark.parametrize("page", ["benchmarks.md", "conformance.md"])
+def test_no_prose_has_a_figure(page: str) -> None:
+    """But for dates of revisions, and what names a figure (p50, 64 in flight)."""
+    text = re.sub(
+        r"`[^`]*`|\d{4}-\d\d-\d\d|p50|p99|@64|64 requests|1,000 tools",
+        "",
+        (DOCS / page).read_text(),
+    )
+    assert re.findall(r"\d[\d.,]*", text.replace("0.5 is half", "").replace(", 1 is", "")) == []
+
+
+def good() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((MEASURED / "benchmarks.json").read_text())
+    return content
+
+
+def break_type(record: dict[str, Any]) -> None:
+    record["contests"]["stdio"]["rounds"] = "many"
+
+
+def break_row(record: dict[str, Any]) -> None:
+    record["contests"]["stdio"]["tables"][0]["rows"][0] = ["a", "b"]
+
+
+def break_contests(record: dict[str, Any]) -> None:
+    record["contests"] = {}
+
+
+def break_made(record: dict[str, Any]) -> None:
+    del record["made"]["date"]
+
+
+def break_more(record: dict[str, Any]) -> None:
+    record["host"] = "somebody's"
+
+
+@pytest.mark.parametrize(
+    ("harm", "reason"),
+    [
+        (break_type, "'many' @ benchmarks.json.contests['stdio'].rounds"),
+        (break_row, "a row has 2 cells below"),
+        (break_contests, "Length of 'contests'"),
+        (break_made, "required field missing @ benchmarks.json.made.date"),
+        (break_more, "host"),
+    ],
+)
+def test_a_broken_record_is_refused_with_what_is_wrong(
+    tmp_path: Path, harm: Any, reason: str
+) -> None:
+    record = good()
+    harm(record)
+    path = tmp_path / "benchmarks.json"
+    path.write_text(json.dumps(record))
+    with pytest.raises(RecordError) as refused:
+        load(path, Benchmarks, "make bench")
+    assert reason in str(refused.value)
+    assert str(refused.value).endswith("`make bench` makes it anew")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [(None, "there is no record x.json"), ("{", "x.json cannot be read")]
+)
+def test_no_record_at_all_is_told(tmp_path: Path, text: str | None, reason: str) -> None:
+    path = tmp_path / "x.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(RecordError, match=reason):
+        load(path, Benchmarks, "make bench")
+
+
+@pytest.mark.parametrize(
+    ("scenario", "outcome"),
+    [
+        (Scenario("r", "server", "x", "required", True, True, 1, [], None), "passed, 1 check"),
+        (
+            Scenario("r", "server", "x", "pending", True, True, 2, [], None),
+            "passed, 2 checks (pending)",
+        ),
+        (
+            Scenario("r", "server", "x", "required", True, False, 2, ["a", "b"], None),
+            "failed: a; b",
+        ),
+        (
+            Scenario("r", "server", "x", "required", False, False, 0, [], "OAuth"),
+            "not offered: OAuth",
+        ),
+    ],
+)
+def test_outcomes_are_told_in_words(scenario: Scenario, outcome: str) -> None:
+    assert scenario.outcome == outcome
+
+
+def test_bars_are_as_long_as_their_values_and_leave_room_for_figures() -> None:
+    bars = [
+        Bar("a & b", 25, "25", ours=True),
+        Bar("c", 100, "100", ours=False),
+        Bar("d", 0, "0", False),
+    ]
+    root = ElementTree.fromstring(drawing(Panel("speed <1>", bars)))
+    widths = [float((each.get("width") or "").rstrip("%")) for each in root.iter("rect")]
+    assert widths[1] == 4 * widths[0]
+    assert widths[2] == 0
+    assert max(widths) < 85
+    assert [each.get("class") for each in root.iter("rect")] == ["ours", "other", "other"]
+    texts = [each.text for each in root.iter("text")]
+    assert texts == ["a & b", "25", "c", "100", "d", "0"]
+
+
+# -- promises -------------------------------------------------------------------------------------
+
+
+def test_every_promise_has_the_tests_that_name_it() -> None:
+    found = find_tests(ROOT / "tests")
+    named = {(row, f"tests/{file}") for file, rows in rows_by_file().items() for row in rows}
+    assert {(row, file) for row, files in found.items() for file in files} == named
+    sources = {file: (ROOT / file).read_text() for _, file in named}
+    for files in found.values():
+        for file, names in files.items():
+            assert all(f"{name.rpartition('::')[2]}(" in sources[file] for name in names)
+
+
+def test_tests_are_found_wherever_markers_stand(tmp_path: Path) -> None:
+    folder = tmp_path / "tests" / "room"
+    folder.mkdir(parents=True)
+    (folder / "test_it.py").write_text(
+        "raise SystemExit('nobody imports me')\n"
+        "pytestmark = [pytest.mark.requirement('A1'), pytest.mark.other('X1')]\n"
+        "@pytest.mark.parametrize('x', [1])\n"
+        "@pytest.mark.requirement('A2', 'A1')\n"
+        "async def test_one(): ...\n"
+        "class TestTwo:\n"
+        "    @pytest.mark.requirement('A2')\n"
+        "    def test_three(self): ...\n"
+    )
+    assert find_tests(tmp_path / "tests") == {
+        "A1": {"tests/room/test_it.py": ["test_one"]},
+        "A2": {"tests/room/test_it.py": ["test_one", "TestTwo::test_three"]},
+    }
+
+
+# -- drawings -------------------------------------------------------------------------------------
+
+DRAWINGS = sorted((DOCS / "_static").glob("*.svg"))
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.mark.parametrize("path", DRAWINGS, ids=lambda path: path.stem)
+def test_a_drawing_can_be_read_out_and_has_a_dark_side(path: Path) -> None:
+    root = ElementTree.parse(path).getroot()
+    named = {each.get("id") for each in root if each.tag in (f"{SVG}title", f"{SVG}desc")}
+    assert set((root.get("aria-labelledby") or "").split()) == named
+    assert len(named) == 2
+    assert root.get("viewBox")
+    svg = path.read_text()
+    page = part_of_page(svg)
+    assert svg.count("prefers-color-scheme: dark") == 1
+    assert 'body[data-theme="dark"] {' in page
+    assert 'body:not([data-theme="light"])' in page
+    assert page.count("{") == page.count("}")
+
+
+def test_drawings_show_every_room() -> None:
+    rooms = {row[0].strip("`") for row in table(DOCS / "architecture.md", "Room")}
+    root = ElementTree.parse(DOCS / "_static" / "rooms.svg").getroot()
+    assert {each.text for each in root.iter(f"{SVG}text") if each.get("class") == "name"} == rooms
+    source = ROOT / "trio_mcp"
+    assert rooms == {each.parent.name for each in source.glob("*/__init__.py")}
