@@ -1,15 +1,19 @@
 """Meeting servers of both eras, and servers that are hard to meet."""
 
+import sys
+
 import pytest
 import trio
 
 from tests.client.support import served, tortured
+from tests.support.processes import EXAMPLES
 from tests.support.tools import echo, registry_of
 from trio_mcp import Implementation, Registry
 from trio_mcp.client import CallTimeout, ClientError, NotConnected, ProtocolError, connect
 from trio_mcp.client.client import Client
 from trio_mcp.client.era import Introduction
 from trio_mcp.client.handlers import Handlers
+from trio_mcp.wire.revisions import ALL
 
 
 def methods(torture) -> list[str]:
@@ -116,6 +120,37 @@ async def test_the_era_can_be_forced(era) -> None:
         assert client.era == era
         result = await client.call_tool("echo", {"text": "hello"})
         assert result.text == "hello"
+
+
+@pytest.mark.requirement("E2")
+@pytest.mark.parametrize("revision", [each.name for each in ALL])
+async def test_the_revision_can_be_chosen(revision) -> None:
+    calculator = [sys.executable, str(EXAMPLES / "calculator.py")]
+    for target in (registry_of(echo), calculator):
+        async with connect(target, revision=revision) as client:
+            assert client.revision == revision
+            assert client.tools
+
+
+@pytest.mark.requirement("E2")
+async def test_a_server_that_does_not_speak_the_chosen_revision() -> None:
+    with pytest.raises(ProtocolError, match="does not speak 2024-11-05, but 2025-"):
+        async with tortured("legacy", revision="2024-11-05"):
+            raise AssertionError("they have agreed on nothing")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"revision": "2023-01-01"}, "there is no revision '2023-01-01'; there are 2024-11-05, "),
+        ({"revision": "2024-11-05", "era": "modern"}, "2024-11-05 is a legacy one, not modern"),
+        ({"revision": "2026-07-28", "era": "legacy"}, "2026-07-28 is a modern one, not legacy"),
+    ],
+)
+async def test_a_revision_that_cannot_be_chosen(options, why) -> None:
+    with pytest.raises(ValueError, match=why):
+        async with connect(registry_of(echo), **options):
+            raise AssertionError("there is no such client")
 
 
 @pytest.mark.requirement("E2")

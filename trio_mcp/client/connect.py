@@ -11,7 +11,7 @@ from typing import Final
 import trio
 
 from trio_mcp.client.client import Client
-from trio_mcp.client.era import Era, Introduction
+from trio_mcp.client.era import Era, Introduction, era_of
 from trio_mcp.client.errors import (
     CallTimeout,
     CannotStart,
@@ -47,6 +47,7 @@ async def connect(
     target: Target,
     *,
     era: Era | None = None,
+    revision: str | None = None,
     handlers: Handlers | None = None,
     client_info: Implementation = _CLIENT,
     process_options: ProcessOptions | None = None,
@@ -67,6 +68,7 @@ async def connect(
             `http://` or `https://`; a `Registry` in this process; or a Trio stream to a server
             that runs already.
         era: Speak a `modern` or a `legacy` revision, instead of finding out what the server does.
+        revision: Speak this revision and no other, such as `2024-11-05`.
         handlers: Answers to what the server asks.
         client_info: Who to say that we are.
         process_options: How a command is run and ended.
@@ -92,9 +94,9 @@ async def connect(
         ServerExited: It exited before the handshake was done.
         OutputClosed: It closed its output before the handshake was done.
         CallTimeout: It did not do its part in time.
-        ProtocolError: It does not speak MCP, or no revision that this client speaks.
+        ProtocolError: It does not speak MCP, or no revision that this client is to speak.
         TypeError: The target is none of those.
-        ValueError: The URL is none.
+        ValueError: The URL is none, or there is no such revision.
         RuntimeError: For a URL, the package `httpx2` is needed (`trio-mcp[http]`).
 
     Cancelled at any point, it leaves nothing behind: the process and its children are ended
@@ -113,7 +115,10 @@ async def connect(
         ...         return await client.call_tool("add", {"a": 1, "b": 2}, returns=float)
     """
     handlers = handlers or Handlers()
-    introduction = Introduction(info=client_info, capabilities=handlers.capabilities)
+    era, insists_on = era_of(revision, era)
+    introduction = Introduction(
+        info=client_info, capabilities=handlers.capabilities, insists_on=insists_on
+    )
 
     side = ClientSide(handlers, question_timeout, on_line)
 

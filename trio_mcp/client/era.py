@@ -67,12 +67,31 @@ class Agreement:
         return "modern" if self.revision.modern else "legacy"
 
 
+def era_of(revision: str | None, era: Era | None) -> tuple[Era | None, Revision | None]:
+    """Say of what era a revision is, and which legacy one, if it is one.
+
+    Raises:
+        ValueError: There is no such revision, or it is of the other era.
+    """
+    if revision is None:
+        return era, None
+    if revision not in revisions.BY_NAME:
+        known = ", ".join(revisions.BY_NAME)
+        raise ValueError(f"there is no revision {revision!r}; there are {known}")
+    found: Era = "modern" if revision in MODERN else "legacy"
+    if era not in (None, found):
+        raise ValueError(f"revision {revision} is a {found} one, not {era}")
+    return found, LEGACY.get(revision)
+
+
 @frozen(kw_only=True)
 class Introduction:
     """What the client says of itself."""
 
     info: Implementation
     capabilities: dict[str, Json]
+    insists_on: Revision | None = None
+    """The only legacy revision that will do."""
 
     def meta(self, revision: Revision) -> dict[str, Json]:
         """The `_meta` of a modern request."""
@@ -223,10 +242,11 @@ def _common(offered: Json) -> Revision:
 
 
 async def _initialize(link: Link, introduction: Introduction) -> Agreement:
+    wanted = introduction.insists_on or NEWEST_LEGACY
     params = {
-        "protocolVersion": NEWEST_LEGACY.name,
+        "protocolVersion": wanted.name,
         "capabilities": introduction.capabilities,
-        "clientInfo": to_wire(introduction.info, NEWEST_LEGACY),
+        "clientInfo": to_wire(introduction.info, wanted),
     }
     try:
         result = await link.request("initialize", params)
@@ -236,6 +256,8 @@ async def _initialize(link: Link, introduction: Introduction) -> Agreement:
         case {"protocolVersion": str(version), "capabilities": dict(capabilities)}:
             if version not in LEGACY:
                 raise ProtocolError(f"the server chose protocol version {version!r}")
+            if introduction.insists_on not in (None, LEGACY[version]):
+                raise ProtocolError(f"the server does not speak {wanted.name}, but {version}")
             link.notify("notifications/initialized")
             return Agreement(
                 revision=LEGACY[version],
