@@ -92,7 +92,7 @@ class CallRunner:
 
     def _pass_on(self) -> None:
         """Let the next one have a place, if there is one."""
-        if self._free:
+        if self._free and self._freed:
             self._freed.unpark()
 
     # -- calls that do not end ------------------------------------------------------------

@@ -172,7 +172,7 @@ class Embedded:
             return await self._runner.run(exchange, deadline)
         finally:
             del self._open[request.id]
-            if not self._open:
+            if self._idle and not self._open:
                 self._idle.unpark_all()
 
 
