@@ -77,7 +77,7 @@ async def test_resources(connected: Connect) -> None:
         ):
             with pytest.raises(ResourceNotFound):
                 await client.read_resource(uri)
-        names = await client.complete("path", "res", resource="guides:///{+path}")
+        names = await client.complete("path", "resou", resource="guides:///{+path}")
         assert names.values == ["resources.md"]
 
 

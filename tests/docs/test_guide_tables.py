@@ -24,6 +24,7 @@ import annotated_types
 import attrs
 import pytest
 import trio
+from pydantic import Field
 
 import trio_mcp
 from tests.support.client import REVISIONS, RawClient, serving
@@ -48,11 +49,16 @@ class Trip:
     seats: int = 1
 
 
+class Shop:
+    def sell(self, book: str) -> None: ...
+
+
 NAMES: dict[str, Any] = {
     **{name: getattr(trio_mcp, name) for name in trio_mcp.__all__},
     **{name: getattr(annotated_types, name) for name in annotated_types.__all__},
     **{each.__name__: each for each in (date, datetime, time, Decimal, Path, UUID, enum.Enum)},
-    **{each.__name__: each for each in (Mapping, Sequence, Parameter, String, Trip)},
+    **{each.__name__: each for each in (Mapping, Sequence, Parameter, String, Trip, Shop)},
+    "Field": Field,
     "Annotated": Annotated,
     "Any": Any,
     "Literal": Literal,
@@ -222,7 +228,7 @@ def test_mistakes_at_registration(written: str, said: str) -> None:
     with pytest.raises(SchemaError) as refused:
         if code.startswith("@"):
             code += "\ndef use(x: int): ..."
-        else:
+        elif code.startswith("def"):
             code = f"@registry.tool\n{code}"
         exec(compile(code, "guide", "exec", dont_inherit=True), names)
     assert list(registry.tools) == ["taken"]
@@ -296,9 +302,15 @@ async def test_what_is_returned(_: str, example: str, content: str, structured: 
     assert ("structuredContent" in result) == bool(structured)
 
 
-async def test_an_empty_list_is_text() -> None:
-    registry = giving([], list[trio_mcp.TextContent])
-    assert (await result_of(registry))["content"] == [{"type": "text", "text": "[]"}]
+async def test_an_empty_list_is_text_unless_it_is_of_blocks() -> None:
+    assert (await result_of(giving([])))["content"] == [{"type": "text", "text": "[]"}]
+    assert (await result_of(giving([], list[trio_mcp.TextContent])))["content"] == []
+
+
+def test_annotations_that_json_has_nothing_for() -> None:
+    for annotation in (complex, list[trio.Lock]):
+        with pytest.raises(SchemaError, match="has no JSON form"):
+            giving(None, annotation)
 
 
 @pytest.mark.parametrize(("annotations", "schema"), rows(RESULTS, "Return annotation"))
@@ -363,7 +375,8 @@ async def test_failures(
     ended = {record.outcome for record in caplog.records if hasattr(record, "outcome")}
     assert ended == {outcome.strip("`")}
     errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert bool(errors) == (outcome == "`exception`")
+    assert bool(errors) == (outcome == "`exception`" or "Invalid handler result" in text)
+    assert not any("two" in record.getMessage() for record in errors)
 
 
 def row_about(words: str) -> tuple[str, str, str]:
@@ -407,11 +420,29 @@ async def test_a_call_that_the_server_ends(
     assert [each.outcome for each in caplog.records if hasattr(each, "outcome")] == [outcome]
 
 
-async def test_calls_with_bad_arguments_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_calls_that_are_refused_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with serving(taking(int)) as (client, _):
-        await client.call("use", x="3")
-    assert not [each for each in caplog.records if each.name == "trio_mcp.calls"]
+        await client.call("use", x="4711")
+        await client.call("4711")
+    records = [each for each in caplog.records if each.name == "trio_mcp.calls"]
+    told = [(each.tool, each.outcome) for each in records]  # type: ignore[attr-defined]
+    assert told == [("use", "invalid arguments"), (None, "not found")]
+    text = RESULTS.read_text()
+    assert all(f"`{outcome}`" in text for _, outcome in told)
+    assert "4711" not in caplog.text
+
+
+async def test_where_a_result_cannot_be_sent(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(giving({"books": [1, 2, object()]})) as (client, _):
+        await client.call("read")
+    [record] = [each for each in caplog.records if each.levelno == logging.ERROR]
+    assert f"`{record.getMessage()}`" in " ".join(RESULTS.read_text().split())
+
+
+def test_an_option_that_does_not_exist() -> None:
+    with pytest.raises(TypeError, match="did you mean 'title'"):
+        Registry("test").add_tool(lambda: "x", titel="x")
 
 
 # -- results: the client ---------------------------------------------------------------------

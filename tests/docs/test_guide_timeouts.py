@@ -32,7 +32,7 @@ from trio_mcp import (
     serve_stream,
 )
 from trio_mcp.cli.session import Connecting
-from trio_mcp.client import CallTimeout, Client, ClientError, HttpOptions, connect
+from trio_mcp.client import CallTimeout, Client, HttpOptions, connect
 from trio_mcp.client.connect import Target
 from trio_mcp.client.era import Era
 
@@ -342,11 +342,13 @@ async def test_what_a_thread_notices(
 
 
 async def test_a_thread_of_an_async_tool_is_waited_for(
-    connected: Connected, autojump_clock: MockClock
+    connected: Connected, mock_clock: MockClock
 ) -> None:
     seen: list[str] = []
+    begun = trio.Event()
 
     def read() -> None:
+        trio.from_thread.run_sync(begun.set)
         try:
             trio.from_thread.run(trio.sleep_forever)
         except trio.Cancelled:
@@ -359,8 +361,15 @@ async def test_a_thread_of_an_async_tool_is_waited_for(
         finally:
             seen.append("waited for it")
 
+    async def time_out() -> None:
+        await begun.wait()
+        mock_clock.jump(2)
+
     async with connected(registry_of(work, tool_timeout=2)) as client:
-        assert (await client.call_tool("work")).error == "Tool work timed out after 2 s"
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(time_out)
+            result = await client.call_tool("work")
+        assert result.error == "Tool work timed out after 2 s"
     assert seen == ["raises", "waited for it"]
 
 
@@ -415,7 +424,23 @@ async def test_a_tool_that_does_not_stop_in_a_process() -> None:
     assert says(f'"{last.replace("stubborn", "NAME")}", and it does, with status 70')
 
 
-@pytest.mark.parametrize("how", ["connect", "handle_message", "modern", "legacy"])
+@pytest.mark.parametrize("kind", [ModernClient, LegacyClient])
+async def test_a_tool_that_does_not_stop_over_http(
+    kind: Any, caplog: pytest.LogCaptureFixture, autojump_clock: MockClock
+) -> None:
+    async with hosting(registry_of(linger, tool_timeout=10)) as host:
+        client = kind(host)
+        if kind is LegacyClient:
+            await client.initialize()
+        response = await client.begin_call("linger", seconds=100, more=50).complete()
+        assert failure_of(response.json()) == "Tool linger timed out after 10 s"
+        assert trio.current_time() == 11
+        assert "Tool linger goes on after its time limit" in caplog.messages
+    assert trio.current_time() == 60
+    assert says("the HTTP connection is used no more")
+
+
+@pytest.mark.parametrize("how", ["connect", "handle_message"])
 async def test_a_tool_that_does_not_stop_elsewhere(how: str, autojump_clock: MockClock) -> None:
     """Its caller is told when it has ended."""
     registry = registry_of(linger, tool_timeout=10)
@@ -423,15 +448,9 @@ async def test_a_tool_that_does_not_stop_elsewhere(how: str, autojump_clock: Moc
     if how == "connect":
         async with connect(registry, tool_timeout=200) as client:
             text = (await client.call_tool("linger", arguments)).error or ""
-    elif how == "handle_message":
+    else:
         message = lines(call(1, "linger", **arguments))
         text = str(await handle_message(registry, message))
-    else:
-        async with hosting(registry) as host:
-            over_http = ModernClient(host) if how == "modern" else LegacyClient(host)
-            if isinstance(over_http, LegacyClient):
-                await over_http.initialize()
-            text = failure_of(await over_http.call("linger", **arguments))
     assert "Tool linger timed out after 10 s" in text
     assert trio.current_time() == 60
 
@@ -590,7 +609,7 @@ async def test_a_call_whose_answer_nobody_takes(autojump_clock: MockClock) -> No
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-async def test_over_http_a_call_that_is_cut_short_is_not_answered(era: Era) -> None:
+async def test_over_http_a_call_that_is_cut_short_is_answered(era: Era) -> None:
     worker = Worker()
     async with trio.open_nursery() as nursery:
         limits = HttpLimits(shutdown_grace=0)
@@ -603,10 +622,9 @@ async def test_over_http_a_call_that_is_cut_short_is_not_answered(era: Era) -> N
 
         nursery.start_soon(stop)
         async with connect(server.url, era=era, http=HttpOptions(reconnect_attempts=0)) as client:
-            with pytest.raises(ClientError):
+            with pytest.raises(McpError, match="Request cancelled"):
                 await client.call_tool("work", timeout=TIME_LIMIT)
     assert worker.cancelled == 1
-    assert says("over HTTP the connection ends without an answer")
 
 
 async def test_over_http_a_server_that_stops_begins_nothing_that_lasts() -> None:

@@ -179,6 +179,71 @@ def test_options_that_are_wrong(registry, options):
 
 
 @pytest.mark.requirement("C3")
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"name": 5}, "a tool: name must be a text, not 5"),
+        ({"title": 5}, "a tool: title must be a text, not 5"),
+        ({"description": ["x"]}, r"a tool: description must be a text, not \['x'\]"),
+        ({"name": ""}, "Tool name '' is not valid"),
+        ({"timeout": "3"}, "Tool 'echo': timeout must be more than 0 seconds, not '3'"),
+        ({"timeout": True}, "timeout must be more than 0 seconds, not True"),
+    ],
+)
+def test_options_of_another_type(registry, options, words):
+    with pytest.raises(SchemaError, match=words):
+        registry.add_tool(echo, **options)
+    assert registry.tools == {}
+
+
+@pytest.mark.requirement("C3")
+def test_options_that_there_are_not(registry):
+    def add(**options):
+        registry.tool(**options)(echo)
+
+    adders = {
+        "a tool": add,
+        "a prompt": lambda **options: registry.add_prompt(echo, **options),
+        "a resource": lambda **options: registry.add_resource("a:b", echo, **options),
+    }
+    for what, adder in adders.items():
+        with pytest.raises(TypeError, match=f"^{what} has no option 'titel'; did you mean 'title'"):
+            adder(titel="x")
+        with pytest.raises(TypeError, match=f"^{what} has no option 'q'; there are name, title, "):
+            adder(q="x")
+
+
+@pytest.mark.requirement("C3", "F1")
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        ({"a": {"type": "number", "x-mcp-header": "A"}}, "of 'a': its type must be string"),
+        ({"a": {"type": "string", "x-mcp-header": "a b"}}, "of 'a' must be a token"),
+        ({"a": {"type": "string", "x-mcp-header": 5}}, "of 'a' must be a string, not a number"),
+        (
+            {
+                "a": {"type": "string", "x-mcp-header": "Same"},
+                "b": {"type": "string", "x-mcp-header": "same"},
+            },
+            "of 'b': another parameter has the name 'same' already",
+        ),
+    ],
+)
+def test_marks_that_make_clients_leave_a_tool_out(registry, properties, words):
+    async def use(**values: object) -> None: ...
+
+    schema = {"type": "object", "properties": properties}
+    with pytest.raises(SchemaError, match=f"Tool 'use': x-mcp-header {words}.*leave the tool out"):
+        registry.add_tool(use, input_schema=schema)
+
+    async def annotated(a: Annotated[float, {"x-mcp-header": "A"}]) -> None: ...
+
+    with pytest.raises(SchemaError, match="x-mcp-header of 'a': its type must be"):
+        registry.add_tool(annotated)
+    assert registry.tools == {}
+
+
+@pytest.mark.requirement("C3")
 def test_an_annotation_that_cannot_be_mapped(registry):
     async def use(lock: trio.Lock) -> None: ...
 

@@ -568,9 +568,9 @@ def test_a_default_that_json_has_not_is_not_sent() -> None:
     ("annotation", "answer", "said"),
     [
         (str, 5, "Field 'value' must be a string, but a number came (5)."),
-        (str, None, "Field 'value' must be a string, but null came (None)."),
+        (str, None, "Field 'value' must be a string, but null came (null)."),
         (int, 1.5, "Field 'value' must be an integer, but a number came (1.5)."),
-        (int, True, "Field 'value' must be an integer, but a boolean came (True)."),
+        (int, True, "Field 'value' must be an integer, but a boolean came (true)."),
         (float, "1", "Field 'value' must be a number, but a string came ('1')."),
         (bool, 1, "Field 'value' must be a boolean, but a number came (1)."),
         (
@@ -777,7 +777,7 @@ def test_a_raw_schema_is_a_form(revision: Revision) -> None:
         (raw({"type": "string", "oneOf": [{"const": "a"}]}), "each an object with 'const' and"),
         (raw({"type": "string", "oneOf": ["a"]}), "each an object with 'const' and 'title'"),
         (raw({"type": "string", "oneOf": TITLED, "enum": VALUES}), "'oneOf' cannot be demanded"),
-        (raw({"type": "string", "default": None}), "its default None does not fit"),
+        (raw({"type": "string", "default": None}), "its default null does not fit"),
         (raw({"type": "string", "const": "a"}), "'const' cannot be demanded of text"),
     ],
 )

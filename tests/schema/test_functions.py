@@ -268,7 +268,6 @@ def _returning(annotation: Any) -> Callable[..., Any]:
         (str, None),
         (None, None),
         (Any, None),
-        (complex, None),
     ],
 )
 def test_output_schemas_are_for_objects(annotation: Any, schema: Any) -> None:

@@ -39,8 +39,10 @@ def test_what_json_calls_it(value: Any, text: str) -> None:
         ),
         (dict.fromkeys(map(str, range(100))), "100 properties"),
         (2**300, "301 bits long"),
-        (True, "True"),
-        (None, "None"),
+        (True, "true"),
+        (None, "null"),
+        ([None, {"a": True}, False], "[null, {...}, false]"),
+        ({"a": None}, "{'a': null}"),
     ],
 )
 def test_values_are_cut_short(value: Any, text: str) -> None:

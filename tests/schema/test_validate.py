@@ -1,11 +1,11 @@
 import sys
 import threading
 import timeit
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
-from trio_mcp.schema import compile_validator
+from trio_mcp.schema import compile_validator, schema_of
 from trio_mcp.schema.validate import _accelerator, quick_test
 
 pytestmark = pytest.mark.requirement("B4")
@@ -108,8 +108,8 @@ TOOL = {
     ("arguments", "sentence"),
     [
         ({"a": "x"}, "Argument 'a' must be a number, but a string came ('x')."),
-        ({"a": True}, "Argument 'a' must be a number, but a boolean came (True)."),
-        ({"a": None}, "Argument 'a' must be a number, but null came (None)."),
+        ({"a": True}, "Argument 'a' must be a number, but a boolean came (true)."),
+        ({"a": None}, "Argument 'a' must be a number, but null came (null)."),
         ({"b": "b"}, "Argument 'b' must have at least 2 characters, but a string came ('b')."),
         (
             {"b": "b" * 100},
@@ -130,7 +130,7 @@ TOOL = {
         ),
         (
             {"choice": True},
-            "Argument 'choice' must be one of 'x', 'y' or 1, but a boolean came (True).",
+            "Argument 'choice' must be one of 'x', 'y' or 1, but a boolean came (true).",
         ),
         ({"fixed": 1}, "Argument 'fixed' must be 'z', but a number came (1)."),
         (
@@ -244,6 +244,40 @@ def test_results_are_called_results() -> None:
     assert validate({}) == "Missing required result 'text' (string)."
     assert validate({"text": "", "x": 1}) == "Unexpected result 'x'; the result takes 'text'."
     assert validate(1) == "The result must be an object, but a number came (1)."
+
+
+def test_results_are_not_quoted_where_they_may_be_anybodys() -> None:
+    schema = {
+        "properties": {"text": {"type": "string"}, "either": {"oneOf": [{"minLength": 1}, {}]}},
+        "unevaluatedProperties": False,
+    }
+    validate = compile_validator(schema, noun="result", shows_values=False)
+    assert validate({"text": 4711}) == "Result 'text' must be a string, but a number came."
+    for value in ({"either": "4711"}, {"x": "4711"}, "4711"):
+        assert "4711" not in (validate(value) or "")
+    narrow = {"properties": {"n": {"anyOf": [{"minimum": 1}, {"multipleOf": 10}]}}}
+    validate = compile_validator(narrow, noun="result", shows_values=False)
+    assert validate({"n": -4711}) == "Result 'n' fits none of its alternatives."
+
+
+@pytest.mark.parametrize(
+    ("choices", "value", "sentence"),
+    [
+        (Literal["a", "b"], 1, "must be one of 'a' or 'b', but a number came (1)."),
+        (Literal["a", 2], None, "must be one of 'a' or 2, but null came (null)."),
+        (Literal["a"] | None, 1, "must be one of 'a' or null, but a number came (1)."),
+        (Literal[True, None], 1, "must be one of true or null, but a number came (1)."),
+    ],
+)
+def test_choices_are_told_in_one_sentence(choices: Any, value: Any, sentence: str) -> None:
+    validate = compile_validator({"properties": {"x": schema_of(choices)}}, inferred=True)
+    assert validate({"x": value}) == f"Argument 'x' {sentence}"
+    nested = {
+        "anyOf": [{"type": "object", "properties": {"x": schema_of(choices)}}, {"type": "null"}]
+    }
+    assert compile_validator({"properties": {"y": nested}})({"y": {"x": value}}) == (
+        f"Argument 'y.x' {sentence}"
+    )
 
 
 def test_valid_arguments_have_no_sentence() -> None:

@@ -11,6 +11,7 @@ from tests.support.tools import each_revision, linger, registry_of, text_of
 from trio_mcp import Context, Limits, McpError, Registry, ToolError
 
 SECRET = "s3cret-sentinel"
+INVALID = "invalid arguments"
 
 
 @pytest.fixture
@@ -98,6 +99,37 @@ async def test_a_call_that_never_ran_took_no_time(autojump_clock, calls):
     assert by_id[waiting].outcome == "cancelled"
     assert by_id[waiting].duration == 0
     assert len(by_id) == 2
+
+
+@pytest.mark.requirement("B11", "G1")
+@each_revision
+@pytest.mark.parametrize(
+    ("method", "params", "kind", "name", "outcome"),
+    [
+        ("tools/call", {"name": "act", "arguments": {"how": 5}}, "tool", "act", INVALID),
+        ("tools/call", {"name": "act", "arguments": [1]}, "tool", "act", INVALID),
+        ("tools/call", {"name": SECRET}, "tool", None, "not found"),
+        ("tools/call", {"name": 5}, "tool", None, "not found"),
+        ("prompts/get", {"name": "ask"}, "prompt", "ask", INVALID),
+        ("prompts/get", {"name": SECRET}, "prompt", None, "not found"),
+        ("resources/read", {"uri": f"x:{SECRET}"}, "resource", None, "not found"),
+    ],
+)
+async def test_a_refused_call_is_logged_once(revision, method, params, kind, name, outcome, calls):
+    registry = registry_of(act)
+    registry.add_prompt(lambda topic: topic, name="ask")
+    registry.add_resource("a:b", lambda: "b", name="b")
+    async with serving(registry, revision=revision) as (client, _):
+        answer = await client.request(method, params)
+        assert "error" in answer or answer["result"]["isError"]
+    [record] = calls()
+    assert record.levelno == logging.INFO
+    assert (getattr(record, kind), record.outcome, record.duration) == (name, outcome, 0)
+    assert record.request_id == answer["id"]
+    assert len(record.connection_id) == 8
+    said = f"Unknown {kind}" if name is None else f"{kind.capitalize()} {name}"
+    assert record.getMessage() == f"{said}: {outcome} in 0.0 ms"
+    assert SECRET not in str(record.__dict__)
 
 
 @pytest.mark.requirement("B6", "G1")

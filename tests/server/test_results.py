@@ -153,6 +153,29 @@ async def test_content_blocks_of_every_kind(revision):
 
 @pytest.mark.requirement("B5")
 @each_revision
+@pytest.mark.parametrize(
+    ("annotation", "value", "texts"),
+    [
+        (list[TextContent], [], []),
+        (list[TextContent | ImageContent], (), []),
+        (list[TextContent] | None, [], []),
+        (list[TextContent | str], ["a"], ['["a"]']),
+        (list[str], [], ["[]"]),
+        (None, [], ["[]"]),
+    ],
+)
+async def test_no_blocks_are_no_content(revision, annotation, value, texts):
+    async def give():
+        return value
+
+    give.__annotations__["return"] = annotation
+    async with serving(registry_of(give), revision=revision) as (client, _):
+        result = (await client.call("give"))["result"]
+    assert [each["text"] for each in result["content"]] == texts
+
+
+@pytest.mark.requirement("B5")
+@each_revision
 async def test_a_full_result_is_sent_as_it_is(revision):
     full = CallToolResult(
         [TextContent("no")], structured_content={"a": 1}, is_error=True, meta={"x.test/a": 1}

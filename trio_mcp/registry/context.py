@@ -84,6 +84,9 @@ class Context:
     client: Implementation | None = None
     """Who the caller says it is. It is not verified, so nothing should depend on it."""
 
+    principal: str | None = None
+    """Whose token the request came with, as `HttpPolicy` knows; `None` where no token is needed."""
+
     meta: dict[str, Any] | None = None
     """The `_meta` of the request, with whatever extensions put there."""
 

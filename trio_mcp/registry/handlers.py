@@ -12,11 +12,11 @@ import trio
 from attrs import field, frozen
 
 from trio_mcp.registry.context import Context
+from trio_mcp.registry.places import Places, ThreadPlaces
 from trio_mcp.schema import ArgumentError, FunctionSchema, compile_validator
 from trio_mcp.wire.jsonrpc import Json
 
 Keywords = dict[str, Any]
-_RunArguments = tuple[Keywords, Callable[[], Context], trio.CapacityLimiter | None]
 
 
 @frozen(eq=False, kw_only=True)
@@ -31,7 +31,7 @@ class Handler:
     timeout: float | None = None
     """Seconds that it may run; `None` for the registry's or the server's default."""
     context_parameter: str | None = None
-    places: trio.CapacityLimiter | None = None
+    places: Places | None = None
     """Bounds how many run at the same time; `None` for any number."""
     is_async: bool = field(init=False)
 
@@ -48,23 +48,20 @@ class Handler:
         """Run the function: on the Trio thread if it is async, in a worker thread if it is not.
 
         Cancelled, a worker thread is left to itself, so blocking code does not hold up its
-        caller; it goes on until it returns, and its result is dropped.
+        caller; it goes on until it returns, and its result is dropped. Till then it keeps its
+        place.
         """
-        if self.places is not None:
-            return self._run_in_a_place(self.places, keywords, make_context, limiter)
-        return self._run(keywords, make_context, limiter)
-
-    async def _run_in_a_place(
-        self, places: trio.CapacityLimiter, *arguments: *_RunArguments
-    ) -> Any:
-        async with places:
-            return await self._run(*arguments)
+        if self.places is None:
+            return self._run(keywords, make_context, limiter)
+        if self.is_async:
+            return self.places.run(partial(self._run, keywords, make_context, limiter))
+        return self._run(keywords, make_context, self.places.beside(limiter))
 
     def _run(
         self,
         keywords: Keywords,
         make_context: Callable[[], Context],
-        limiter: trio.CapacityLimiter | None,
+        limiter: trio.CapacityLimiter | ThreadPlaces | None,
     ) -> Awaitable[Any]:
         if self.context_parameter is not None:
             keywords = {**keywords, self.context_parameter: make_context()}
@@ -72,7 +69,11 @@ class Handler:
             running: Awaitable[Any] = self.function(**keywords)
             return running
         call = partial(self.function, **keywords)
-        return trio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
+        return trio.to_thread.run_sync(
+            call,
+            abandon_on_cancel=True,
+            limiter=limiter,  # type: ignore[arg-type]  # anything with its two methods will do
+        )
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

@@ -9,9 +9,16 @@ from attrs import frozen
 
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.handlers import Handler, Keywords, TextArguments
-from trio_mcp.schema import ArgumentError, SchemaError, describe_function
+from trio_mcp.registry.invalid import invalid_result
+from trio_mcp.registry.options import check_timeout
+from trio_mcp.schema import (
+    ArgumentError,
+    SchemaError,
+    check_function,
+    describe_function,
+    name_of,
+)
 from trio_mcp.wire.conversion import from_wire, to_wire
-from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import Json, encode, json_type
 from trio_mcp.wire.payloads import (
     ContentBlock,
@@ -59,15 +66,13 @@ def make_prompt(
     timeout: float | None = None,
 ) -> Prompt:
     """Make a prompt of a function. The arguments are those of `Registry.prompt`."""
+    check_function(function)
+    name = name or name_of(function)
     try:
+        check_timeout(timeout)
         described = describe_function(function, context_type=Context, describe_result=False)
-        if timeout is not None and not timeout > 0:
-            raise SchemaError(f"timeout must be more than 0 seconds, not {timeout!r}")
     except SchemaError as error:
-        raise SchemaError(
-            f"Prompt {name or getattr(function, '__name__', '')!r}: {error}"
-        ) from None
-    name = name or described.name
+        raise SchemaError(f"Prompt {name!r}: {error}") from None
     schema = described.input_schema
     required = schema.get("required", [])
     arguments = [
@@ -124,7 +129,7 @@ def _message(prompt: Prompt, value: Any) -> PromptMessage:
         return PromptMessage("user", TextContent(value))
     if isinstance(value, ContentBlock):
         return PromptMessage("user", value)
-    raise _invalid(prompt, value)
+    raise invalid_result(value, f"prompt {prompt.name}")
 
 
 def _checked(prompt: Prompt, value: Any, result: GetPromptResult) -> GetPromptResult:
@@ -133,11 +138,6 @@ def _checked(prompt: Prompt, value: Any, result: GetPromptResult) -> GetPromptRe
         wire = to_wire(result)
         encode(wire)
         from_wire(wire, GetPromptResult)
-    except Exception:  # whatever a wrongly filled block makes the converter raise
-        raise _invalid(prompt, value) from None
+    except Exception as error:  # whatever a wrongly filled block makes the converter raise
+        raise invalid_result(value, f"prompt {prompt.name}", error) from None
     return result
-
-
-def _invalid(prompt: Prompt, value: Any) -> McpError:
-    kind = type(value).__name__
-    return McpError(INTERNAL_ERROR, f"Invalid handler result type: {kind} (prompt {prompt.name})")

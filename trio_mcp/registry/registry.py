@@ -19,6 +19,7 @@ from trio_mcp.registry.completers import Completers
 from trio_mcp.registry.completions import from_values
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.handlers import Handler
+from trio_mcp.registry.options import check_options
 from trio_mcp.registry.prompts import Prompt, make_prompt
 from trio_mcp.registry.resources import Resource, ResourceTemplate, make_resource
 from trio_mcp.registry.results import check_result, make_result
@@ -182,21 +183,23 @@ class Registry:
             title: A name for people.
             description: What it does, in place of the docstring.
             input_schema: A JSON Schema for the arguments, in place of the annotations; the
-                function gets them as they came.
+                function gets them as they came. Its properties must be the function's parameters.
             output_schema: A JSON Schema for the result, in place of the return annotation.
-            parameters: Explicit declarations, in place of the annotations.
+            parameters: Explicit declarations, in place of the annotations or of `input_schema`.
             annotations: Hints on what the tool does to the world.
             icons: Pictures for user interfaces.
             meta: The tool's `_meta`, under namespaced keys.
             timeout: Seconds that a call may take, in place of the registry's.
             max_concurrent: How many calls of it may run at the same time, for all clients
-                together; further ones wait, and their time counts.
+                together; further ones wait, and their time counts. A call that does not end with
+                its time, as a worker thread cannot, keeps its place until it ends.
 
         Returns:
             The function, unchanged.
 
         Raises:
             SchemaError: The tool cannot be registered; the message says why and what to do.
+            TypeError: There is no such option.
 
         Example:
             >>> registry = Registry("clock")
@@ -205,10 +208,10 @@ class Registry:
             ...     return "noon"
         """
         if function is None:
-            return partial(self._add, **options)
-        return self._add(function, **options)
+            return partial(self._add, options)
+        return self._add(options, function)
 
-    def _add(self, function: F, **options: Any) -> F:
+    def _add(self, options: dict[str, Any], function: F) -> F:
         self.add_tool(function, **options)
         return function
 
@@ -218,6 +221,7 @@ class Registry:
         Raises:
             SchemaError: As for `tool`.
         """
+        check_options("a tool", make_tool, options)
         tool = make_tool(function, **options)
         self._put(self._tools, tool, "Tool", "tools")
         return tool
@@ -326,6 +330,8 @@ class Registry:
             ... async def profile(id: int) -> dict[str, object]:
             ...     return {"id": id}
         """
+        if not isinstance(uri, str):  # a decorator without its argument would register nothing
+            raise SchemaError("a resource needs a URI: write @registry.resource('config://app')")
         return partial(self._add_resource, uri, options)
 
     def _add_resource(self, uri: str, options: dict[str, Any], function: F) -> F:
@@ -340,6 +346,7 @@ class Registry:
         Raises:
             SchemaError: As for `resource`.
         """
+        check_options("a resource", make_resource, options)
         made = make_resource(function, uri, **options)
         if isinstance(made, Resource):
             self._put(self._resources, made, "Resource", "resources")
@@ -479,6 +486,7 @@ class Registry:
         Raises:
             SchemaError: As for `prompt`.
         """
+        check_options("a prompt", make_prompt, options)
         prompt = make_prompt(function, **options)
         self._put(self._prompts, prompt, "Prompt", "prompts")
         return prompt

@@ -13,12 +13,13 @@ from attrs import evolve, frozen
 
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.handlers import Handler, Keywords, TextArguments
+from trio_mcp.registry.invalid import invalid_result
+from trio_mcp.registry.options import check_timeout
 from trio_mcp.registry.uri_search import LONGEST_URI, read_uri
 from trio_mcp.registry.uri_template import UriTemplate
 from trio_mcp.schema import FunctionSchema, SchemaError, describe_function, unstructure
 from trio_mcp.schema.sentences import cut
 from trio_mcp.wire.conversion import from_wire, to_wire
-from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.payloads import (
     Annotations,
@@ -164,8 +165,7 @@ def _template_of(uri: str) -> UriTemplate | None:
 def _check_options(
     timeout: float | None, size: int | None, cache_ttl: float, cache_scope: str
 ) -> None:
-    if timeout is not None and not timeout > 0:
-        raise SchemaError(f"timeout must be more than 0 seconds, not {timeout!r}")
+    check_timeout(timeout)
     if size is not None and (not isinstance(size, int) or size < 0):
         raise SchemaError(f"size must be a number of bytes, not {size!r}")
     if not 0 <= cache_ttl < inf:
@@ -207,7 +207,7 @@ def contents_of(
     its JSON. A list with contents objects in it is a list of pieces.
 
     Raises:
-        McpError: The value cannot be sent (`-32603`, naming its type).
+        InvalidResult: The value cannot be sent (`-32603`, naming its type).
     """
     if isinstance(value, Ready):
         return [value.contents]
@@ -228,7 +228,7 @@ def _piece(resource: Resource | ResourceTemplate, uri: str, value: Any) -> Resou
     try:
         text = encode(unstructure(value))[:-1].decode()
     except (TypeError, ValueError, RecursionError):
-        raise _invalid(value, uri) from None
+        raise invalid_result(value, f"resource {uri}") from None
     return TextResourceContents(uri, text, mime_type=mime_type or "application/json")
 
 
@@ -240,13 +240,8 @@ def _checked(contents: ResourceContents, uri: str, mime_type: str | None) -> Res
         from_wire(wire, type(contents))
         if isinstance(contents, BlobResourceContents):
             binascii.a2b_base64(contents.blob, strict_mode=True)
-    except Exception:  # whatever a wrongly filled field makes the converter raise
-        raise _invalid(contents, uri) from None
+    except Exception as error:  # whatever a wrongly filled field makes the converter raise
+        raise invalid_result(contents, f"resource {uri}", error) from None
     if contents.mime_type is None and contents.uri == uri:
         return evolve(contents, mime_type=mime_type)
     return contents
-
-
-def _invalid(value: Any, uri: str) -> McpError:
-    kind = type(value).__name__
-    return McpError(INTERNAL_ERROR, f"Invalid handler result type: {kind} (resource {uri})")

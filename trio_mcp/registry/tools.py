@@ -8,20 +8,23 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-import trio
 from attrs import frozen
 
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.handlers import Handler, Keywords
+from trio_mcp.registry.options import check_bound, check_timeout
+from trio_mcp.registry.places import Places
 from trio_mcp.schema import (
     ArgumentError,
     Parameter,
     SchemaError,
+    check_function,
     check_schema,
     compile_validator,
     describe_function,
 )
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
+from trio_mcp.wire.headers import mirrored_parameters
 from trio_mcp.wire.jsonrpc import Json, json_type
 from trio_mcp.wire.payloads import (
     CONTENT_BLOCKS,
@@ -49,6 +52,8 @@ class Tool(Handler):
     """Makes the function's results JSON-able; `None` where they are already."""
     check_output: Callable[[Json], str | None] | None
     """Says what is wrong with a structured result; `None` where there is no output schema."""
+    returns_blocks: bool = False
+    """Whether its annotation says that it returns a list of content blocks."""
 
     @property
     def object_output(self) -> bool:
@@ -85,12 +90,11 @@ def make_tool(
     max_concurrent: int | None = None,
 ) -> Tool:
     """Make a tool of a function. The arguments are those of `Registry.tool`."""
-    name = _checked_name(name or str(getattr(function, "__name__", "")))
-    if timeout is not None and not timeout > 0:
-        raise SchemaError(f"Tool {name!r}: timeout must be more than 0 seconds, not {timeout!r}.")
-    if max_concurrent is not None and max_concurrent < 1:
-        raise SchemaError(f"Tool {name!r}: max_concurrent must be 1 or more, not {max_concurrent}.")
+    check_function(function)
+    name = _checked_name(str(getattr(function, "__name__", "")) if name is None else name)
     try:
+        check_timeout(timeout)
+        check_bound("max_concurrent", max_concurrent)
         inferred = describe_function(
             function,
             context_type=Context,
@@ -98,11 +102,9 @@ def make_tool(
             input_schema=input_schema,
             result_types=RESULT_TYPES,
         )
-        for each in (input_schema, output_schema):
-            if each is not None:
-                check_schema(each)
-        if inferred.input_schema.get("type") != "object":
-            raise SchemaError('an input schema must have "type": "object"')
+        if output_schema is not None:
+            check_schema(output_schema)
+        _check_headers(inferred.input_schema)
     except SchemaError as error:
         raise SchemaError(f"Tool {name!r}: {error}") from None
     accepted = inferred.input_schema
@@ -122,14 +124,17 @@ def make_tool(
             meta=dict(meta) if meta else None,
         ),
         timeout=timeout,
-        places=None if max_concurrent is None else trio.CapacityLimiter(max_concurrent),
+        places=None if max_concurrent is None else Places(max_concurrent),
         context_parameter=inferred.context_parameter,
         validate=compile_validator(accepted, inferred=input_schema is None),
         structure=inferred.structure,
         unstructure=inferred.unstructure,
         check_output=None
         if returned is None
-        else compile_validator(returned, inferred=output_schema is None, noun="result"),
+        else compile_validator(
+            returned, inferred=output_schema is None, noun="result", shows_values=False
+        ),
+        returns_blocks=inferred.lists_results,
     )
 
 
@@ -140,6 +145,14 @@ def _checked_name(name: str) -> str:
         f"Tool name {name!r} is not valid: it needs 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.'. "
         "Give the tool another one with name=..."
     )
+
+
+def _check_headers(input_schema: Json) -> None:
+    """Refuse marks for HTTP headers that would make clients leave the tool out."""
+    try:
+        mirrored_parameters(input_schema)
+    except ValueError as error:
+        raise SchemaError(f"{error}; clients over HTTP would leave the tool out") from None
 
 
 def unknown_tool(name: Json, known: Sequence[str]) -> McpError:

@@ -15,6 +15,7 @@ from trio_mcp.schema.parameters import (
     Parameter,
     String,
 )
+from trio_mcp.schema.signatures import check_function, name_of
 from trio_mcp.schema.unstructuring import unstructure
 from trio_mcp.schema.validate import Validate, compile_validator
 
@@ -32,9 +33,11 @@ __all__ = [
     "SchemaError",
     "String",
     "Validate",
+    "check_function",
     "check_schema",
     "compile_validator",
     "describe_function",
+    "name_of",
     "schema_of",
     "unstructure",
 ]

@@ -34,7 +34,7 @@ from trio_mcp.schema.fields import (
 )
 from trio_mcp.schema.unstructuring import unstructure
 
-__all__ = ["Builder", "published_default", "schema_of"]
+__all__ = ["Builder", "annotation_text", "published_default", "schema_of"]
 
 _EXACT: dict[Any, dict[str, Any]] = {
     str: {"type": "string"},
@@ -55,6 +55,7 @@ _EXACT: dict[Any, dict[str, Any]] = {
     abc.Mapping: {"type": "object"},
     typing.List: {"type": "array"},  # noqa: UP006 - somebody may still write it
     typing.Dict: {"type": "object"},  # noqa: UP006
+    typing.Tuple: {"type": "array"},  # noqa: UP006
     datetime.datetime: {"type": "string", "format": "date-time"},
     datetime.date: {"type": "string", "format": "date"},
     datetime.time: {"type": "string", "format": "time"},
@@ -165,14 +166,16 @@ class Builder:
             return self._class(annotation)
         if isinstance(annotation, str | typing.ForwardRef):
             raise SchemaError(
-                f"the annotation {_text(annotation)} is a name that cannot be resolved; define "
-                "it at module level, outside `if TYPE_CHECKING`"
+                f"the annotation {annotation_text(annotation)} is a name that cannot be resolved; "
+                "define it at module level, outside `if TYPE_CHECKING`"
             )
         if hasattr(annotation, "__supertype__"):
             return self.build(annotation.__supertype__)
         if is_type_alias(annotation):
             return self._alias(annotation)
-        raise SchemaError(f"the annotation {_text(annotation)} has no JSON Schema; {_SUPPORTED}")
+        raise SchemaError(
+            f"the annotation {annotation_text(annotation)} has no JSON Schema; {_SUPPORTED}"
+        )
 
     def finish(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Put what is referred to once in its place, and the rest under `$defs`."""
@@ -191,10 +194,14 @@ class Builder:
 
     def _generic(self, annotation: Any, origin: Any) -> dict[str, Any]:
         arguments = typing.get_args(annotation)
+        if not arguments and origin is not tuple:  # as `typing.Mapping` alone; `tuple[()]` is empty
+            return self.build(origin)
         rule = _BY_ORIGIN.get(origin)
         if rule is not None:
             return rule(self, arguments)
-        raise SchemaError(f"the annotation {_text(annotation)} has no JSON Schema; {_SUPPORTED}")
+        raise SchemaError(
+            f"the annotation {annotation_text(annotation)} has no JSON Schema; {_SUPPORTED}"
+        )
 
     def _annotated(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
         kind, *metadata = arguments
@@ -204,17 +211,15 @@ class Builder:
         members = schema.get("anyOf", [])
         if len(members) == 2 and members[1] == {"type": "null"}:
             target = members[0]
-        notes = [item for item in metadata if isinstance(item, str | abc.Mapping)]
-        bounds = [item for item in metadata if not isinstance(item, str | abc.Mapping)]
         try:
-            apply_metadata(target, bounds)
-            if "pattern" in target:
-                from trio_mcp.schema.patterns import longest_text
-
-                longest_text(target["pattern"])
-            self.raw = apply_metadata(schema, notes) or self.raw
+            raw = apply_metadata(schema, target, metadata)
         except TypeError as error:
             raise SchemaError(str(error)) from None
+        self.raw = self.raw or raw
+        if "pattern" in target and not raw:
+            from trio_mcp.schema.patterns import longest_text
+
+            longest_text(target["pattern"])
         return schema
 
     def _union(self, members: tuple[Any, ...]) -> dict[str, Any]:
@@ -242,8 +247,8 @@ class Builder:
         keys, values = self.build(key), self.build(value)
         if keys.get("type") != "string":
             raise SchemaError(
-                f"the keys of a JSON object are strings, so {_text(key)} cannot be the key of a "
-                "dict; use dict[str, ...]"
+                f"the keys of a JSON object are strings, so {annotation_text(key)} cannot be the "
+                "key of a dict; use dict[str, ...]"
             )
         schema: dict[str, Any] = {"type": "object"}
         if len(keys) > 1:
@@ -413,7 +418,8 @@ def _exact(annotation: Any) -> dict[str, Any] | None:
         return None
 
 
-def _text(annotation: Any) -> str:
+def annotation_text(annotation: Any) -> str:
+    """How an annotation is written."""
     if isinstance(annotation, type):
         return annotation.__qualname__
     if isinstance(annotation, typing.ForwardRef):

@@ -2,13 +2,15 @@
 
 A plain string is a description, a mapping is a set of raw keywords, and a constraint object is
 recognised by its attributes (`gt`, `min_length`, ...), so that `annotated_types` and whatever
-follows its conventions work without being imported. Metadata that says nothing about the value
-is somebody else's and is left alone.
+follows its conventions work without being imported. Groups of constraints are taken apart.
+Metadata that says nothing about the value is somebody else's and is left alone; but what comes
+from a library of constraints and is not understood would be a promise that nobody keeps, and is
+refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 __all__ = ["apply_metadata"]
@@ -40,7 +42,7 @@ def _length(index: int) -> Callable[[dict[str, Any], Any], None]:
     return set_length
 
 
-_ATTRIBUTES: dict[str, Callable[[dict[str, Any], Any], None]] = {
+_BOUNDS: dict[str, Callable[[dict[str, Any], Any], None]] = {
     "gt": _plain("exclusiveMinimum"),
     "ge": _plain("minimum"),
     "lt": _plain("exclusiveMaximum"),
@@ -49,49 +51,96 @@ _ATTRIBUTES: dict[str, Callable[[dict[str, Any], Any], None]] = {
     "min_length": _length(0),
     "max_length": _length(1),
     "pattern": _plain("pattern"),
-    "description": _plain("description"),
-    "documentation": _plain("description"),
 }
+_WORDS = ("description", "documentation")
+
+_OF_CONSTRAINTS = ("annotated_types", "pydantic")
+"""Packages whose metadata is there to be kept."""
+_HARMLESS = {"FieldInfo", "DocInfo", "Unit", "Strict"}
+"""What may say nothing more: no conversions is what is done here anyway."""
+_DEEPEST = 8
 
 
-def apply_metadata(schema: dict[str, Any], metadata: Iterable[Any]) -> bool:
-    """Write what `metadata` says into `schema`.
+def apply_metadata(
+    schema: dict[str, Any], bounded: dict[str, Any], metadata: Iterable[Any]
+) -> bool:
+    """Write what `metadata` says into a schema.
 
     Args:
         schema: The schema of the annotated type; changed in place.
+        bounded: The part of it that bounds are for; mostly the same.
         metadata: What follows the type in `Annotated`.
 
     Returns:
         Whether raw keywords were merged in, so that the outcome needs a full check.
 
     Raises:
-        TypeError: A bound is no number, or a length no whole number.
+        TypeError: A bound is no number, or a length no whole number, or it is a constraint that
+            JSON Schema does not have.
     """
     raw = False
-    for item in metadata:
+    for item in _taken_apart(metadata, 0):
         if isinstance(item, str):
             schema["description"] = item.strip()
         elif isinstance(item, Mapping):
             schema.update(item)
             raw = True
         elif not isinstance(item, type):
-            _apply_object(schema, item)
+            _apply_object(schema, bounded, item)
     return raw
 
 
-def _apply_object(schema: dict[str, Any], item: Any) -> None:
-    for name, write in _ATTRIBUTES.items():
+def _taken_apart(metadata: Iterable[Any], depth: int) -> Iterator[Any]:
+    """The metadata one by one: groups give their members, and field objects what they hold."""
+    for item in metadata:
+        if isinstance(item, str | Mapping | type) or depth == _DEEPEST:
+            yield item
+        elif getattr(item, "__is_annotated_types_grouped_metadata__", False) is True:
+            yield from _taken_apart(item, depth + 1)
+        else:
+            yield item
+            held = getattr(item, "metadata", None)
+            if isinstance(held, list | tuple):
+                yield from _taken_apart(held, depth + 1)
+
+
+def _apply_object(schema: dict[str, Any], bounded: dict[str, Any], item: Any) -> None:
+    understood = set()
+    for name in (*_BOUNDS, *_WORDS):
         value = getattr(item, name, None)
         if value is None or callable(value):
             continue
         if name == "pattern":
             value = getattr(value, "pattern", value)
         _check(name, value)
-        write(schema, value)
+        understood.add(name)
+        if name in _WORDS:
+            schema["description"] = value.strip()
+        else:
+            _BOUNDS[name](bounded, value)
+    _refuse_unknown(item, understood)
+
+
+def _refuse_unknown(item: Any, understood: set[str]) -> None:
+    """Refuse a constraint of a known library that would be lost."""
+    kind = type(item)
+    if kind.__module__.partition(".")[0] not in _OF_CONSTRAINTS or kind.__name__ in _HARMLESS:
+        return
+    lost = [
+        f"{name}={value!r}"
+        for name, value in getattr(item, "__dict__", {}).items()
+        if name not in understood and name != "strict" and value is not None
+    ]
+    if lost or not understood:
+        what = ", ".join(lost) if understood else f"{item!r}"
+        raise TypeError(
+            f"the constraint {what[:100]} of {kind.__module__.partition('.')[0]} is not "
+            "understood; check the value in the function, or give JSON Schema keywords in a dict"
+        )
 
 
 def _check(name: str, value: Any) -> None:
-    if name in ("pattern", "description", "documentation"):
+    if name == "pattern" or name in _WORDS:
         wanted: tuple[type, ...] = (str,)
     elif name.endswith("_length"):
         wanted = (int,)

@@ -40,6 +40,8 @@ class Voice:
     """Speaks of values by one noun: 'argument' or 'result'."""
 
     noun: str
+    shows_values: bool = True
+    """Whether what came is quoted, or only its type is told."""
 
     # About the whole -----------------------------------------------------------------------
 
@@ -69,6 +71,7 @@ class Voice:
     def explain(self, errors: Iterable[Error]) -> str:
         """Say what is wrong: up to three sentences."""
         nearest = sorted(errors, key=lambda error: len(error.absolute_path))
+        nearest = _without_echoes(nearest)
         sentences = list(dict.fromkeys(each for error in nearest for each in self._tell(error)))
         return " ".join(sentences[:_MOST_SENTENCES])
 
@@ -78,7 +81,7 @@ class Voice:
         if error.validator in ("anyOf", "oneOf") and error.context:
             meant = _meant(error.context)
             if meant:
-                return [sentence for each in meant for sentence in self._tell(each)]
+                return [each for one in _without_echoes(meant) for each in self._tell(one)]
             tags = _tags(error.context)
             if tags is not None:
                 return [self._must(tags[0], f"be {expectation({'enum': tags[1]})}")]
@@ -92,8 +95,11 @@ class Voice:
         return [self._must(error, _DEMANDS.get(str(error.validator), _unknown)(error))]
 
     def _must(self, error: Error, demand: str) -> str:
-        value = error.instance
-        return f"{self._subject(error)} must {demand}, but {json_kind(value)} came ({cut(value)})."
+        came = json_kind(error.instance)
+        return f"{self._subject(error)} must {demand}, but {came} came{self._quoted(error)}."
+
+    def _quoted(self, error: Error) -> str:
+        return f" ({cut(error.instance)})" if self.shows_values else ""
 
     def _subject(self, error: Error) -> str:
         path = join_path(error.absolute_path)
@@ -150,11 +156,11 @@ class Voice:
         if error.context:
             if all(map(_wrong_kind, error.context)):
                 return self._must(error, _expected(error))
-            return f"{self._subject(error)} fits none of its alternatives ({cut(error.instance)})."
+            return f"{self._subject(error)} fits none of its alternatives{self._quoted(error)}."
         return f"{self._subject(error)} fits more than one of its alternatives."
 
     def _unevaluated(self, error: Error) -> str:
-        return f"{self._subject(error)} holds more than is allowed ({cut(error.instance)})."
+        return f"{self._subject(error)} holds more than is allowed{self._quoted(error)}."
 
 
 _SPECIAL: dict[str, Callable[[Voice, Any], str]] = {
@@ -166,6 +172,16 @@ _SPECIAL: dict[str, Callable[[Voice, Any], str]] = {
     "unevaluatedProperties": Voice._unevaluated,
     "unevaluatedItems": Voice._unevaluated,
 }
+
+
+def _without_echoes(errors: Sequence[Error]) -> list[Error]:
+    """Without the type of a value where its choices are told, which say that as well."""
+    chosen = {tuple(each.absolute_path) for each in errors if each.validator in ("enum", "const")}
+    return [
+        each
+        for each in errors
+        if each.validator != "type" or tuple(each.absolute_path) not in chosen
+    ]
 
 
 def _meant(context: Sequence[Error]) -> list[Error]:

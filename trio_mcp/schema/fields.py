@@ -23,6 +23,7 @@ __all__ = [
     "Field",
     "fields_of",
     "is_named_tuple",
+    "is_opaque",
     "is_record",
     "is_typed_dict",
     "own_docstring",
@@ -83,12 +84,28 @@ def is_named_tuple(kind: Any) -> bool:
 
 def is_record(kind: Any) -> bool:
     """Whether `kind` is a class whose instances are JSON objects with known fields."""
-    return isinstance(kind, type) and (
-        attrs.has(kind)
-        or dataclasses.is_dataclass(kind)
-        or is_typed_dict(kind)
-        or is_named_tuple(kind)
+    return (
+        isinstance(kind, type)
+        and (
+            attrs.has(kind)
+            or dataclasses.is_dataclass(kind)
+            or is_typed_dict(kind)
+            or is_named_tuple(kind)
+        )
+        and not is_opaque(kind)
     )
+
+
+def is_opaque(kind: Any) -> bool:
+    """Whether `kind` only looks like a record: all its fields are private, and it makes them."""
+    if not isinstance(kind, type):
+        return False
+    fields: Any = ()
+    if attrs.has(kind):
+        fields = attrs.fields(kind)
+    elif dataclasses.is_dataclass(kind):
+        fields = dataclasses.fields(kind)
+    return bool(fields) and not any(each.init or each.name[0] != "_" for each in fields)
 
 
 def fields_of(kind: type) -> list[Field]:
@@ -101,8 +118,9 @@ def fields_of(kind: type) -> list[Field]:
         hints = typing.get_type_hints(kind, localns={kind.__name__: kind}, include_extras=True)
     except (NameError, AttributeError, TypeError, SyntaxError) as error:
         raise SchemaError(
-            f"the annotations of class {kind.__qualname__} cannot be resolved ({error}); define "
-            "what they name at module level, outside `if TYPE_CHECKING`"
+            f"the annotations of class {kind.__qualname__} cannot be resolved ({error}). If the "
+            "class is yours, define what they name at module level, outside `if TYPE_CHECKING`; "
+            "if not, it may be no data, and has no JSON Schema"
         ) from error
     read = next(read for recognise, read in _READERS if recognise(kind))
     return read(kind, hints)

@@ -8,6 +8,7 @@ from typing import Any
 __all__ = ["cut", "expectation", "join_path", "json_kind", "listed"]
 
 _LONGEST = 60
+_CONSTANTS = {None: "null", True: "true", False: "false"}
 _WITH_ARTICLE = {
     "string": "a string",
     "integer": "an integer",
@@ -35,7 +36,10 @@ def json_kind(value: Any) -> str:
 
 
 def cut(value: Any) -> str:
-    """A short `repr`, at no more cost than the little that is shown."""
+    """A value in few words, at no more cost than the little that is shown.
+
+    Constants are those of JSON, because so are the values of most readers; quotes are Python's.
+    """
     if isinstance(value, str):
         text = repr(value[: _LONGEST + 1])
     elif isinstance(value, list | tuple) and len(value) > _LONGEST:
@@ -58,7 +62,7 @@ def _short(value: Any) -> str:
         shown = list(value.items())[:8]
         inner = ", ".join(f"{_leaf(key)}: {_leaf(each)}" for key, each in shown)
         return f"{{{inner}{', ...' if len(value) > 8 else ''}}}"
-    return repr(value)
+    return _CONSTANTS[value] if value is None or isinstance(value, bool) else repr(value)
 
 
 def _leaf(value: Any) -> str:

@@ -20,7 +20,7 @@ import attrs
 
 from trio_mcp.schema.fields import is_named_tuple
 
-__all__ = ["unstructure"]
+__all__ = ["can_unstructure", "unstructure"]
 
 
 def unstructure(value: Any) -> Any:
@@ -43,6 +43,15 @@ def unstructure(value: Any) -> Any:
         {'when': '2024-05-01'}
     """
     return _way_of(type(value))(value)  # type: ignore[arg-type]  # classes are hashable
+
+
+def can_unstructure(kind: type) -> bool:
+    """Whether values of a class can be turned into JSON, as far as the class decides that."""
+    try:
+        _way_of(kind)
+    except TypeError:
+        return False
+    return True
 
 
 def _same(value: Any) -> Any:

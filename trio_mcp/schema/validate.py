@@ -32,7 +32,11 @@ _MOST_ERRORS = 20
 
 
 def compile_validator(
-    schema: Mapping[str, Any], *, inferred: bool = False, noun: str = "argument"
+    schema: Mapping[str, Any],
+    *,
+    inferred: bool = False,
+    noun: str = "argument",
+    shows_values: bool = True,
 ) -> Validate:
     """Make the function that validates values against a schema.
 
@@ -41,6 +45,7 @@ def compile_validator(
         inferred: The schema comes from annotations or parameters of this room, so it need not
             be checked.
         noun: What the values within the value are called in sentences: 'argument' or 'result'.
+        shows_values: Whether the sentences quote what came; they always tell its type.
 
     Returns:
         A function that returns `None` for a valid value and otherwise one or a few clear
@@ -57,7 +62,7 @@ def compile_validator(
     """
     if not inferred:
         check_schema(schema)
-    return _compile_lazily(schema, noun)
+    return _compile_lazily(schema, noun, shows_values)
 
 
 def compile_test(schema: Mapping[str, Any]) -> Callable[[Any], bool]:
@@ -66,7 +71,7 @@ def compile_test(schema: Mapping[str, Any]) -> Callable[[Any], bool]:
     return lambda value: validate(value) is None
 
 
-def _compile_lazily(schema: Mapping[str, Any], noun: str) -> Validate:
+def _compile_lazily(schema: Mapping[str, Any], noun: str, shows_values: bool) -> Validate:
     """A validator that compiles its layers when the first value needs them."""
     accept: Callable[[Any], bool]
     explain: Validate
@@ -78,7 +83,7 @@ def _compile_lazily(schema: Mapping[str, Any], noun: str) -> Validate:
 
     def compile_and_explain(value: Any) -> str | None:
         nonlocal explain
-        explain = _Thorough(schema, noun).validate
+        explain = _Thorough(schema, noun, shows_values).validate
         return explain(value)
 
     def validate(value: Any) -> str | None:
@@ -186,7 +191,7 @@ _budget = threading.local()
 class _Thorough:
     """jsonschema with a budget, and with words for its errors."""
 
-    def __init__(self, schema: Mapping[str, Any], noun: str) -> None:
+    def __init__(self, schema: Mapping[str, Any], noun: str, shows_values: bool) -> None:
         from referencing import Registry
 
         from trio_mcp.schema.explain import Voice
@@ -196,7 +201,7 @@ class _Thorough:
         # Named, the dialect would be looked up again within, and found without a budget.
         schema = {key: value for key, value in schema.items() if key != "$schema"}
         self._validator = _budgeted(dialect)(schema, registry=Registry())
-        self._voice = Voice(noun)
+        self._voice = Voice(noun, shows_values)
         self._longest_name = min(map(longest_text, _name_patterns(schema)), default=None)
 
     def validate(self, value: Any) -> str | None:

@@ -3,6 +3,7 @@
 | what happens | what the caller gets |
 |---|---|
 | it returns | its result |
+| it returns what cannot be sent | `-32603` with its type; the log says where it is wrong |
 | `McpError` | that JSON-RPC error |
 | `ToolError` | its text |
 | `ResourceNotFound` | the error that the caller's revision has for that |
@@ -28,6 +29,8 @@ from trio_mcp.peer.exchange import Cause, Exchange
 from trio_mcp.registry import Context
 from trio_mcp.registry.asking import Unwound
 from trio_mcp.registry.handlers import Handler
+from trio_mcp.registry.invalid import InvalidResult, invalid_result
+from trio_mcp.server.calllog import fields_of, log_call, logger
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ResourceNotFound, ToolError
 from trio_mcp.wire.jsonrpc import Json, Request, error_line, result_line, sendable_text
 
@@ -36,8 +39,6 @@ if TYPE_CHECKING:
     from trio_mcp.server.caller import Caller
     from trio_mcp.server.conversation import RequestConversation
     from trio_mcp.server.dispatcher import Dispatcher, Session
-
-logger = logging.getLogger("trio_mcp.calls")
 
 _CANCELLED: Final = McpError(INTERNAL_ERROR, "Request cancelled")
 
@@ -145,19 +146,21 @@ class HandlerCall:
 
     def _line(self, value: Any) -> tuple[bytes, str]:
         dispatcher, revision = self.dispatcher, self.caller.revision
-        result = self.wire(value)
-        outcome = "error" if result.get("isError") else "ok"
-        if revision.modern:
-            result = dispatcher.complete(result, revision)
         try:
-            return result_line(self.request.id, result), outcome
-        except (TypeError, ValueError):
-            raise self._not_sendable(value) from None
-
-    def _not_sendable(self, value: Any) -> McpError:
-        kind = type(value).__name__
-        what = f"({self.kind.lower()} {self.handler.name})"
-        return McpError(INTERNAL_ERROR, f"Invalid handler result type: {kind} {what}")
+            result = self.wire(value)
+            outcome = "error" if result.get("isError") else "ok"
+            if revision.modern:
+                result = dispatcher.complete(result, revision)
+            try:
+                return result_line(self.request.id, result), outcome
+            except (TypeError, ValueError):
+                whose = f"{self.kind.lower()} {self.handler.name}"
+                raise invalid_result(value, whose) from None
+        except McpError as error:
+            reason = error.reason if isinstance(error, InvalidResult) else error.message
+            message = "%s: its result cannot be sent: %s"
+            logger.error(message, self.label, reason, extra=self._fields())
+            raise
 
     def _cut_short(self, exchange: Exchange) -> bytes | None:
         """Return the answer to a call that has ended by its cancellation."""
@@ -179,12 +182,13 @@ class HandlerCall:
         """
         if exchange.answered:  # while it went on
             return None
-        self.outcome = outcome = _OUTCOMES[exchange.cause]
+        cause = exchange.reason
+        self.outcome = outcome = _OUTCOMES[cause]
         if logger.isEnabledFor(logging.INFO):
             self._log(outcome, exchange)
-        if exchange.cause is Cause.PEER:
+        if cause is Cause.PEER:
             return None
-        if exchange.cause is Cause.SHUTDOWN:
+        if cause is Cause.SHUTDOWN:
             return error_line(self.request.id, _CANCELLED)
         return self.failed(f"{self.kind} {self.handler.name} timed out after {self.timeout:g} s")
 
@@ -227,6 +231,7 @@ class HandlerCall:
             request_id=self.request.id,
             connection_id=self.session.connection_id,
             revision=self.caller.revision.name,
+            principal=self.session.principal,
             client=self.caller.identity(),
             meta=meta if isinstance(meta, dict) else None,
             conversation=self._converse(),
@@ -260,20 +265,14 @@ class HandlerCall:
     def _log(self, outcome: str, exchange: Exchange) -> None:
         waited = exchange.scope is None  # it never ran
         duration = 0.0 if waited else trio.current_time() - exchange.started
-        fields = {**self._fields(), "outcome": outcome, "duration": duration}
-        message = "%s: %s in %.1f ms"
-        logger.info(message, self.label, outcome, duration * 1000, extra=fields)
+        log_call(self.label, outcome, duration, self._fields())
 
     def _fields(self) -> dict[str, Json]:
-        return {
-            self.kind.lower(): self.handler.name,
-            "request_id": self.request.id,
-            "connection_id": self.session.connection_id,
-        }
+        return fields_of(self.kind, self.handler.name, self.request, self.session)
 
 
 OUTCOMES: Final = ("ok", "error", "exception", "timeout", "cancelled", "input required")
-"""How a call may end."""
+"""How a call that ran may end."""
 
 _OUTCOMES: Final[dict[Cause | None, str]] = {
     None: "timeout",

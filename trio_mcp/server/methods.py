@@ -15,6 +15,7 @@ from trio_mcp.registry.changes import KINDS, Listener
 from trio_mcp.registry.tools import unknown_tool
 from trio_mcp.schema import ArgumentError
 from trio_mcp.server.caller import Caller, log_level
+from trio_mcp.server.calllog import INVALID_ARGUMENTS, NOT_FOUND, log_refusal
 from trio_mcp.server.handlercall import not_found
 from trio_mcp.server.lists import LISTINGS, caching_hints
 from trio_mcp.server.othercalls import CompletionCall, PromptCall, ReadCall
@@ -49,7 +50,7 @@ def initialize(
     result = {
         "protocolVersion": revision.name,
         "serverInfo": to_wire(registry.info, revision),
-        "capabilities": capabilities_of(registry, revision),
+        "capabilities": capabilities_of(registry, revision, tells=session.listener is not None),
     }
     if session.listener is not None:
         session.listener.kinds = {kind for kind in KINDS if kind in registry.offers}
@@ -108,12 +109,14 @@ def call_tool(
     name = params.get("name")
     tool = registry.tools.get(name) if name.__class__ is str else None
     if tool is None:
+        log_refusal("Tool", None, NOT_FOUND, request, session)
         _require(registry, "tools", request.method)
         raise unknown_tool(name, list(registry.tools))
     arguments = params.get("arguments")
     try:
         keywords = tool.bind({} if arguments is None else arguments)
     except ArgumentError as error:
+        log_refusal("Tool", tool.name, INVALID_ARGUMENTS, request, session)
         message = f"Invalid arguments for tool {tool.name}: {error}"
         if caller.revision.argument_errors_are_results and isinstance(arguments, dict | None):
             return tool_failure(message)
@@ -131,6 +134,7 @@ def read_resource(
     uri = _param(request.params, "uri")
     found = registry.find_resource(uri)
     if found is None:
+        log_refusal("Resource", None, NOT_FOUND, request, session)
         raise not_found(caller, uri)
     resource, keywords = found
     timeout = registry.timeout_of(resource, dispatcher.limits)
@@ -184,11 +188,15 @@ def get_prompt(
     """Check a prompt's arguments, so that it is ready to be written."""
     registry = dispatcher.registry
     _require(registry, "prompts", request.method)
-    prompt = registry.find_prompt(_param(request.params, "name"))
+    name = _param(request.params, "name")
+    if name not in registry.prompts:
+        log_refusal("Prompt", None, NOT_FOUND, request, session)
+    prompt = registry.find_prompt(name)
     arguments = request.params.get("arguments")
     try:
         keywords = prompt.bind({} if arguments is None else arguments)
     except ArgumentError as error:
+        log_refusal("Prompt", prompt.name, INVALID_ARGUMENTS, request, session)
         message = f"Invalid arguments for prompt {prompt.name}: {error}"
         raise McpError(INVALID_PARAMS, message) from None
     timeout = registry.timeout_of(prompt, dispatcher.limits)
@@ -252,10 +260,18 @@ _CAPABILITIES: Final[Mapping[str, dict[str, Json]]] = {
 }
 
 
-def capabilities_of(registry: Registry, revision: Revision) -> dict[str, Json]:
-    """Say what a registry offers: what is there is supported, what is not is not."""
+def capabilities_of(
+    registry: Registry, revision: Revision, *, tells: bool = True
+) -> dict[str, Json]:
+    """Say what a registry offers: what is there is supported, what is not is not.
+
+    Args:
+        registry: What is served.
+        revision: The revision that the client speaks.
+        tells: Whether the client can be told of changes.
+    """
     return {
-        offer: dict(details)
+        offer: dict(details) if tells else {}
         for offer, details in _CAPABILITIES.items()
         if offer in registry.offers and offer in revision.capabilities
     }

@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 from attrs import define, field
 
 from trio_mcp.registry.completions import suggestions_of
+from trio_mcp.registry.invalid import invalid_result
 from trio_mcp.registry.prompts import messages_of
 from trio_mcp.registry.resources import contents_of
 from trio_mcp.server.handlercall import HandlerCall, _unwrap
 from trio_mcp.wire.conversion import to_wire
-from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ResourceNotFound
+from trio_mcp.wire.errors import ResourceNotFound
 from trio_mcp.wire.jsonrpc import Json
 
 
@@ -54,10 +55,8 @@ class PromptCall(HandlerCall):
         """Turn what the function returned into messages."""
         try:
             return to_wire(messages_of(self.handler, value), self.caller.revision)
-        except (TypeError, ValueError, AttributeError):  # blocks that were filled in wrongly
-            kind = type(value).__name__
-            message = f"Invalid handler result type: {kind} (prompt {self.handler.name})"
-            raise McpError(INTERNAL_ERROR, message) from None
+        except (TypeError, ValueError, AttributeError) as error:  # wrongly filled blocks
+            raise invalid_result(value, f"prompt {self.handler.name}", error) from None
 
 
 @define(eq=False)

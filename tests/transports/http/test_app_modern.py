@@ -527,16 +527,6 @@ async def test_what_no_header_could_hold_is_for_the_schema_to_refuse(header: str
 
 
 @pytest.mark.requirement("F1")
-async def test_an_annotation_that_breaks_the_rules_asks_for_nothing() -> None:
-    """Clients leave such a tool out; one that calls it all the same is not asked for headers."""
-    schema = place()
-    schema["properties"]["free"] = {"type": "number", "x-mcp-header": "Free"}
-    async with modern(mirroring(schema)) as client:
-        response = await locate(client, {"region": "x", "free": 1.5}, {})
-        assert response.status == 200
-
-
-@pytest.mark.requirement("F1")
 async def test_a_tool_that_takes_the_place_of_another() -> None:
     """What its headers are is asked of the tool that is there."""
     registry = mirroring()

@@ -1,0 +1,40 @@
+"""Building a schema for one place of a function, with errors that name the place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trio_mcp.schema.annotations import Builder
+from trio_mcp.schema.bounds import check_schema, check_size
+from trio_mcp.schema.errors import SchemaError
+from trio_mcp.schema.signatures import where
+
+__all__ = ["build_at", "checked"]
+
+
+def build_at(builder: Builder, tool: str, parameter: str, annotation: Any) -> dict[str, Any]:
+    """Build the schema of a parameter, or of `return`.
+
+    Raises:
+        SchemaError: The annotation has none; the message names function and parameter.
+    """
+    try:
+        return builder.build(annotation)
+    except SchemaError as error:
+        raise SchemaError(f"function {tool!r}, {where(parameter)}: {error}") from error
+
+
+def checked(tool: str, builder: Builder, schema: dict[str, Any]) -> dict[str, Any]:
+    """Bound an inferred schema; only raw keywords call for a check of everything.
+
+    Raises:
+        SchemaError: It is out of bounds, or not valid.
+    """
+    try:
+        if builder.raw:
+            check_schema(schema)
+        else:
+            check_size(schema)
+    except SchemaError as error:
+        raise SchemaError(f"function {tool!r}: {error}") from error
+    return schema

@@ -1,0 +1,143 @@
+"""What a function returns, by its annotation.
+
+An object has a schema, which is published and which results are held against. Of anything else it
+is only made sure that it can be told in JSON, as far as that is plain: a class that has no JSON
+form, and no subclasses that might, is refused.
+"""
+
+from __future__ import annotations
+
+import collections.abc as abc
+import inspect
+import types
+import typing
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+from attrs import frozen
+
+from trio_mcp.schema.annotations import Builder, alias_value, annotation_text, is_type_alias
+from trio_mcp.schema.building import build_at, checked
+from trio_mcp.schema.errors import SchemaError
+from trio_mcp.schema.fields import fields_of, is_named_tuple, is_opaque, is_record
+from trio_mcp.schema.structuring import bare, is_plain
+from trio_mcp.schema.unstructuring import can_unstructure, unstructure
+
+__all__ = ["Returned", "describe_return"]
+
+_LISTS = (list, tuple, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable)
+_OBJECTS = (dict, abc.Mapping, abc.MutableMapping)
+_UNIONS = (typing.Union, types.UnionType)
+_WHAT_CAN_BE = (
+    "a tool returns str, numbers, bool, None, dates and times, UUID, Path, Enum, lists, dicts, "
+    "attrs classes, dataclasses, TypedDicts, content blocks or a CallToolResult"
+)
+
+
+@frozen
+class Returned:
+    """What is known of a function's results before there are any."""
+
+    output_schema: dict[str, Any] | None
+    unstructure: Callable[[Any], Any] | None
+    lists_results: bool
+    """Whether it is a list of classes that are results in themselves."""
+
+
+def describe_return(tool: str, annotation: Any, result_types: Collection[type] = ()) -> Returned:
+    """Work out what the return annotation says.
+
+    Args:
+        tool: The function's name.
+        annotation: The annotation, resolved.
+        result_types: Classes that are results in themselves; an annotation that names one of them
+            has no schema, and its values are not converted.
+
+    Raises:
+        SchemaError: It has no JSON form.
+    """
+    if _mentions(annotation, result_types):
+        return Returned(None, unstructure, _lists(annotation, result_types))
+    schema = None
+    if _is_object(annotation):
+        builder = Builder(output=True)
+        schema = builder.finish(build_at(builder, tool, "return", annotation))
+        # One that recurs is a reference, which does not say at first sight that it is an object.
+        schema = checked(tool, builder, {"type": "object", **schema})
+    else:
+        lost = next(_formless(annotation, []), None)
+        if lost is not None:
+            raise SchemaError(
+                f"function {tool!r}, return annotation: {annotation_text(lost)} has no JSON form; "
+                f"{_WHAT_CAN_BE}"
+            )
+    return Returned(schema, None if is_plain(annotation) else unstructure, False)
+
+
+def _mentions(annotation: Any, kinds: Collection[type]) -> bool:
+    """Whether one of the classes stands anywhere in the annotation."""
+    return any(annotation is kind for kind in kinds) or any(
+        _mentions(each, kinds) for each in typing.get_args(annotation)
+    )
+
+
+def _lists(annotation: Any, kinds: Collection[type]) -> bool:
+    """Whether the annotation is, or may be, a list with one of the classes in it."""
+    annotation = bare(annotation)
+    if typing.get_origin(annotation) in _LISTS:
+        return _mentions(annotation, kinds)
+    if typing.get_origin(annotation) in _UNIONS:
+        return any(_lists(each, kinds) for each in typing.get_args(annotation))
+    return False
+
+
+def _is_object(annotation: Any) -> bool:
+    annotation = bare(annotation)
+    if is_type_alias(annotation):
+        return _is_object(alias_value(annotation))
+    if is_record(annotation):
+        return not is_named_tuple(annotation)
+    origin = typing.get_origin(annotation) or annotation
+    return any(origin is kind for kind in _OBJECTS)
+
+
+# What has no JSON form --------------------------------------------------------------------------
+
+
+def _formless(annotation: Any, seen: list[Any]) -> Iterator[Any]:
+    """The types within an annotation whose values could never be told in JSON."""
+    annotation = bare(annotation)
+    if any(annotation is each for each in seen):
+        return
+    seen.append(annotation)
+    if is_type_alias(annotation):
+        yield from _formless(alias_value(annotation), seen)
+        return
+    origin = typing.get_origin(annotation)
+    if origin in _UNIONS or origin in (*_LISTS, *_OBJECTS, set, frozenset):
+        for each in typing.get_args(annotation):
+            yield from _formless(each, seen)
+    elif isinstance(annotation, type) and origin is None:
+        if is_record(annotation):
+            yield from _formless_fields(annotation, seen)
+        elif is_opaque(annotation) or not (
+            annotation in (Any, object)
+            or _has_form(annotation)
+            or inspect.isabstract(annotation)
+            or getattr(annotation, "_is_protocol", False)
+        ):
+            yield annotation
+
+
+def _has_form(kind: type) -> bool:
+    """Whether values of a class can be told in JSON, or those of a subclass."""
+    return can_unstructure(kind) or any(map(_has_form, type.__subclasses__(kind)))
+
+
+def _formless_fields(kind: type, seen: list[Any]) -> Iterator[Any]:
+    try:
+        fields = fields_of(kind)
+    except SchemaError:  # its values can be told all the same
+        return
+    for each in fields:
+        yield from _formless(each.annotation, seen)

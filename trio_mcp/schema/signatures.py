@@ -1,0 +1,237 @@
+"""The signature of a function: what it is called, what it takes, and whether it can be served.
+
+Functions, bound methods, partials and callable objects all will do. What could never be called
+with arguments by name, or would not give one answer, is refused here, with the way out.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from attrs import NOTHING, frozen
+
+from trio_mcp.schema.errors import SchemaError
+from trio_mcp.schema.fields import resolve_names
+from trio_mcp.schema.sentences import cut
+
+__all__ = [
+    "Hints",
+    "Taken",
+    "check_function",
+    "docstring_of",
+    "name_of",
+    "resolve",
+    "taken_by",
+    "where",
+]
+
+
+def check_function(function: Any) -> None:
+    """Make sure that something is a function which gives one answer.
+
+    Raises:
+        SchemaError: It is not; the message says what to register instead.
+    """
+    if isinstance(function, str):
+        raise SchemaError(
+            f"{cut(function)} is a text, not a function; if it is meant as a name, write "
+            f"name={cut(function)}"
+        )
+    if not callable(function):
+        raise SchemaError(
+            f"{function!r:.60} cannot be called; register a function, a bound method or an object "
+            "with __call__"
+        )
+    if isinstance(function, type):
+        raise SchemaError(
+            f"the class {function.__qualname__} is no function; register a function that makes "
+            "and returns one"
+        )
+    call = getattr(function, "__call__", None)  # noqa: B004  # a callable object
+    for each in (_innermost(function), call):
+        if inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each):
+            raise SchemaError(
+                f"function {name_of(function)!r} yields, but a request has one answer; collect "
+                "the values and return a list (a Context's progress() tells how far it is)"
+            )
+
+
+def name_of(function: Any) -> str:
+    """The function's own name; that of its class where it has none."""
+    function = _innermost(function)
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def docstring_of(function: Any) -> str | None:
+    """What the function says of itself."""
+    function = _innermost(function)
+    if not inspect.isroutine(function):
+        own = type(function).__dict__.get("__doc__")
+        return own or getattr(type(function).__call__, "__doc__", None)
+    return inspect.getdoc(function)
+
+
+def _innermost(function: Any) -> Any:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+class Hints:
+    """The resolved annotations of a function, one at a time.
+
+    One that cannot be resolved spoils only its own parameter, and the context type is known by
+    its name even where it was imported for type checking alone.
+    """
+
+    def __init__(self, function: Any, context_type: type | None) -> None:
+        function = _innermost(function)
+        if not inspect.isroutine(function):
+            function = type(function).__call__
+        function = inspect.unwrap(function)
+        self._globals = getattr(function, "__globals__", {})
+        self._locals = _enclosed_names(function)
+        self.context_type = context_type
+        if context_type is not None:
+            self._locals.setdefault(context_type.__name__, context_type)
+
+    def resolve(self, annotation: Any) -> Any:
+        """Replace the names in an annotation by what they stand for."""
+        if annotation is inspect.Parameter.empty:
+            return Any
+        # Names that are meant beat those that are merely known: globals shadow the context's.
+        known = {key: value for key, value in self._locals.items() if key not in self._globals}
+        return resolve_names(annotation, self._globals, known)
+
+    def is_context(self, annotation: Any) -> bool:
+        """Whether a parameter of that annotation is for the context."""
+        if self.context_type is None:
+            return False
+        if typing.get_origin(annotation) is typing.Annotated:
+            annotation = typing.get_args(annotation)[0]
+        if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+            members = typing.get_args(annotation)
+            return any(self.is_context(each) for each in members)
+        annotation = typing.get_origin(annotation) or annotation
+        return isinstance(annotation, type) and issubclass(annotation, self.context_type)
+
+
+def _enclosed_names(function: Any) -> dict[str, Any]:
+    """What the function closes over, which is where local classes may be found."""
+    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    cells = getattr(function, "__closure__", None) or ()
+    known = {}
+    for name, cell in zip(names, cells, strict=False):
+        try:
+            known[name] = cell.cell_contents
+        except ValueError:  # not filled in yet
+            continue
+    return known
+
+
+def resolve(tool: str, parameter: str, hints: Hints, annotation: Any) -> Any:
+    """Resolve the annotation of one parameter, or of `return`.
+
+    Raises:
+        SchemaError: It names what is not known.
+    """
+    try:
+        return hints.resolve(annotation)
+    except (NameError, AttributeError, TypeError, SyntaxError) as error:
+        raise SchemaError(
+            f"function {tool!r}, {where(parameter)}: the annotation {annotation!r} cannot be "
+            f"resolved ({error}); define what it names at module level, outside "
+            "`if TYPE_CHECKING`"
+        ) from error
+
+
+def where(parameter: str) -> str:
+    """Where an annotation stands, in words."""
+    return "return annotation" if parameter == "return" else f"parameter {parameter!r}"
+
+
+@frozen
+class Taken:
+    """One parameter that the function takes."""
+
+    name: str
+    annotation: Any
+    default: Any
+    rest: bool
+    is_context: bool
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the function cannot be called without it."""
+        return self.default is NOTHING and not self.rest
+
+    @classmethod
+    def read(cls, parameter: inspect.Parameter, hints: Hints, tool: str) -> Taken:
+        """Read a parameter of a signature."""
+        refusal = _REFUSED.get(parameter.kind)
+        if refusal is not None:
+            raise SchemaError(f"function {tool!r}, parameter {parameter.name!r}: {refusal}")
+        annotation = resolve(tool, parameter.name, hints, parameter.annotation)
+        return cls(
+            name=parameter.name,
+            annotation=annotation,
+            default=NOTHING if parameter.default is parameter.empty else parameter.default,
+            rest=parameter.kind is parameter.VAR_KEYWORD,
+            is_context=hints.is_context(annotation),
+        )
+
+
+_REFUSED: dict[Any, str] = {
+    inspect.Parameter.VAR_POSITIONAL: (
+        "arguments are passed by name, so *args would never be filled; take a list instead"
+    ),
+    inspect.Parameter.POSITIONAL_ONLY: (
+        "arguments are passed by name, so it cannot be positional-only; remove the '/'"
+    ),
+}
+
+
+def taken_by(
+    function: Callable[..., Any], name: str, hints: Hints
+) -> tuple[list[Taken], str | None, Any]:
+    """Read a signature: what is taken from callers, the parameter for the context, the return.
+
+    Raises:
+        SchemaError: A parameter cannot be filled.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        raise SchemaError(
+            f"function {name!r}: its signature cannot be read ({error}); wrap it in a function"
+        ) from error
+    _check_bound(function, name, signature)
+    taken = [Taken.read(each, hints, name) for each in signature.parameters.values()]
+    contexts = [each.name for each in taken if each.is_context]
+    if len(contexts) > 1:
+        names = " and ".join(map(repr, contexts))
+        raise SchemaError(
+            f"function {name!r}: the parameters {names} are both for the context, of which there "
+            "is one; take one of them away"
+        )
+    given = [each for each in taken if not each.is_context]
+    return given, contexts[0] if contexts else None, signature.return_annotation
+
+
+def _check_bound(function: Any, name: str, signature: inspect.Signature) -> None:
+    """Refuse a method that was taken from its class: nobody could fill its `self`."""
+    first = next(iter(signature.parameters.values()), None)
+    if first is None or first.name != "self" or first.annotation is not first.empty:
+        return
+    holder = getattr(_innermost(function), "__qualname__", "").rpartition(".")[0]
+    if holder and not holder.endswith("<locals>"):
+        kind = holder.rpartition(".")[2]
+        raise SchemaError(
+            f"function {name!r}: it is a method of {kind} without an object to be called on; "
+            f"register a bound method, such as {kind}(...).{name}"
+        )

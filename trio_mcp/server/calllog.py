@@ -1,0 +1,52 @@
+"""One record for each call, whether it ran or was refused (logger `trio_mcp.calls`).
+
+A record tells names, outcomes and times; never arguments or results, and no name that is not one
+of the registry's, because whoever calls may have put anything there.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from trio_mcp.wire.jsonrpc import Json, Request
+
+if TYPE_CHECKING:
+    from trio_mcp.server.dispatcher import Session
+
+logger: Final = logging.getLogger("trio_mcp.calls")
+
+INVALID_ARGUMENTS: Final = "invalid arguments"
+NOT_FOUND: Final = "not found"
+"""The outcomes of calls that were refused."""
+
+
+def fields_of(kind: str, name: str | None, request: Request, session: Session) -> dict[str, Json]:
+    """What identifies a call in the log, as attributes of a record."""
+    return {
+        kind.lower(): name,
+        "request_id": request.id,
+        "connection_id": session.connection_id,
+    }
+
+
+def log_call(label: str, outcome: str, duration: float, fields: dict[str, Json]) -> None:
+    """Tell how a call ended.
+
+    Args:
+        label: What was called.
+        outcome: How it ended.
+        duration: Seconds.
+        fields: As `fields_of` has them.
+    """
+    fields = {**fields, "outcome": outcome, "duration": duration}
+    logger.info("%s: %s in %.1f ms", label, outcome, duration * 1000, extra=fields)
+
+
+def log_refusal(
+    kind: str, name: str | None, outcome: str, request: Request, session: Session
+) -> None:
+    """Tell of a call that never got to a handler; without a name if there is none such."""
+    if logger.isEnabledFor(logging.INFO):
+        label = f"Unknown {kind.lower()}" if name is None else f"{kind} {name}"
+        log_call(label, outcome, 0.0, fields_of(kind, name, request, session))
