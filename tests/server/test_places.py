@@ -125,6 +125,7 @@ async def test_an_async_tool_that_ignores_its_cancellation_keeps_its_place(autoj
     registry.add_tool(linger, timeout=5, max_concurrent=1)
     async with serving(registry, Limits(cancel_patience=1)) as (client, _):
         first = await client.start("linger", seconds=100, more=50)
+        await wait_all_tasks_blocked()  # it has the place
         second = await client.start("linger", seconds=1, more=0)
         answers = await client.receive_many(2)
         assert "timed out" in failure_of(answers[first])
