@@ -81,7 +81,7 @@ def test_a_call_that_cannot_be(words: list[str], told: str, cli: CommandLine, sh
     [
         ([], "failing-list", "the server does not list its tools"),
         (["--era", "legacy"], "modern-only", "the server answers neither handshake"),
-        ([], "crash", "the server answers neither handshake"),
+        ([], "crash", "the server exited with status 1: RuntimeError: no database"),
     ],
 )
 def test_a_server_that_cannot_be_measured(

@@ -49,7 +49,11 @@ FISH = [{"const": "f1", "title": "Tuna"}, {"const": "f2", "title": "Salmon"}]
         ({"type": "string"}, ["3"], "3"),
         ({"type": "integer", "minimum": 5}, ["x", "3", "7"], 7),
         ({"type": "number"}, ["2.5"], 2.5),
-        ({"type": "boolean"}, ["yes", "TRUE"], True),
+        ({"type": "boolean"}, ["maybe", "TRUE"], True),
+        *(({"type": "boolean"}, [each], True) for each in ("yes", "Y", "true", "1")),
+        *(({"type": "boolean"}, [each], False) for each in ("no", "N", "False", "0")),
+        ({"enum": [True]}, ["no", "yes"], True),
+        ({"type": ["boolean", "string"]}, ["yes"], "yes"),
         ({"type": "string", "minLength": 2}, ["", "a", "ab"], "ab"),
         ({"type": "string", "enum": ["a", "b"]}, ["c", "B"], "b"),
         ({"type": "string", "enum": ["a", "b"], "enumNames": ["First", "Second"]}, ["second"], "b"),
@@ -91,7 +95,14 @@ async def test_what_is_shown_before_the_answer() -> None:
     assert person.screen.told == ["Fish", "Those that you like."]
     assert person.asked == [("x (some of Tuna|Salmon): ", "Salmon", ("Tuna", "Salmon"))]
     _, person = await answered({"type": "boolean", "default": False}, "", required=False)
-    assert person.asked == [("x (boolean, optional): ", "false", ("true", "false"))]
+    assert person.asked == [("x (yes or no, optional): ", "no", ("yes", "no"))]
+    _, person = await answered({"type": ["boolean", "integer"]}, "3")
+    assert person.asked == [("x (integer|boolean): ", "", ("true", "false"))]
+
+
+async def test_what_is_neither_yes_nor_no_is_told_in_words() -> None:
+    _, person = await answered({"type": "boolean"}, "perhaps", "no")
+    assert person.screen.told == ["Answer 'x' must be yes or no."]
 
 
 async def test_what_is_optional_can_be_left_out() -> None:

@@ -36,6 +36,21 @@ from trio_mcp import Registry
 one = Registry("first")
 two = Registry("second")
 number = 3
+
+def make(name="made"):
+    return Registry(name)
+
+def needs(name, *, size):
+    return Registry(name)
+
+def fails():
+    return {}["Rose"]
+
+def count():
+    return 3
+
+async def wait():
+    return one
 """
 
 
@@ -98,6 +113,8 @@ def test_targets(two: Path) -> None:
     assert load_registry(f"{two}:two").name == "second"
     assert load_registry("two:two").name == "second"
     assert load_registry("package.inner:one").name == "first"
+    assert load_registry(f"{two}:make").name == "made"
+    assert load_registry("two:make").name == "made"
 
 
 async def test_a_file_with_types_that_are_looked_up_in_its_module(tmp_path: Path) -> None:
@@ -129,6 +146,11 @@ async def test_a_file_with_types_that_are_looked_up_in_its_module(tmp_path: Path
         ("two:missing", "two has no 'missing' (it has: one, two)"),
         ("two:number", "two:number is a int, not a Registry (it has: one, two)"),
         ("two", "two has 2 registries; say which: two:REGISTRY (it has: one, two)"),
+        ("two:needs", "two:needs is a function that needs name, size; one that makes a registry"),
+        ("two:fails", "two:fails failed: KeyError: 'Rose' ("),
+        ("two:count", "what two:count returns is a int, not a Registry"),
+        ("two:wait", "two:wait is async; a function that makes a registry must not be"),
+        ("two:Registry", "two:Registry is a type, not a Registry"),
         ("json", "json has no registries"),
         ("https://example.com/mcp", "what is served is FILE.py:REGISTRY or MODULE:REGISTRY"),
     ],
@@ -299,6 +321,7 @@ async def test_serving_over_http(tmp_path: Path) -> None:
         await server.said(b"Serving calculator at http://127.0.0.1:")
         url = server.stderr.partition(b" at ")[2].split()[0].decode()
         assert url.endswith("/rpc")
+        assert server.stderr.count(b"\n") == 1
         headers = {"Authorization": "Bearer open-sesame"}
         async with connect(url, http=HttpOptions(headers=headers)) as client:
             assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3.0"

@@ -103,6 +103,23 @@ def test_tables_and_json(screen: Screen, capsys: pytest.CaptureFixture[str]) -> 
     assert '"a": "\\u001b"' in out
 
 
+def test_no_line_of_a_table_ends_with_blanks(
+    screen: Screen, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [("one", "", "long"), ("two and more", "x", ""), ("日本", "y", "z")]
+    screen.table(("A", "", "What"), rows)
+    screen.table(("A", "", "What"), [("one", "", "long")], empty_columns=False)
+    if not screen.is_terminal:
+        assert capsys.readouterr().out.splitlines() == [
+            "A                What",
+            "one              long",
+            "two and more  x",
+            "日本          y  z",
+            "A    What",
+            "one  long",
+        ]
+
+
 @pytest.mark.parametrize(
     ("error", "told"),
     [
@@ -113,12 +130,16 @@ def test_tables_and_json(screen: Screen, capsys: pytest.CaptureFixture[str]) -> 
             errors.ServerExited(-9, "a\nValueError: b\nc"),
             "the server exited with signal SIGKILL: V",
         ),
+        (errors.ServerExited(1, "trio-mcp: no x\nSomeError: b"), "no x"),
         (errors.CallTimeout("tool 'x'", 3.0), "tool 'x': no answer within 3 s (--timeout"),
         (errors.ProtocolError("it is odd"), "it is odd (`trio-mcp doctor` examines a server)"),
-        (errors.Unauthorized(401, "no"), "no (--header 'Authorization: Bearer …' passes a token)"),
+        (errors.Unauthorized(401, "no"), "no (--token-env VARIABLE passes a token)"),
         (errors.CannotReach("cannot reach x"), "cannot reach x; does it run"),
         (errors.InvalidArguments("tool 'x': no"), "tool 'x': no"),
         (McpError(-1, "no"), "the server answered with an error: no (-1)"),
+        (McpError(-32021, "no roots"), "no roots (--root DIRECTORY names a directory"),
+        (McpError(-32600, "No capability sampling"), "No capability sampling (this command line"),
+        (McpError(-32021, "no", {"requiredCapabilities": {"x": {}}}), "no (this command line does"),
         (ResourceNotFound("a:b"), "there is no resource a:b (`trio-mcp resources`"),
         (OSError("no more disks"), "no more disks"),
         (RuntimeError(), "RuntimeError (set TRIO_MCP_DEBUG=1"),

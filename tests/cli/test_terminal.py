@@ -29,14 +29,17 @@ def test_arguments_and_a_form(era: str, tmp_path: Path) -> None:
     terminal.sees("Missing required")
     terminal.sees("name (string):")
     terminal.types("Ada")
-    terminal.sees("express (boolean, optional): false")
-    terminal.types("")
+    terminal.sees("express (yes or no, optional): no")
+    terminal.types(f"{CTRL_U}perhaps")
+    terminal.sees("must be yes or no")
+    terminal.sees("express (yes or no, optional): no")
+    terminal.types(f"{CTRL_U}Yes")
     terminal.sees("size (small|large, optional): small")
     terminal.types(f"{CTRL_U}medium")
     terminal.sees("must be one of")
     terminal.sees("size (small|large, optional): small")
     terminal.types(f"{CTRL_U}LARGE")
-    terminal.sees("3 x Emma for Ada, large")
+    terminal.sees("3 x Emma for Ada, large, express")
     assert terminal.leaves()[0] == 0
 
 
@@ -226,6 +229,19 @@ def test_findings_of_the_doctor_stand_in_columns(tmp_path: Path) -> None:
     assert {each[:11] for each in rest[:-2]} == {" " * 11}
     assert rest[-2:] == ["1 error", ""]
     assert status == 1
+
+
+def test_lines_of_a_difference_are_never_wrapped(tmp_path: Path) -> None:
+    project = tmp_path / ("a-directory-with-a-long-name-" * 5)
+    project.mkdir()
+    (project / "shop.py").write_text(Path(SHOP).read_text())
+    words = ("install", str(project / "shop.py"), "--host", "generic", "--dry-run")
+    terminal = Terminal(*words, cwd=tmp_path)
+    status, shown = terminal.leaves()
+    lines = [re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", each) for each in shown.split("\r\n")]
+    assert status == 0
+    assert f'+        "{project}/shop.py"' in lines
+    assert {each[:1] for each in lines if each} <= set("+-@ ")
 
 
 def test_installing_asks_first(tmp_path: Path) -> None:

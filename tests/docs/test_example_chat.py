@@ -209,7 +209,7 @@ def test_a_person_at_a_terminal(era: str, tmp_path: Path) -> None:
     terminal.types("Ada")
     terminal.sees("email (string):")
     terminal.types("ada@example.com")
-    terminal.sees("newsletter (boolean, optional): false")
+    terminal.sees("newsletter (yes or no, optional): no")
     terminal.types("")
     terminal.sees("Booked Vent for Ada, 1 x 5 nights. 400 euros; ")
     assert terminal.leaves()[0] == 0

@@ -49,7 +49,7 @@ GUIDE = ROOT / "docs" / "guides" / "deployment.md"
 CONFIGURATION = (EXAMPLES / "nginx.conf").read_text()
 NAME = "mcp.example.com"
 NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
-LISTENS = re.compile(rb"Listening on (?:127\.0\.0\.1 port )?(\S+)")
+LISTENS = re.compile(rb"Serving press at (?:http://127\.0\.0\.1:(\d+)|the Unix socket (\S+),)")
 
 needs_nginx = pytest.mark.skipif(
     NGINX is None, reason="nginx is not installed; on Debian: apt-get install -y nginx-light"
@@ -191,10 +191,9 @@ async def running_at(place: str, keys: str) -> AsyncIterator[tuple[Server, str]]
     """Run one instance of the example."""
     command = python(EXAMPLE, place)
     async with running(command, env=ENVIRONMENT | {"STATE_KEYS": keys}) as server:
-        await server.said(b"Listening on")
-        (where,) = LISTENS.findall(bytes(server.stderr))
-        address = where.decode()
-        yield server, f"127.0.0.1:{address}" if address.isdigit() else f"unix:{address}"
+        await server.said(b"Serving press at")
+        ((port, path),) = LISTENS.findall(bytes(server.stderr))
+        yield server, f"127.0.0.1:{port.decode()}" if port else f"unix:{path.decode()}"
 
 
 # -- tests --------------------------------------------------------------------------------------

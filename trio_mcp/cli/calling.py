@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 from trio_mcp.cli.arguments import ask_for_missing, check_arguments, parse_arguments, parse_texts
 from trio_mcp.cli.content import in_words, show_contents, show_result, words_of
-from trio_mcp.cli.failures import FAILED, OK, Failure, one_line
+from trio_mcp.cli.failures import FAILED, OK, Failure, one_line, way_out_of
 from trio_mcp.cli.listing import AsJson, find_prompt, prompt_arguments, prompt_signature
 from trio_mcp.cli.running import run_async
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.session import Connecting, Session, connected
 from trio_mcp.cli.target import parse_target
 from trio_mcp.wire.conversion import to_wire
+from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import META_SERVER_INFO, NEWEST
 
@@ -100,7 +102,7 @@ async def call_tool(session: Session, name: str, words: Sequence[str]) -> int:
     arguments = await ask_for_missing(session, given, tool.input_schema)
     check_arguments(tool, arguments)
     params: dict[str, Json] = {"name": name, "arguments": arguments}
-    with session.progress() as bar:
+    with session.progress() as bar, _named(f"tool {name!r}"):
         wire = await session.client.request(
             "tools/call", params, timeout=session.timeout, on_progress=bar.update
         )
@@ -118,7 +120,7 @@ async def call_tool(session: Session, name: str, words: Sequence[str]) -> int:
 
 async def read_resource(session: Session, uri: str, *, end_line: bool = False) -> int:
     """Read a resource and show it, on lines of its own if need be; return the exit status."""
-    with session.progress() as bar:
+    with session.progress() as bar, _named(f"resource {uri}"):
         found = await session.client.read_resource(uri, on_progress=bar.update)
     pieces = [_piece(each) for each in found.contents]
     if session.screen.as_json:
@@ -137,7 +139,7 @@ async def get_prompt(session: Session, name: str, words: Sequence[str]) -> int:
         takes = prompt_signature(description)
         raise Failure(f"prompt {name!r} needs {', '.join(absent)}; it takes: {takes}")
     params: dict[str, Json] = {"name": name, "arguments": arguments}
-    with session.progress() as bar:
+    with session.progress() as bar, _named(f"prompt {name!r}"):
         wire = await session.client.request("prompts/get", params, on_progress=bar.update)
     messages = wire.get("messages")
     if session.screen.as_json:
@@ -147,6 +149,22 @@ async def get_prompt(session: Session, name: str, words: Sequence[str]) -> int:
         session.screen.heading(f"{each.get('role')}:")
         session.screen.text(in_words(each.get("content")))
     return OK
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Say of a capability that we lack who needs it.
+
+    Raises:
+        Failure: That is so.
+    """
+    try:
+        yield
+    except McpError as error:
+        way_out = way_out_of(error)
+        if way_out is None:
+            raise
+        raise Failure(f"{what} failed: {error.message.rstrip('.')} ({way_out})") from error
 
 
 def _part(wire: dict[str, Json], *keys: str) -> dict[str, Json]:

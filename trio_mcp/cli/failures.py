@@ -27,6 +27,8 @@ DEBUG_VARIABLE: Final = "TRIO_MCP_DEBUG"
 """The variable of the environment that asks for tracebacks."""
 
 _MOST_CHARACTERS: Final = 1000
+_OURS: Final = "trio-mcp: "
+"""How every error of this command line begins."""
 
 
 class Failure(Exception):
@@ -61,7 +63,7 @@ def report(error: BaseException) -> int:
         return FAILED
     if os.environ.get(DEBUG_VARIABLE):
         traceback.print_exception(error)
-    print(f"trio-mcp: {one_line(explain(cause))}", file=sys.stderr)
+    print(f"{_OURS}{one_line(explain(cause))}", file=sys.stderr)
     return cause.status if isinstance(cause, Failure) else FAILED
 
 
@@ -78,6 +80,14 @@ def brief(error: BaseException) -> str:
     """Name an exception and what it says."""
     said = str(error).strip()
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def located(what: str, error: BaseException) -> str:
+    """Say of what failed in a person's own code how, where, and how to see more of it."""
+    cause = next(_leaves(error))
+    where = place_of(cause) or place_of(error)
+    place = f" ({where})" if where else ""
+    return f"{what}: {brief(cause)}{place}; {DEBUG_VARIABLE}=1 shows the whole traceback"
 
 
 def one_line(text: str) -> str:
@@ -139,8 +149,8 @@ def _cannot_start(error: errors.CannotStart) -> str:
 def _exited(error: errors.ServerExited) -> str:
     how = str(error).partition(";")[0]
     said = last_words(error.stderr)
-    if said.startswith("trio-mcp: "):  # a server of ours says best itself what is wrong
-        return said.removeprefix("trio-mcp: ")
+    if said.startswith(_OURS):
+        return said.removeprefix(_OURS)
     if not said:
         return f"{how} and left no word on stderr; run its command by itself to see it work"
     return f"{how}: {said} (--verbose shows all that it writes)"
@@ -154,6 +164,9 @@ def _closed(error: errors.PipeClosed) -> str:
 def last_words(stderr: str) -> str:
     """Find the line on a server's stderr that tells best why it failed."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    ours = [line for line in lines if line.startswith(_OURS)]
+    if ours:  # a server of ours says best itself what is wrong
+        return ours[-1]
     telling = [line for line in lines if "Error" in line or "error:" in line]
     return (telling or lines or [""])[-1]
 
@@ -162,9 +175,28 @@ def _timeout(error: errors.CallTimeout) -> str:
     return f"{error.what}: no answer within {error.seconds:g} s (--timeout SECONDS waits longer)"
 
 
+def way_out_of(error: McpError) -> str | None:
+    """What to do about a capability that we have not declared; `None` for any other error."""
+    if error.code != MISSING_CLIENT_CAPABILITY and "capability" not in error.message:
+        return None
+    wanted = f"{error.message} {error.data}".lower()
+    for capability, way_out in _CAPABILITIES.items():
+        if capability in wanted:
+            return way_out
+    return "this command line does not have it"
+
+
+_CAPABILITIES: Final = {
+    "elicitation": "questions are asked on a terminal only: do not redirect stdin or stderr",
+    "roots": "--root DIRECTORY names a directory that the server may know of",
+    "sampling": "this command line has no model that could be asked",
+}
+
+
 def _refused(error: McpError) -> str:
-    if error.code == MISSING_CLIENT_CAPABILITY or "capability" in error.message:
-        return f"{error.message} (questions are asked on a terminal only)"
+    way_out = way_out_of(error)
+    if way_out is not None:
+        return f"{error.message} ({way_out})"
     return f"the server answered with an error: {error}"
 
 
@@ -177,7 +209,7 @@ def _protocol(error: Exception) -> str:
 
 
 def _unauthorized(error: errors.Unauthorized) -> str:
-    return f"{error} (--header 'Authorization: Bearer …' passes a token)"
+    return f"{error} (--token-env VARIABLE passes a token)"
 
 
 def _reach(error: Exception) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Final
 
 from trio_mcp.cli.asking import Asker
 from trio_mcp.cli.schemas import (
@@ -11,6 +12,7 @@ from trio_mcp.cli.schemas import (
     choices_of,
     collected,
     in_words,
+    is_yes_or_no,
     items_of,
     required_of,
     types_of,
@@ -18,6 +20,8 @@ from trio_mcp.cli.schemas import (
 from trio_mcp.schema import SchemaError, compile_validator
 from trio_mcp.schema.form_fields import read_field
 from trio_mcp.wire.jsonrpc import Json
+
+_YES_OR_NO: Final = "yes or no"
 
 
 async def ask_for(asker: Asker, name: str, schema: Json, root: Schema) -> Json:
@@ -48,6 +52,8 @@ async def ask_for(asker: Asker, name: str, schema: Json, root: Schema) -> Json:
             return None
         value = _value_of(text, field, root) if text else None
         problem = problem_with({} if value is None and not text else {name: value})
+        if problem is not None and text and _wants_yes_or_no(field, root):
+            problem = f"Answer {name!r} must be {_YES_OR_NO}."
         if problem is None:
             return value
         asker.screen.note(problem, "red")
@@ -87,8 +93,14 @@ def _choices(field: Schema, root: Schema) -> list[tuple[Json, str | None]]:
     return choices_of(field, root) or choices_of(items_of(field, root), root)
 
 
+def _wants_yes_or_no(field: Schema, root: Schema) -> bool:
+    return is_yes_or_no(field, root) and not choices_of(field, root)
+
+
 def _suggestions(field: Schema, root: Schema) -> list[str]:
     chosen = _choices(field, root)
+    if _wants_yes_or_no(field, root):
+        return ["yes", "no"]
     if not chosen and "boolean" in types_of(field, root):
         return ["true", "false"]
     return [title or _text_of(value) for value, title in chosen]
@@ -96,6 +108,8 @@ def _suggestions(field: Schema, root: Schema) -> list[str]:
 
 def _kind(field: Schema, root: Schema) -> str:
     """Say what is wanted: the choices by their titles, or a type."""
+    if _wants_yes_or_no(field, root):
+        return _YES_OR_NO
     if not any(title for _, title in _choices(field, root)):
         return in_words(field, root)
     several = "some of " if "array" in types_of(field, root) else ""
@@ -104,6 +118,8 @@ def _kind(field: Schema, root: Schema) -> str:
 
 def _shown(value: Json, field: Schema, root: Schema) -> str:
     """Write a default as a person would type it."""
+    if isinstance(value, bool) and _wants_yes_or_no(field, root):
+        return "yes" if value else "no"
     if isinstance(value, list):
         return ", ".join(_shown(each, field, root) for each in value)
     for choice, title in _choices(field, root):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 
+from trio_mcp.cli.constraints import constraints_of
 from trio_mcp.cli.failures import OK, Failure
 from trio_mcp.cli.running import run_async
-from trio_mcp.cli.schemas import in_words, properties_of, required_of, signature
+from trio_mcp.cli.schemas import default_of, in_words, properties_of, required_of, signature
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.session import Connecting, Session, connected, missing
 from trio_mcp.cli.target import parse_target
@@ -19,6 +20,8 @@ from trio_mcp.wire.jsonrpc import Json
 AsJson = Annotated[bool, Parameter(name="--json", show_default=False)]
 
 _DEFAULT = Connecting()
+_MOST_CHOICES: Final = 100
+"""Choices of an argument that are shown where one tool is shown in full."""
 
 
 def tools(
@@ -166,17 +169,24 @@ def _show_tool(screen: Screen, tool: dict[str, Json]) -> None:
     for text in (tool.get("title"), tool.get("description")):
         if isinstance(text, str) and text:
             screen.text(text)
-    required = required_of(schema)
-    rows = [
-        (name, in_words(each, schema), "required" if name in required else "", _prose(each))
-        for name, each in properties_of(schema).items()
-    ]
+    rows = _argument_rows(schema)
     if rows:
-        screen.table(("Argument", "Type", "", "What it is"), rows)
+        screen.table(("Argument", "Type", "", "Must be", "What it is"), rows, empty_columns=False)
     for title, key in (("Hints", "annotations"), ("Result", "outputSchema")):
         if tool.get(key):
             screen.heading(f"{title}:")
             screen.json(tool[key])
+
+
+def _argument_rows(schema: dict[str, Json]) -> list[Sequence[str]]:
+    required = required_of(schema)
+    rows: list[Sequence[str]] = []
+    for name, each in properties_of(schema).items():
+        default = default_of(each)
+        presence = "required" if name in required else f"default {default}" if default else ""
+        kind = in_words(each, schema, most=_MOST_CHOICES)
+        rows.append((name, kind, presence, constraints_of(each, schema), _prose(each)))
+    return rows
 
 
 def _text(item: Json, key: str) -> str:

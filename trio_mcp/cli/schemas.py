@@ -72,17 +72,17 @@ def items_of(schema: Json, root: Schema) -> Json:
     return {}
 
 
-def in_words(schema: Json, root: Schema) -> str:
-    """Say what a value can be, in a word or two."""
+def in_words(schema: Json, root: Schema, most: int = _MOST_CHOICES) -> str:
+    """Say what a value can be, in a word or two, with so many of its choices at most."""
     choices = [value for value, _ in choices_of(schema, root)]
     if choices:
         shown = [value if isinstance(value, str) else json.dumps(value) for value in choices]
-        more = ["…"] if len(shown) > _MOST_CHOICES else []
-        return "|".join(shown[:_MOST_CHOICES] + more)
+        more = ["…"] if len(shown) > most else []
+        return "|".join(shown[:most] + more)
     found = types_of(schema, root)
     kinds = [each for each in _ORDER if each in found and each != "null"]
     named = [
-        f"list of {in_words(items_of(schema, root), root)}" if kind == "array" else kind
+        f"list of {in_words(items_of(schema, root), root, most)}" if kind == "array" else kind
         for kind in kinds
     ]
     return "|".join(named) or "any"
@@ -100,6 +100,15 @@ def required_of(schema: Json) -> list[str]:
     return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
 
 
+def default_of(schema: Json) -> str:
+    """The default, as a person would write it; an empty text if there is none."""
+    default = schema.get("default") if isinstance(schema, dict) else None
+    if default is None:
+        return ""
+    is_plain = isinstance(default, str) and default.strip()
+    return default if is_plain else json.dumps(default, ensure_ascii=False)
+
+
 def signature(schema: Json) -> str:
     """Write the arguments that a schema describes on one line: `a: number, b?: string = x`."""
     root = schema if isinstance(schema, dict) else {}
@@ -107,11 +116,15 @@ def signature(schema: Json) -> str:
     shown = []
     for name, each in properties_of(schema).items():
         mark = "" if name in required else "?"
-        default = each.get("default") if isinstance(each, dict) else None
-        value = default if isinstance(default, str) else json.dumps(default)
-        after = f" = {value}" if default is not None else ""
+        default = default_of(each)
+        after = f" = {default}" if default else ""
         shown.append(f"{name}{mark}: {in_words(each, root)}{after}")
     return ", ".join(shown)
+
+
+def is_yes_or_no(schema: Json, root: Schema) -> bool:
+    """Whether a value is a boolean and nothing else, so that a person may say yes or no."""
+    return types_of(schema, root) - {"null"} == {"boolean"}
 
 
 def typed(text: str, schema: Json, root: Schema) -> Json:
@@ -132,6 +145,8 @@ def typed(text: str, schema: Json, root: Schema) -> Json:
             return value
         if kind == "null" and "string" not in kinds and text == "null":
             return None
+    if is_yes_or_no(schema, root) and text.lower() in _YES_OR_NO:
+        return _YES_OR_NO[text.lower()]
     if "boolean" in kinds and text.lower() in ("true", "false"):
         return text.lower() == "true"
     if "array" in kinds and "string" not in kinds:
@@ -155,6 +170,10 @@ def collected(texts: list[str], schema: Json, root: Schema) -> Json:
 
 
 _ORDER: Final = ("string", "integer", "number", "boolean", "array", "object", "null")
+_YES_OR_NO: Final = {
+    **dict.fromkeys(("true", "yes", "y", "1"), True),
+    **dict.fromkeys(("false", "no", "n", "0"), False),
+}
 _NUMBERS: Final = {"integer", "number"}
 _TYPES: Final[dict[type, str]] = {
     str: "string",

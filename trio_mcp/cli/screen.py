@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from rich import box
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.json import JSON
 from rich.padding import Padding
@@ -116,36 +117,55 @@ class Screen:
         """Write something to stdout, further to the right."""
         self.show(Padding(content, (0, 0, 0, 2)))
 
-    def table(self, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Write a table to stdout: the first column stands out, the last one is prose."""
+    def table(
+        self,
+        headers: Sequence[str],
+        rows: Iterable[Sequence[str]],
+        *,
+        empty_columns: bool = True,
+    ) -> None:
+        """Write a table to stdout: the first column stands out, the last one is prose.
+
+        Args:
+            headers: What stands above each column.
+            rows: The cells.
+            empty_columns: Columns are shown even if nothing is in them.
+        """
+        rows = list(rows)
+        if not empty_columns:
+            kept = [index for index in range(len(headers)) if any(row[index] for row in rows)]
+            headers = [headers[index] for index in kept]
+            rows = [[row[index] for index in kept] for row in rows]
+        if not self.is_terminal:
+            self.out.file.write(_plain_table([headers, *rows]))
+            return
         table = Table(
-            box=box.SIMPLE_HEAD if self.is_terminal else None,
-            pad_edge=False,
-            header_style="bold",
-            padding=(0, 2 if not self.is_terminal else 1, 0, 0),
+            box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0)
         )
         for index, header in enumerate(headers):
-            table.add_column(
-                header,
-                style="cyan" if index == 0 else "",
-                no_wrap=not self.is_terminal,
-                overflow="fold",
-            )
+            table.add_column(header, style="cyan" if index == 0 else "", overflow="fold")
         for row in rows:
-            table.add_row(*(self._cell(each) for each in row))
+            table.add_row(*(Text(harmless(each)) for each in row))
         self.out.print(table)
-
-    def _cell(self, text: str) -> Text:
-        """What a server says, in a table: on a terminal as it is, elsewhere on one line."""
-        if not self.is_terminal:
-            text = " ".join(text.split())
-        return Text(harmless(text))
 
     def log(self, level: str, data: Json, logger: str | None) -> None:
         """Write a log message of the server to stderr."""
         said = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
         where = f" {logger}" if logger else ""
         self.note(f"{level}{where}: {said}", _LEVEL_STYLES.get(level, ""))
+
+
+def _plain_table(rows: Sequence[Sequence[str]]) -> str:
+    """Write a table with a line for each row, and no blanks at the end of any."""
+    lines = [[harmless(" ".join(each.split())) for each in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+    return "".join(
+        "  ".join(
+            set_cell_size(each, width) for each, width in zip(line, widths, strict=True)
+        ).rstrip()
+        + "\n"
+        for line in lines
+    )
 
 
 def _console(*, stderr: bool) -> Console:

@@ -2,67 +2,140 @@
 
 from __future__ import annotations
 
-import logging
+import errno
 from functools import partial
 from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
-from attrs import field, frozen
 
-from trio_mcp.cli.failures import OK, Failure
+from trio_mcp.cli.exposure import Exposure, address
+from trio_mcp.cli.failures import OK, Failure, Usage
+from trio_mcp.cli.tokens import token_from
 from trio_mcp.registry import Registry
 from trio_mcp.server.signals import stop_at_signals
 from trio_mcp.wire.limits import Limits
 
-logger = logging.getLogger("trio_mcp.http")
+if TYPE_CHECKING:
+    import ssl
 
+    from trio_mcp import HttpPolicy
 
-@frozen
-class Exposure:
-    """Where a server listens, and for whom."""
+_OPTIONS: Final = {
+    "allowed_hosts": "--allow-host",
+    "allowed_origins": "--allow-origin",
+    "trusted_proxies": "--trust-proxy",
+}
+"""By the names that the library has for them, what the command line calls its options."""
 
-    host: str
-    port: int
-    path: str
-    hosts: tuple[str, ...]
-    origins: tuple[str, ...]
-    token: str | None = field(repr=False)
+_SOCKET_TROUBLE: Final = {
+    errno.EEXIST: "there is a file that is no socket; remove it, or take another path",
+    errno.EADDRINUSE: "another server listens there",
+    errno.ENOENT: "there is no such directory",
+}
 
 
 def run_http(registry: Registry, exposure: Exposure, limits: Limits) -> int:
     """Serve over HTTP until SIGINT or SIGTERM; return the exit status.
 
     Raises:
-        Failure: It cannot listen there, or a package is missing.
+        Failure: It cannot listen there, or a file or package is missing.
     """
     if find_spec("httptools") is None:
         raise Failure("HTTP needs more packages: pip install 'trio-mcp[cli,http]'")
-    trio.run(partial(_serve, registry, exposure, limits))
+    from trio_mcp import HttpLimits
+
+    options = {
+        **_place(exposure),
+        "path": exposure.path,
+        "policy": _policy(exposure),
+        "ssl_context": _tls(exposure),
+        "limits": limits,
+        "http_limits": HttpLimits(shutdown_grace=exposure.shutdown_grace),
+    }
+    trio.run(partial(_serve, registry, exposure, options))
     return OK
 
 
-async def _serve(registry: Registry, exposure: Exposure, limits: Limits) -> None:
-    from trio_mcp import HttpPolicy, serve_http
+async def _serve(registry: Registry, exposure: Exposure, options: dict[str, Any]) -> None:
+    from trio_mcp import serve_http
 
-    policy = HttpPolicy(
-        allowed_hosts=[*HttpPolicy().allowed_hosts, *exposure.hosts],
-        allowed_origins=exposure.origins,
-        tokens={exposure.token: "token"} if exposure.token else {},
-    )
-    listen = partial(
-        serve_http,
-        registry,
-        exposure.host,
-        exposure.port,
-        path=exposure.path,
-        policy=policy,
-        limits=limits,
-    )
     async with trio.open_nursery() as nursery:
         try:
-            handle = await nursery.start(listen)
+            handle = await nursery.start(partial(serve_http, registry, **options))
         except OSError as error:
-            where = f"{exposure.host}:{exposure.port}"
-            raise Failure(f"cannot listen on {where}: {error.strerror or error}") from None
-        logger.info("Serving %s at %s", registry.name, handle.url)
+            raise Failure(_cannot_listen(exposure, error)) from None
+        except ValueError as error:  # the path
+            raise Usage(str(error)) from None
         await stop_at_signals(handle)
+
+
+def _place(exposure: Exposure) -> dict[str, Any]:
+    if exposure.http is None:
+        return {"unix_socket": exposure.unix_socket, "unix_socket_mode": exposure.permissions()}
+    host, port = address(exposure.http)
+    return {"host": host, "port": port}
+
+
+def _policy(exposure: Exposure) -> HttpPolicy:
+    from trio_mcp import HttpPolicy
+
+    token = None if exposure.token_env is None else token_from(exposure.token_env)
+    try:
+        return HttpPolicy(
+            allowed_hosts=[*HttpPolicy().allowed_hosts, *exposure.allow_host],
+            allowed_origins=exposure.allow_origin,
+            tokens={} if token is None else {token: "token"},
+            rate=exposure.rate,
+            trusted_proxies=exposure.trust_proxy,
+        )
+    except ValueError as error:
+        told = str(error)
+        for name, option in _OPTIONS.items():
+            told = told.replace(name, option)
+        raise Usage(told) from None
+
+
+def _tls(exposure: Exposure) -> ssl.SSLContext | None:
+    if exposure.tls_certificate is None:
+        return None
+    import ssl
+
+    certificate, key = exposure.tls_certificate, exposure.tls_key
+    for option, file in (("--tls-certificate", certificate), ("--tls-key", key)):
+        if file is not None:
+            _check_readable(option, file)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, key, password=_no_passphrase)
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise Failure(f"{key or certificate} has the key of another certificate") from None
+        both = f"{certificate} and {key}" if key else f"{certificate}, without --tls-key,"
+        raise Failure(f"{both} must hold a certificate and its key as PEM") from None
+    return context
+
+
+def _check_readable(option: str, file: str) -> None:
+    """Make sure that a file can be read: OpenSSL does not say which one it cannot.
+
+    Raises:
+        Failure: It cannot.
+    """
+    try:
+        with open(file, "rb"):
+            pass
+    except OSError as error:
+        raise Failure(f"{option}: {file}: {error.strerror}") from None
+
+
+def _no_passphrase() -> str:
+    raise Failure("the key of --tls-key has a passphrase, which nobody is asked for; remove it")
+
+
+def _cannot_listen(exposure: Exposure, error: OSError) -> str:
+    if exposure.http is not None:
+        host, port = address(exposure.http)
+        return f"cannot listen on {host}:{port}: {error.strerror or error}"
+    why = _SOCKET_TROUBLE.get(error.errno or 0) or error.strerror or error
+    return f"cannot listen on {exposure.unix_socket}: {why}"

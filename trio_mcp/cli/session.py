@@ -15,6 +15,7 @@ from attrs import define, field, frozen
 from cyclopts import Parameter, validators
 
 from trio_mcp.cli.failures import Failure, Usage, one_line
+from trio_mcp.cli.tokens import token_from
 from trio_mcp.wire.payloads import LoggingLevel
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from trio_mcp.client.http.options import HttpOptions
     from trio_mcp.transports.process import ProcessOptions
 
+_AUTHORIZATION: Final = "Authorization"
 _START_PATIENCE: Final = 60.0
 """Seconds that a server may take to be there: `npx` and `uvx` may have to download it first."""
 _THINKING: Final = 3600.0
@@ -51,6 +53,10 @@ class Connecting:
             show_default=False,
         ),
     ] = ()
+    token_env: Annotated[
+        str | None,
+        Parameter(help="A variable of the environment whose value is the bearer token for a URL."),
+    ] = None
     root: Annotated[
         tuple[str, ...],
         Parameter(
@@ -79,10 +85,11 @@ class Connecting:
         return {**os.environ, **variables(self.env)}
 
     def headers(self) -> dict[str, str]:
-        """The headers by name.
+        """The headers by name, with the token that is in the environment.
 
         Raises:
-            Usage: One of them is none.
+            Usage: One of them is none, or there are two tokens.
+            Failure: There is no token.
         """
         found = {}
         for each in self.header:
@@ -90,6 +97,10 @@ class Connecting:
             if not colon or not name.strip():
                 raise Usage("a header is written 'Name: value'")  # which may be a secret
             found[name.strip()] = value.strip()
+        if self.token_env is not None:
+            if _AUTHORIZATION.lower() in map(str.lower, found):
+                raise Usage("--token-env and --header Authorization exclude each other")
+            found[_AUTHORIZATION] = f"Bearer {token_from(self.token_env)}"
         return found
 
     def process_options(self) -> ProcessOptions:
@@ -198,14 +209,15 @@ def http_options(target: Target, options: Connecting) -> HttpOptions:
     """How a URL is reached.
 
     Raises:
-        Usage: There are headers for what is no URL.
-        Failure: A package is missing.
+        Usage: There are headers or a token for what is no URL.
+        Failure: There is no token, or a package is missing.
     """
     from trio_mcp.client.http.options import HttpOptions
 
     if target.url is None:
-        if options.header:
-            raise Usage("--header is for a URL; a command takes --env")
+        for option, given in (("--header", options.header), ("--token-env", options.token_env)):
+            if given:
+                raise Usage(f"{option} is for a URL; a command takes --env")
         return HttpOptions()
     if find_spec("httpx2") is None or find_spec("httptools") is None:
         raise Failure("a URL needs more packages: pip install 'trio-mcp[cli,http]'")

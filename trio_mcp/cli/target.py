@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
-from trio_mcp.cli.failures import Failure, Usage, brief, place_of
+from trio_mcp.cli.failures import Failure, Usage, located
 
 if TYPE_CHECKING:
     from trio_mcp.registry import Registry
@@ -97,12 +98,12 @@ def load_registry(target: str) -> Registry:
     """Import a module or a file and return its registry.
 
     Args:
-        target: `MODULE:REGISTRY` or `FILE.py:REGISTRY`. Without `:REGISTRY`, the module's only
-            registry is meant.
+        target: `MODULE:REGISTRY` or `FILE.py:REGISTRY`, or in place of the registry a function
+            that makes it. Without `:REGISTRY`, the module's only registry is meant.
 
     Raises:
-        TargetError: The module or the registry cannot be found, or is none, or importing it
-            fails.
+        TargetError: The module or the registry cannot be found, or is none, or importing or
+            making it fails.
     """
     from trio_mcp.registry import Registry
 
@@ -113,6 +114,8 @@ def load_registry(target: str) -> Registry:
         if not hasattr(module, name):
             raise TargetError(f"{place} has no {name!r}{_instead(registries)}")
         found = getattr(module, name)
+        if inspect.isfunction(found):
+            found, target = _made(target, found), f"what {target} returns"
         if not isinstance(found, Registry):
             kind = type(found).__name__
             raise TargetError(f"{target} is a {kind}, not a Registry{_instead(registries)}")
@@ -123,6 +126,30 @@ def load_registry(target: str) -> Registry:
             + _instead(registries)
         )
     return next(iter(registries.values()))
+
+
+def _made(target: str, factory: Callable[..., object]) -> object:
+    """Call a function that makes a registry.
+
+    Raises:
+        TargetError: It cannot be called just so, or it fails.
+    """
+    if inspect.iscoroutinefunction(factory) or inspect.isasyncgenfunction(factory):
+        raise TargetError(f"{target} is async; a function that makes a registry must not be")
+    needed = [
+        each.name
+        for each in inspect.signature(factory).parameters.values()
+        if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    ]
+    if needed:
+        raise TargetError(
+            f"{target} is a function that needs {', '.join(needed)}; "
+            "one that makes a registry must do without arguments"
+        )
+    try:
+        return factory()
+    except Exception as error:
+        raise TargetError(located(f"{target} failed", error)) from error
 
 
 def _instead(registries: dict[str, Registry]) -> str:
@@ -175,8 +202,4 @@ def _load_file(path: Path) -> ModuleType:
 
 
 def _broken(place: str, error: Exception) -> TargetError:
-    where = place_of(error)
-    return TargetError(
-        f"{place} cannot be imported: {brief(error)}{f' ({where})' if where else ''}; "
-        "TRIO_MCP_DEBUG=1 shows the whole traceback"
-    )
+    return TargetError(located(f"{place} cannot be imported", error))

@@ -32,7 +32,9 @@ async def order(book: str, count: int, context: Context) -> str:
     answer = await context.elicit("Where to?", Delivery)
     if not answer.accepted:
         return f"not ordered: {answer.action}"
-    return f"{count} x {book} for {answer.value.name}, {answer.value.size}"
+    value = answer.value
+    how = ", express" if value.express else ""
+    return f"{count} x {book} for {value.name}, {value.size}{how}"
 
 
 @registry.tool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import trio
 from cyclopts import Parameter, validators
@@ -12,7 +12,7 @@ from cyclopts import Parameter, validators
 from trio_mcp.cli.bench.calls import Meeting, calls_of
 from trio_mcp.cli.bench.figures import Run, percentile
 from trio_mcp.cli.bench.meeting import ERAS, meet, shake_hands
-from trio_mcp.cli.failures import FAILED, OK, Failure
+from trio_mcp.cli.failures import FAILED, OK, Failure, explain
 from trio_mcp.cli.listing import AsJson
 from trio_mcp.cli.probing.base import Waits
 from trio_mcp.cli.running import run_async
@@ -21,10 +21,14 @@ from trio_mcp.cli.session import Connecting, http_options
 from trio_mcp.cli.target import Target, parse_target
 from trio_mcp.wire.jsonrpc import Json
 
+if TYPE_CHECKING:
+    from trio_mcp.cli.probing.stdio import StdioProbe
+
 _DEFAULT = Connecting()
 _WARM_UP: Final = 0.2
 """Seconds of calls that do not count."""
 _PROBE_PATIENCE: Final = 3.0
+_MUTE: Final = "the server answers neither handshake; `trio-mcp doctor` examines it"
 
 _positive = validators.Number(gt=0)
 
@@ -54,6 +58,7 @@ def bench(
         connecting: How the server is reached.
     """
     place = parse_target(target)
+    http_options(place, connecting)
     measure = _measure_url if place.url is not None else _measure_process
     work = partial(measure, place, name, arguments, connecting, in_flight, seconds)
     meeting, runs = run_async(work)
@@ -80,6 +85,7 @@ async def _measure_process(
     from trio_mcp.wire.framing import LineDecoder
     from trio_mcp.wire.limits import Limits
 
+    ended = ""
     for era in ERAS:
         if options.era not in (None, era):
             continue
@@ -89,6 +95,7 @@ async def _measure_process(
             async with beside(probe.read):
                 patience = _PROBE_PATIENCE if era == "modern" else options.timeout
                 if await shake_hands(probe, patience) is None:
+                    ended = _ended(probe)
                     continue
                 started = trio.current_time() - began
                 meeting = await meet(probe, name, words, started)
@@ -99,7 +106,7 @@ async def _measure_process(
                 await load_stdio(transport, decoder, calls, number, seconds) for number in in_flight
             ]
             return meeting, runs
-    raise Failure("the server answers neither handshake; `trio-mcp doctor` examines it")
+    raise Failure(ended or _MUTE)
 
 
 async def _measure_url(
@@ -111,7 +118,7 @@ async def _measure_url(
     seconds: float,
 ) -> tuple[Meeting, list[Run]]:
     from trio_mcp.cli.bench.http import load_http
-    from trio_mcp.cli.probing.http import open_http_probe
+    from trio_mcp.cli.probing.http import check_access, open_http_probe
 
     assert target.url is not None
     http = http_options(target, options)
@@ -119,15 +126,24 @@ async def _measure_url(
         if options.era not in (None, era):
             continue
         async with open_http_probe(target.url, http, era, Waits()) as probe:
+            await check_access(probe)
             if await shake_hands(probe, options.timeout) is None:
                 continue
             meeting = await meet(probe, name, words, None)
             calls = calls_of(meeting)
-            headers = {**probe.headers("tools/call", meeting.params), **options.headers()}
+            headers = {**probe.headers("tools/call", meeting.params), **http.headers}
             load = partial(load_http, target.url, headers, calls)
             await load(1, min(_WARM_UP, seconds))
             return meeting, [await load(number, seconds) for number in in_flight]
-    raise Failure("the server answers neither handshake; `trio-mcp doctor` examines it")
+    raise Failure(_MUTE)
+
+
+def _ended(probe: StdioProbe) -> str:
+    """Say how a server ended instead of answering; nothing if it did not end."""
+    from trio_mcp.client.errors import ServerExited
+
+    status = probe.transport.returncode
+    return "" if status is None else explain(ServerExited(status, probe.stderr))
 
 
 def _as_json(target: Target, meeting: Meeting, runs: list[Run]) -> dict[str, Json]:

@@ -50,8 +50,9 @@ async def examine(target: Target, options: Connecting) -> Chart:
     """Examine a target."""
     from trio_mcp.cli.doctor.visits import Times, examine_process, examine_url
 
+    http = http_options(target, options)
     if target.url is not None:
-        return await examine_url(target.url, http_options(target, options), Times())
+        return await examine_url(target.url, http, Times())
     process = options.process_options()
     times = Times(start=options.timeout)
     return await examine_process(target.process or [], process, target.text, times)

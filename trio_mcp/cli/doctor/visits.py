@@ -23,9 +23,9 @@ from trio_mcp.cli.doctor.checks import (
     check_version_negotiation,
 )
 from trio_mcp.cli.doctor.watched import marked, open_watched
-from trio_mcp.cli.failures import Failure, last_words
+from trio_mcp.cli.failures import last_words
 from trio_mcp.cli.probing.base import Waits, initialize_params
-from trio_mcp.cli.probing.http import HttpProbe, open_http_probe
+from trio_mcp.cli.probing.http import HttpProbe, check_access, open_http_probe
 from trio_mcp.cli.probing.stdio import StdioProbe, open_stdio_probe
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.transports.beside import beside
@@ -127,7 +127,7 @@ async def examine_url(url: str, options: HttpOptions, times: Times) -> Chart:
     """
     chart = Chart(url)
     async with open_http_probe(url, options, "modern", times.waits) as probe:
-        await _check_access(probe)
+        await check_access(probe)
         modern = await check_modern(chart, probe, patience=times.waits.answer)
         check_manners(chart, probe)
     async with open_http_probe(url, options, "legacy", times.waits) as probe:
@@ -158,7 +158,8 @@ def _note_problem(chart: Chart, probe: StdioProbe, problems: list[str], asked: s
     if probe.gone is None:
         return
     if asked is not None:
-        problems.append(f"asked `{asked}`, it {probe.gone}: {last_words(probe.stderr)}")
+        said = last_words(probe.stderr).removeprefix("trio-mcp: ")
+        problems.append(f"asked `{asked}`, it {probe.gone}: {said}")
     chart.stderr = "\n".join(probe.stderr.splitlines()[-_MOST_STDERR_LINES:])
 
 
@@ -236,15 +237,6 @@ async def _check_exit(chart: Chart, probe: StdioProbe, times: Times) -> None:
 
 
 # -- HTTP --------------------------------------------------------------------------------
-
-
-async def _check_access(probe: HttpProbe) -> None:
-    answer = await probe.ask("server/discover")
-    if answer is None or answer.status not in (401, 403):
-        return
-    why = f": {answer.message}" if answer.message else ""
-    way_out = "" if answer.status == 403 else "; --header 'Authorization: Bearer …' passes a token"
-    raise Failure(f"the server does not let us in (HTTP status {answer.status}{why}){way_out}")
 
 
 async def _check_session(chart: Chart, probe: HttpProbe) -> None:

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.text import Text
 
 from trio_mcp.cli.failures import FAILED, OK, Failure, Usage
 from trio_mcp.cli.install.editing import BrokenJson, Document
 from trio_mcp.cli.install.entry import command_of, name_of
 from trio_mcp.cli.install.files import ConfigFile, read_config
 from trio_mcp.cli.install.hosts import HOSTS, Host, HostName, Scope
-from trio_mcp.cli.screen import Screen, harmless
+from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.session import Connecting, variables
 from trio_mcp.cli.target import parse_target
 from trio_mcp.wire.jsonrpc import Json
@@ -120,7 +119,7 @@ def _show_difference(screen: Screen, config: ConfigFile, after: str) -> None:
         config.text.splitlines(), after.splitlines(), name, name, lineterm=""
     )
     for line in lines:
-        screen.show(Text(harmless(line), style=_STYLES.get(line[:1], "")))
+        screen.text(line, _STYLES.get(line[:1], ""))
 
 
 def _confirmed(screen: Screen) -> bool:

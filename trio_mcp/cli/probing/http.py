@@ -8,6 +8,7 @@ from typing import Final
 
 import trio
 
+from trio_mcp.cli.failures import Failure
 from trio_mcp.cli.probing.base import (
     Answer,
     Era,
@@ -165,3 +166,18 @@ async def open_http_probe(
         if probe.session is not None:
             with suppress(ClientError):  # the session ends by itself in time
                 await probe.exchange("DELETE", probe.headers("", {}), patience=2.0)
+
+
+async def check_access(probe: HttpProbe) -> None:
+    """Make sure that we may use the server at all.
+
+    Raises:
+        Failure: It wants a token, or another one, or nothing to do with us.
+        ClientError: It cannot be reached.
+    """
+    answer = await probe.ask("server/discover")
+    if answer is None or answer.status not in (401, 403):
+        return
+    why = f": {answer.message}" if answer.message else ""
+    way_out = "" if answer.status == 403 else "; --token-env VARIABLE passes a token"
+    raise Failure(f"the server does not let us in (HTTP status {answer.status}{why}){way_out}")
