@@ -56,6 +56,16 @@ async def test_a_unix_socket(tmp_path: Path) -> None:
     assert not place.exists()
 
 
+@pytest.mark.requirement("F17")
+async def test_clients_of_2024_are_served_at_a_path_of_their_own() -> None:
+    async with running(serve(*HTTP, "--sse-path", "/sse")) as server:
+        url = await url_of(server)
+        async with connect(url.replace("/mcp", "/sse"), revision="2024-11-05") as client:
+            assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3.0"
+        server.signal(signal.SIGTERM)
+        assert await server.exit() == 0
+
+
 async def test_tls(tmp_path: Path) -> None:
     authority = trustme.CA()
     certificate = authority.issue_cert("127.0.0.1")
@@ -180,6 +190,7 @@ async def test_the_grace_of_a_call(tmp_path: Path) -> None:
         ([*HTTP, "--allow-host", "http://x"], "--allow-host cannot have 'http://x'"),
         ([*HTTP, "--allow-origin", "x"], "--allow-origin cannot have 'x'"),
         ([*HTTP, "--path", "mcp"], "'mcp' cannot be the path of the MCP endpoint"),
+        ([*HTTP, "--sse-path", "/mcp"], "'/mcp' cannot be the path for HTTP+SSE"),
     ],
     ids=str,
 )

@@ -39,6 +39,10 @@ class Exposure:
         Parameter(help="The permissions of the socket, such as 660: who may write may connect."),
     ] = "600"
     path: Annotated[str, Parameter(help="The path of the endpoint.")] = "/mcp"
+    sse_path: Annotated[
+        str | None,
+        Parameter(help="Serve clients of 2024-11-05 as well, whose endpoint is this path."),
+    ] = None
     allow_host: Annotated[
         tuple[str, ...],
         Parameter(

@@ -48,6 +48,7 @@ def run_http(registry: Registry, exposure: Exposure, limits: Limits) -> int:
     options = {
         **_place(exposure),
         "path": exposure.path,
+        "sse_path": exposure.sse_path,
         "policy": _policy(exposure),
         "ssl_context": _tls(exposure),
         "limits": limits,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Final
 
 import trio
+from attrs import evolve
 
 from trio_mcp.client.client import Client
 from trio_mcp.client.era import Era, Introduction, era_of
@@ -36,6 +38,9 @@ from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import Implementation, LoggingLevel
 
 Target = Sequence[str | Path] | str | Registry | trio.abc.Stream
+
+Ending = Callable[[], ClientError]
+"""Makes the error that tells how a connection ended."""
 
 _CLIENT: Final = Implementation("trio-mcp", __version__)
 _AFTERMATH: Final = 0.5
@@ -96,7 +101,8 @@ async def connect(
         CallTimeout: It did not do its part in time.
         ProtocolError: It does not speak MCP, or no revision that this client is to speak.
         TypeError: The target is none of those.
-        ValueError: The URL is none, or there is no such revision.
+        ValueError: The URL is none, there is no such revision, or HTTP+SSE needs more connections
+            than `HttpOptions.max_connections`.
         RuntimeError: For a URL, the package `httpx2` is needed (`trio-mcp[http]`).
 
     Cancelled at any point, it leaves nothing behind: the process and its children are ended
@@ -107,7 +113,9 @@ async def connect(
     anything twice is sent once more, on its own, when a connection broke: `server/discover`,
     lists, `resources/read`, `prompts/get`, `completion/complete`, and calls of tools whose
     annotations have `readOnlyHint` or `idempotentHint`. A legacy session that the server has
-    ended is begun anew, with its log level and subscriptions.
+    ended is begun anew, with its log level and subscriptions. A server that knows no transport but
+    HTTP+SSE, which revision 2024-11-05 had, is the exception: its connection is a stream of events,
+    and ends with that (`ConnectionLost`).
 
     Example:
         >>> async def total() -> float:
@@ -134,8 +142,8 @@ async def connect(
         )
         return client
 
-    async def introduce(era: Era | None) -> None:
-        with trio.move_on_after(connect_timeout) as scope:
+    async def introduce(era: Era | None, deadline: float = inf) -> None:
+        with trio.move_on_at(min(deadline, trio.current_time() + connect_timeout)) as scope:
             await client.introduce(era)
             if log_level is not None and "logging" in client.capabilities:
                 await client.set_log_level(log_level)
@@ -156,35 +164,63 @@ async def connect(
         return
 
     if isinstance(target, str) and target.lower().startswith(("http://", "https://")):
+        from trio_mcp.client.http.endpoint import Endpoint
         from trio_mcp.client.http.link import open_http
+        from trio_mcp.client.http.sse_stream import SseLink, open_sse
 
         options = http or HttpOptions()
-        async with open_http(target, options, side, limits or Limits()) as http_link:
-            client = make(http_link)
-            try:
-                await introduce(era)
-                yield client
-            finally:
-                client.disconnected(None)
+        limits = limits or Limits()
+        async with Endpoint(target, options).opened() as endpoint:
+            deadline = trio.current_time() + connect_timeout
+            async with open_http(endpoint, options, side, limits) as http_link:
+                client = make(http_link)
+                try:
+                    await introduce(era)
+                except ClientError as error:
+                    if not http_link.may_be_older:
+                        raise
+                    refused = error
+                else:
+                    yield client
+                    return
+                finally:
+                    client.disconnected(None)
+            most = options.max_response_bytes or limits.max_message_bytes
+            async with open_sse(endpoint, options, most, refused, deadline) as events:
+                connection = _connection(events, side, evolve(limits, max_message_bytes=most))
+                client = make(SseLink(connection, events))
+
+                async def ending() -> Ending:
+                    return events.failure
+
+                async with _running(connection, client, ending):
+                    await introduce("legacy", deadline)
+                    yield client
         return
 
     async with _open(target, process_options) as stream:
-        connection = Connection(
-            stream,
-            side,
-            limits or Limits(),
-            send_nowait=getattr(stream, "send_nowait", None),
-            other_side="Server",
-            on_line=side.on_line,
-        )
-        side.answered = connection.asking.answered
-        side.paused = connection.asking.paused
+        connection = _connection(stream, side, limits or Limits())
         client = make(StreamLink(connection))
         if isinstance(stream, StdioTransport):
             client.stderr = lambda: stream.stderr_tail
-        async with _running(connection, client, stream):
+        async with _running(connection, client, partial(_aftermath, stream, connection)):
             await introduce(era)
             yield client
+
+
+def _connection(stream: trio.abc.Stream, side: ClientSide, limits: Limits) -> Connection:
+    """Make the connection over a stream, and let the client's side know of it."""
+    connection = Connection(
+        stream,
+        side,
+        limits,
+        send_nowait=getattr(stream, "send_nowait", None),
+        other_side="Server",
+        on_line=side.on_line,
+    )
+    side.answered = connection.asking.answered
+    side.paused = connection.asking.paused
+    return connection
 
 
 @asynccontextmanager
@@ -209,13 +245,19 @@ async def _open(target: Target, options: ProcessOptions | None) -> AsyncIterator
 
 @asynccontextmanager
 async def _running(
-    connection: Connection, client: Client, stream: trio.abc.Stream
+    connection: Connection, client: Client, ending: Callable[[], Awaitable[Ending]]
 ) -> AsyncIterator[None]:
-    """Run the connection beside the block, and end it with the block."""
+    """Run the connection beside the block, and end it with the block.
+
+    Args:
+        connection: The connection.
+        client: Who is told when it ends by itself.
+        ending: Finds out how it ended then.
+    """
 
     async def run() -> None:
         await connection.run()
-        client.disconnected(await _aftermath(stream, connection.ended_by))
+        client.disconnected(await ending())
 
     async with beside(run):
         try:
@@ -231,7 +273,7 @@ def _what_took_so_long(client: Client) -> str:
     return f"connecting (the server wrote lines that are no messages, such as {noise})"
 
 
-async def _aftermath(stream: trio.abc.Stream, ended_by: str) -> Callable[[], ClientError]:
+async def _aftermath(stream: trio.abc.Stream, connection: Connection) -> Ending:
     """Find out how a connection ended that nobody here ended."""
     stderr = ""
     if isinstance(stream, StdioTransport):
@@ -240,4 +282,4 @@ async def _aftermath(stream: trio.abc.Stream, ended_by: str) -> Callable[[], Cli
         stderr = stream.stderr_tail
         if stream.returncode is not None:
             return partial(ServerExited, stream.returncode, stderr)
-    return partial(WriteFailed if ended_by == "output closed" else OutputClosed, stderr)
+    return partial(WriteFailed if connection.ended_by == "output closed" else OutputClosed, stderr)

@@ -9,6 +9,8 @@ answer (`Exchange.on_overdue`), `watch` has that done.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import inf
 
 import trio
@@ -88,6 +90,21 @@ class CallRunner:
             return await call.run(exchange, scope)
         finally:
             self._free += places
+            self._pass_on()
+
+    async def wait_for_place(self) -> None:
+        """Wait until a place is free, for `place`. No checkpoint if one is."""
+        while not self._free:
+            await self._freed.park()
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Take a place, which must be free, for the length of the block."""
+        self._free -= 1
+        try:
+            yield
+        finally:
+            self._free += 1
             self._pass_on()
 
     def _pass_on(self) -> None:

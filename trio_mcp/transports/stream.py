@@ -70,11 +70,16 @@ async def serve_connection(
                 on_drain=lambda: lifecycle.reach(ServerState.DRAINING),
                 on_stuck=on_stuck,
             )
-            session.connection_id = connection.id
             session.stop = connection.stop
             lifecycle.running(connection.stop)
             task_status.started(lifecycle)
-            with registry.changes.listen() as session.listener:
-                await connection.run(partial(tell_changes, session.listener, connection.say))
+            await converse(connection, session)
     finally:
         lifecycle.reach(ServerState.STOPPED)
+
+
+async def converse(connection: Connection, session: Session) -> None:
+    """Run a connection to its end, telling its client of changes."""
+    session.connection_id = connection.id
+    with session.dispatcher.registry.changes.listen() as session.listener:
+        await connection.run(partial(tell_changes, session.listener, connection.say))

@@ -1,6 +1,6 @@
 """A server made with the official Python SDK, over HTTP on uvicorn.
 
-Usage: official_http.py sessions|stateless. It says on stderr which port it has, and what it hears.
+Usage: official_http.py sessions|stateless|sse. It says on stderr which port it has, and what it hears.
 """
 
 import socket
@@ -116,13 +116,14 @@ async def config() -> str:
 
 
 def main(mode: str) -> None:
-    """Serve in one of two ways."""
-    options: dict[str, Any] = {
-        "sessions": {"event_store": Events(), "retry_interval": 50},
-        "stateless": {"stateless_http": True, "json_response": True},
-    }[mode]
+    """Serve in one of three ways."""
+    apps: dict[str, Callable[[], Any]] = {
+        "sessions": lambda: server.streamable_http_app(event_store=Events(), retry_interval=50),
+        "stateless": lambda: server.streamable_http_app(stateless_http=True, json_response=True),
+        "sse": server.sse_app,
+    }
+    app = apps[mode]()
     listener = socket.create_server(("127.0.0.1", 0))
-    app = server.streamable_http_app(**options)
     say(f"port {listener.getsockname()[1]}!")
     config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)
     uvicorn.Server(config).run(sockets=[listener])

@@ -53,11 +53,12 @@ class Event:
     id: str | None = None
     retry: int | None = None
     comment: str | None = None
+    kind: str | None = None
 
     @property
     def message(self) -> Any:
         """The JSON-RPC message in it; `None` if it has none."""
-        return json.loads(self.data) if self.data else None
+        return json.loads(self.data) if self.data and self.kind in (None, "message") else None
 
 
 def event_of(block: str) -> Event:
@@ -74,6 +75,8 @@ def event_of(block: str) -> Event:
             event.id = value
         elif name == "retry":
             event.retry = int(value)
+        elif name == "event":
+            event.kind = value
         else:
             raise AssertionError(f"an unexpected field: {line!r}")
     return event
@@ -306,8 +309,10 @@ class Host:
     ) -> Response:
         """Begin a request, and return its response, which will come.
 
-        A header with the value `None` is left out; without a body, `upload` sends it.
+        A header with the value `None` is left out; without a body, `upload` sends it. The path
+        may have a query.
         """
+        path, _, query = path.partition("?")
         given: Headers = {"host": "localhost:8000", **(headers or {})}
         fields = [
             (name.lower().encode(), value.encode() if isinstance(value, str) else value)
@@ -322,7 +327,7 @@ class Host:
             "scheme": "http",
             "path": path,
             "raw_path": path.encode(),
-            "query_string": b"",
+            "query_string": query.encode(),
             "root_path": root_path,
             "headers": fields,
             "client": client,
@@ -349,9 +354,10 @@ async def hosting(
     *,
     manner: str = CANCELS,
     path: str = "/mcp",
+    sse_path: str | None = None,
 ) -> AsyncIterator[Host]:
     """Serve a registry in memory. In the end nothing may be left that runs."""
-    app = http_app(registry, path=path, policy=policy, limits=limits)
+    app = http_app(registry, path=path, sse_path=sse_path, policy=policy, limits=limits)
     mocked = isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
     failure: BaseException | None = None
     with trio.fail_after(1e6 if mocked else 3):

@@ -218,6 +218,7 @@ async def test_every_way_in_is_guarded(method: str, path: str) -> None:
         {"allowed_origins": ["https://example.com/path"]},
         {"rate": 0},
         {"rate": -1.0},
+        {"rate": float("inf")},
         {"burst": 0},
         {"max_concurrent": 0},
         {"max_sessions": 0},

@@ -13,6 +13,7 @@ import base64
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
@@ -74,6 +75,28 @@ class Endpoint:
             if len(secret) >= _SECRET_BYTES
         ]
         self._client: Any = None
+
+    def at(self, reference: str) -> Endpoint:
+        """The endpoint at a URL that the server names. It shares our connections and headers.
+
+        Args:
+            reference: The URL, absolute or relative to this one.
+
+        Raises:
+            ProtocolError: It is none, or leads to another server.
+        """
+        try:
+            url = urlsplit(urljoin(self._url.geturl(), reference))
+            origin = _origin(url)
+            self._http.URL(url.geturl())
+        except (ValueError, self._http.InvalidURL):
+            raise ProtocolError(f"{self.where} names an endpoint that is no URL") from None
+        if origin != self._origin:
+            there = "{}://{}:{}".format(*origin)
+            raise ProtocolError(f"{self.where} names an endpoint of another server, {there}")
+        other = copy(self)
+        other._url = url._replace(netloc=self._url.netloc, fragment="")
+        return other
 
     def redacted(self, text: str) -> str:
         """A text of the server's without our secrets, on one line and not too long."""

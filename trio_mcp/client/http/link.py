@@ -79,6 +79,8 @@ _POST_PATIENCE: Final = 30.0
 """Seconds that a message may take which nobody waits for."""
 _LINGER: Final = 1.0
 """Seconds that a stream may stay open after the answer."""
+_MAY_BE_OLDER: Final = (400, 404, 405)
+"""How a server of HTTP+SSE refuses `initialize` (2025-11-25, "Backwards Compatibility")."""
 _NOT_OFFERED: Final = 405
 """How a server says that it has no messages of its own."""
 
@@ -93,6 +95,8 @@ class HttpLink:
     limits: Limits
     nursery: trio.Nursery
     answers_always: ClassVar[bool] = True
+    may_be_older: bool = False
+    """Whether the server refused `initialize` as one does that only knows HTTP+SSE."""
     _ids: Iterator[int] = field(factory=lambda: itertools.count(1))
     _open: OpenRequests = field(factory=OpenRequests)
     _tools: KnownTools = field(factory=KnownTools)
@@ -225,6 +229,8 @@ class HttpLink:
         try:
             async with self._exchange(asked.session, asked.body, asked.headers) as reply:
                 if not reply.is_success:
+                    if asked.method == "initialize":
+                        self.may_be_older = reply.status in _MAY_BE_OLDER
                     raise await self._refusal(reply, asked)
                 asked.delivered = True
                 if asked.method == "initialize":
@@ -500,31 +506,26 @@ def _value(body: bytes) -> Json:
 
 @asynccontextmanager
 async def open_http(
-    url: str, options: HttpOptions, side: ClientSide, limits: Limits
+    endpoint: Endpoint, options: HttpOptions, side: ClientSide, limits: Limits
 ) -> AsyncIterator[HttpLink]:
     """Have a link to a server for the length of the block.
 
     Args:
-        url: The server's MCP endpoint.
+        endpoint: The server's MCP endpoint, opened.
         options: How to reach it.
         side: Who deals with what the server sends.
         limits: The bounds of the connection.
-
-    Raises:
-        ValueError: It is no URL of a server.
-        RuntimeError: httpx2 is not installed.
 
     Nothing is sent before the first request. At the end, however it comes, requests that are open
     end, and so does a legacy session, within a bounded time.
     """
     failure: BaseException | None = None
-    async with Endpoint(url, options).opened() as endpoint:
-        async with trio.open_nursery() as nursery:
-            link = HttpLink(endpoint, side, options, limits, nursery)
-            try:
-                yield link
-            except BaseException as error:  # raised again below, outside of any exception group
-                failure = error
-            await link.aclose()
+    async with trio.open_nursery() as nursery:
+        link = HttpLink(endpoint, side, options, limits, nursery)
+        try:
+            yield link
+        except BaseException as error:  # raised again below, outside of any exception group
+            failure = error
+        await link.aclose()
     if failure is not None:
         raise failure

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final
 
 import trio
@@ -33,9 +33,11 @@ from trio_mcp.transports.http.answering import (
 )
 from trio_mcp.transports.http.cors import answer_preflight, is_preflight
 from trio_mcp.transports.http.guard import Guard
+from trio_mcp.transports.http.legacy_sse import SseEndpoint
 from trio_mcp.transports.http.metrics import CONTENT_TYPE, Metrics
 from trio_mcp.transports.http.mirror import VERSION, Mirror
 from trio_mcp.transports.http.policy import HttpPolicy
+from trio_mcp.transports.http.posted import accepts, bad_message, check_json, read_message
 from trio_mcp.transports.http.request import (
     EVENTS,
     JSON,
@@ -50,12 +52,10 @@ from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import (
     UNKNOWN_ID,
     Batch,
-    Id,
     Malformed,
     Message,
     Notification,
     Request,
-    decode,
     error_line,
     join_batch,
 )
@@ -70,6 +70,7 @@ _ASSUMED: Final = "2025-03-26"
 _LASTING: Final = frozenset(("initialize", "subscriptions/listen"))
 """Requests that begin something which a server that stops would have to end at once."""
 _ALLOW: Final = [(b"allow", b"GET, POST, DELETE")]
+_PAGES: Final = ("/health", "/tools", "/metrics")
 _GET_ONLY: Final = [(b"allow", b"GET, HEAD")]
 
 Page = Callable[[HttpRequest], Awaitable[None]]
@@ -78,9 +79,17 @@ Page = Callable[[HttpRequest], Awaitable[None]]
 class HttpApp:
     """A registry as an ASGI 3 app. Made by `http_app`."""
 
-    def __init__(self, registry: Registry, path: str, policy: HttpPolicy, limits: Limits) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        path: str,
+        policy: HttpPolicy,
+        limits: Limits,
+        sse_path: str | None = None,
+    ) -> None:
         self.registry: Final = registry
         self._path = path
+        self._sse_path = sse_path
         self._policy = policy
         self._limits = limits
         self._guard = Guard(policy)
@@ -88,6 +97,7 @@ class HttpApp:
         self._runner = CallRunner(policy.max_concurrent)
         self._dispatcher: Dispatcher | None = None
         self._sessions: Sessions | None = None
+        self._sse: SseEndpoint | None = None
         self._streaming: set[Exchange] = set()
         self._since = time.monotonic()
         self._stopping = False
@@ -98,6 +108,7 @@ class HttpApp:
             "/tools": self._tools,
             "/metrics": self._show_metrics,
         }
+        self._known = {path, sse_path, *self._pages}
 
     # -- life -----------------------------------------------------------------------------
 
@@ -115,6 +126,8 @@ class HttpApp:
             observe = None if self.metrics is None else self.metrics.observe_call
             self._dispatcher = Dispatcher(self.registry, self._limits, state, observe)
             self._sessions = Sessions(self._dispatcher, self._policy)
+            if self._sse_path is not None:
+                self._sse = SseEndpoint(self._sse_path, self._sessions, self._runner, self._policy)
             if self.metrics is not None:
                 self.metrics.watch_sessions(self._sessions.__len__)
             self._since, self._stopping = time.monotonic(), False
@@ -125,7 +138,7 @@ class HttpApp:
                     yield
             finally:
                 self.stop()
-                self._dispatcher = self._sessions = None
+                self._dispatcher = self._sessions = self._sse = None
 
     def stop(self) -> None:
         """End what would go on for ever: subscriptions, and the streams of sessions."""
@@ -134,6 +147,8 @@ class HttpApp:
             exchange.cancel(Cause.SHUTDOWN)
         if self._sessions is not None:
             self._sessions.hang_up()
+        if self._sse is not None:
+            self._sse.stop()
 
     def cancel_calls(self) -> None:
         """Cancel the calls that still run, and have them answered."""
@@ -182,7 +197,7 @@ class HttpApp:
             logger.info(
                 "%s %s: %d in %.1f ms",
                 http.method,
-                http.path if http.path == self._path or http.path in self._pages else "(other)",
+                http.path if http.path in self._known else "(other)",
                 http.status,
                 duration * 1000,
                 extra={"status": http.status, "duration": duration},
@@ -205,6 +220,10 @@ class HttpApp:
             await answer_preflight(http)
             return
         path = http.path
+        if self._sse is not None and path == self._sse_path:
+            await self._guard.check(http)
+            await self._sse.serve(http)
+            return
         if path != self._path:
             page = self._pages.get(path)
             if page is None:
@@ -244,12 +263,10 @@ class HttpApp:
     # -- POST -----------------------------------------------------------------------------
 
     async def _post(self, http: HttpRequest, dispatcher: Dispatcher, sessions: Sessions) -> None:
-        _check_media_types(http)
-        message = decode(await http.body(self._limits.max_message_bytes))
-        if message is None:
-            raise _bad(UNKNOWN_ID, McpError(INVALID_REQUEST, "Invalid request: it is empty"))
-        if isinstance(message, Malformed):
-            raise _bad(message.id, message.error)
+        check_json(http)
+        if not (accepts(http, JSON) and accepts(http, EVENTS)):
+            raise Refusal(406, "The client must accept application/json and text/event-stream.")
+        message, _ = await read_message(http, self._limits.max_message_bytes)
         if isinstance(message, Request) and message.method in _LASTING:
             self._refuse_if_stopping()
         if isinstance(message, Request) and _speaks_modern(http, message):
@@ -272,7 +289,7 @@ class HttpApp:
             try:
                 self._mirror.check(http, request)
             except McpError as error:
-                raise _bad(request.id, error) from None
+                raise bad_message(request.id, error) from None
         else:
             request.params["_meta"] = _claim_modern(meta)
         await self._answer(http, request, session, modern=True)
@@ -283,7 +300,7 @@ class HttpApp:
             await http.respond(202)
             return
         what = "Invalid request: a modern client sends one request or notification at a time"
-        raise _bad(UNKNOWN_ID, McpError(INVALID_REQUEST, what))
+        raise bad_message(UNKNOWN_ID, McpError(INVALID_REQUEST, what))
 
     async def _answer(
         self, http: HttpRequest, request: Request, session: Session, *, modern: bool
@@ -374,7 +391,7 @@ class HttpApp:
         """Answer a batch with an array (2025-03-26, "Batching")."""
         if len(batch.messages) > self._limits.max_batch:
             why = f"Invalid request: a batch holds at most {self._limits.max_batch} messages"
-            raise _bad(UNKNOWN_ID, McpError(INVALID_REQUEST, why))
+            raise bad_message(UNKNOWN_ID, McpError(INVALID_REQUEST, why))
         lines: list[bytes] = []
 
         async def answer_into(request: Request) -> None:
@@ -408,7 +425,7 @@ class HttpApp:
         """Open the stream of a session, or one that was interrupted (legacy)."""
         if self._policy.stateless or http.headers.get(VERSION, b"").decode("latin-1") in MODERN:
             raise Refusal(405, "There is no stream to GET; see subscriptions/listen.", _ALLOW)
-        if not _accepts(http, EVENTS):
+        if not accepts(http, EVENTS):
             raise Refusal(406, "The client must accept text/event-stream.")
         if http.header(_SESSION) is None and http.header(VERSION) is None:
             raise Refusal(405, "The MCP endpoint is for POST; a GET needs a session.", _ALLOW)
@@ -438,27 +455,6 @@ _METHODS: Final[
 ] = {"POST": HttpApp._post, "GET": HttpApp._get, "DELETE": HttpApp._delete}
 
 
-def _check_media_types(http: HttpRequest) -> None:
-    kind = http.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if kind != JSON:
-        raise Refusal(415, "The Content-Type of a message must be application/json.")
-    if not (_accepts(http, JSON) and _accepts(http, EVENTS)):
-        raise Refusal(406, "The client must accept application/json and text/event-stream.")
-
-
-def _accepts(http: HttpRequest, kind: bytes) -> bool:
-    return kind in _accepted(http.headers.get(b"accept", b""))
-
-
-@lru_cache(maxsize=256)  # clients always say the same
-def _accepted(accept: bytes) -> frozenset[bytes]:
-    """Which of the two media types of MCP an `Accept` header allows."""
-    kinds = {each.partition(b";")[0].strip() for each in accept.lower().split(b",")}
-    return frozenset(
-        kind for kind in (JSON, EVENTS) if {kind, kind.partition(b"/")[0] + b"/*", b"*/*"} & kinds
-    )
-
-
 def _speaks_modern(http: HttpRequest, request: Request) -> bool:
     """Whether a request means to be a modern one."""
     if is_modern(request.params.get("_meta")) or request.method in MODERN_ONLY:
@@ -481,11 +477,6 @@ def _check_version(http: HttpRequest) -> None:
         raise Refusal(400, f"MCP-Protocol-Version is not one that is served here: {what}.")
 
 
-def _bad(id: Id, error: McpError) -> Refusal:
-    line = error_line(id, error)
-    return Refusal(400, error.message, body=line[:-1])
-
-
 def _metrics() -> Metrics | None:
     try:
         return Metrics()
@@ -497,6 +488,7 @@ def http_app(
     registry: Registry,
     *,
     path: str = "/mcp",
+    sse_path: str | None = None,
     policy: HttpPolicy | None = None,
     limits: Limits | None = None,
 ) -> HttpApp:
@@ -507,16 +499,20 @@ def http_app(
     Args:
         registry: What is served.
         path: The path of the MCP endpoint.
+        sse_path: The path for clients that know no transport but HTTP+SSE, which revision
+            2024-11-05 had, such as `/sse`; without it, they are not served.
         policy: Who may use it. By default only clients on this machine: give `allowed_hosts` to
             be reached by another name.
         limits: The bounds of requests.
 
     Raises:
-        ValueError: The path does not begin with a slash, or is one of the app's own pages.
+        ValueError: A path does not begin with a slash, or there is something at it already.
 
     Example:
         >>> app = http_app(Registry("empty"), policy=HttpPolicy(allowed_hosts=["mcp.example.com"]))
     """
-    if not path.startswith("/") or path in ("/health", "/tools", "/metrics"):
+    if not path.startswith("/") or path in _PAGES:
         raise ValueError(f"{path!r} cannot be the path of the MCP endpoint; take one like '/mcp'")
-    return HttpApp(registry, path, policy or HttpPolicy(), limits or Limits())
+    if sse_path is not None and (not sse_path.startswith("/") or sse_path in (path, *_PAGES)):
+        raise ValueError(f"{sse_path!r} cannot be the path for HTTP+SSE; take one like '/sse'")
+    return HttpApp(registry, path, policy or HttpPolicy(), limits or Limits(), sse_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from math import inf
 from typing import Any, Final
 
 from attrs import Attribute, field, frozen, validators
@@ -13,6 +14,7 @@ from trio_mcp.transports.http.proxies import Proxies
 
 _at_least_zero: Any = validators.ge(0)
 _positive: Any = validators.gt(0)
+_a_number: Any = validators.and_(_positive, validators.lt(inf))
 
 Verify = Callable[[str], Awaitable[str | None]]
 """Takes a bearer token; returns whose it is, or `None` if it is nobody's."""
@@ -76,7 +78,7 @@ class HttpPolicy:
     """Addresses or networks of proxies, or `unix` for whoever comes through a Unix socket. What
     these say in `X-Forwarded-For` is believed, so that `rate` counts for the client behind them."""
 
-    rate: float | None = field(default=None, validator=validators.optional(_positive))
+    rate: float | None = field(default=None, validator=validators.optional(_a_number))
     """Requests of one client in a second, in the long run; `None` for any number."""
 
     burst: int = field(default=100, validator=_positive)

@@ -55,9 +55,20 @@ class HttpHandle(Lifecycle):
         Raises:
             RuntimeError: It listens on a Unix socket.
         """
-        host, port = self._tcp_address()
+        return self._url(*self._tcp_address())
+
+    def _url(self, host: str, port: int) -> str:
         host = f"[{host}]" if ":" in host else host
         return f"{'https' if self._secure else 'http'}://{host}:{port}{self._path}"
+
+    def places(self) -> list[str]:
+        """Where it can be reached, in words: URLs, or the paths of Unix sockets."""
+        return [
+            f"the Unix socket {each}, path {self._path}"
+            if isinstance(each, str)
+            else self._url(*each)
+            for each in (self.server.addresses if self.server is not None else ())
+        ]
 
     def _tcp_address(self) -> tuple[str, int]:
         for address in self.server.addresses if self.server is not None else ():
@@ -72,6 +83,7 @@ async def serve_http(
     port: int = 8000,
     *,
     path: str = "/mcp",
+    sse_path: str | None = None,
     unix_socket: str | os.PathLike[str] | None = None,
     unix_socket_mode: int = 0o600,
     listeners: Sequence[trio.abc.Listener[trio.abc.Stream]] | None = None,
@@ -88,6 +100,8 @@ async def serve_http(
         host: The address to listen on: this machine alone, unless told otherwise.
         port: The port; 0 for any that is free.
         path: The path of the MCP endpoint. Beside it there are `/health`, `/tools` and `/metrics`.
+        sse_path: The path for clients that know no transport but HTTP+SSE, which revision
+            2024-11-05 had, such as `/sse`; without it, they are not served.
         unix_socket: Listen on this Unix socket instead.
         unix_socket_mode: Its permissions: who may write to it may connect.
         listeners: Accept connections from these instead, such as sockets that a supervisor has
@@ -119,7 +133,9 @@ async def serve_http(
         limits or Limits(),
         http_limits or HttpLimits(),
     )
-    app = http_app(registry, path=path, policy=policy, limits=limits)
+    # On HTTP+SSE calls belong to connections, whose grace is to be that of all other calls.
+    limits = evolve(limits, shutdown_grace=http_limits.shutdown_grace)
+    app = http_app(registry, path=path, sse_path=sse_path, policy=policy, limits=limits)
     handle = HttpHandle(path, ssl_context is not None)
     if listeners is not None:
         listeners = secured(listeners, ssl_context)
@@ -169,16 +185,12 @@ async def _serve(
             if value is not None and app.metrics is not None:
                 app.metrics.watch_server(value.counters)
             handle.running(stopped.set)
-            logger.info("Listening on %s", ", ".join(map(_shown, value.addresses if value else ())))
+            logger.info("Serving %s at %s", app.registry.name, ", ".join(handle.places()))
             task_status.started(handle)
 
     async with beside(relay):
         bounds = evolve(http_limits, shutdown_grace=its)
         await serve_asgi(app, listeners, limits=bounds, task_status=Started())
-
-
-def _shown(address: tuple[str, int] | str) -> str:
-    return address if isinstance(address, str) else f"{address[0]} port {address[1]}"
 
 
 def _warn_if_exposed(host: str, policy: HttpPolicy) -> None:

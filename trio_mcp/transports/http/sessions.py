@@ -390,14 +390,16 @@ class Sessions:
     """
 
     def __init__(self, dispatcher: Dispatcher, policy: HttpPolicy) -> None:
-        self._dispatcher = dispatcher
         self._policy = policy
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
         self._nursery: trio.Nursery | None = None
+        self._lasting = 0
+        self.dispatcher: Final = dispatcher
+        """Who answers."""
 
     def __len__(self) -> int:
         """How many there are."""
-        return len(self._sessions)
+        return len(self._sessions) + self._lasting
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep sessions, and end those that are idle for too long; until cancelled."""
@@ -420,12 +422,8 @@ class Sessions:
             Refusal: There are as many as may be, and all are busy (503).
         """
         assert self._nursery is not None
-        if len(self._sessions) >= self._policy.max_sessions:
-            idle = next((each for each in self._sessions.values() if not each.busy), None)
-            if idle is None:
-                raise Refusal(503, "Too many sessions; try again later.", [(b"retry-after", b"10")])
-            self.end(idle)
-        session = HttpSession(self._dispatcher, self._policy, principal)
+        self._make_room()
+        session = HttpSession(self.dispatcher, self._policy, principal)
         self._sessions[session.id] = session
         try:
             await self._nursery.start(session.run)
@@ -433,6 +431,28 @@ class Sessions:
             self._sessions.pop(session.id, None)
             raise
         return session
+
+    def _make_room(self) -> None:
+        if len(self) < self._policy.max_sessions:
+            return
+        idle = next((each for each in self._sessions.values() if not each.busy), None)
+        if idle is None:
+            raise Refusal(503, "Too many sessions; try again later.", [(b"retry-after", b"10")])
+        self.end(idle)
+
+    @contextmanager
+    def lasting(self) -> Iterator[None]:
+        """Count a session that lasts as long as the block, and is kept by whoever enters it.
+
+        Raises:
+            Refusal: There are as many as may be, and all are busy (503).
+        """
+        self._make_room()
+        self._lasting += 1
+        try:
+            yield
+        finally:
+            self._lasting -= 1
 
     def find(self, id: str | None, principal: str | None) -> HttpSession:
         """Return the session with that id, if it is the client's own.

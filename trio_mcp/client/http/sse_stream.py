@@ -1,0 +1,277 @@
+"""HTTP+SSE, the transport over HTTP that revision 2024-11-05 had, as a client speaks it.
+
+Servers of that time are recognised by what they refuse: a POST of `initialize` to their URL, while
+a GET of it opens a stream of events whose first one says where to POST (2025-11-25, "Backwards
+Compatibility" of the transports). All that such a server has to say comes on that stream, and all
+that it is told goes in POSTs: together they are an `SseStream`, for a connection like any other.
+
+Lines are POSTed one after the other, since their order matters, and each waits for as long as the
+server does not take it. One that is refused fails its own request and nothing else; the connection
+ends with the stream of events, which cannot be resumed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from math import inf
+from typing import ClassVar, Final
+
+import trio
+
+from trio_mcp.client.errors import (
+    ClientError,
+    ConnectionLost,
+    ProtocolError,
+    RateLimited,
+    Unauthorized,
+)
+from trio_mcp.client.http.endpoint import Endpoint, Reply, too_large
+from trio_mcp.client.http.options import HttpOptions
+from trio_mcp.client.http.refusals import refusal
+from trio_mcp.client.http.streams import EVENTS
+from trio_mcp.client.links import Params
+from trio_mcp.peer.connection import Connection
+from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
+from trio_mcp.wire.jsonrpc import Id, Json, Request, Response, decode
+from trio_mcp.wire.sse import Event, EventParser, EventTooLarge
+
+logger = logging.getLogger("trio_mcp.client")
+
+_GET_HEADERS: Final = {"Accept": EVENTS}
+_POST_HEADERS: Final = {"Accept": "*/*", "Content-Type": "application/json"}
+_LINGER: Final = 1.0
+"""Seconds that the body of an answer may take that nobody reads."""
+_CONNECTIONS: Final = 2
+"""What the transport needs: one for the events, and one for POSTs."""
+_SAY_MORE: Final = (Unauthorized, RateLimited, ProtocolError)
+"""Failures that say more than the refusal before them."""
+
+
+class _NoEndpoint(ClientError):
+    """What answers the GET is no server of HTTP+SSE."""
+
+
+class SseStream(trio.abc.Stream):
+    """The client's end of the lines that travel in both directions. Made by `open_sse`.
+
+    Args:
+        endpoint: Where the stream of events is.
+        reply: The stream of events.
+        most: Bytes that an event may have.
+    """
+
+    def __init__(self, endpoint: Endpoint, reply: Reply, most: int) -> None:
+        self._endpoint = endpoint
+        self._reply = reply
+        self._most = most
+        self._parser = EventParser(most)
+        self._received = bytearray()
+        self._target = endpoint
+        self._over = False
+        self._posting = trio.CancelScope()
+        self.on_refused: Callable[[bytes, Exception], None] = _log_refusal
+        """Called with each line that could not be sent, and why."""
+        self.failure: Callable[[], ClientError] = partial(
+            ConnectionLost, f"{endpoint.where} ended the stream of events, and with it the session"
+        )
+        """Tells how the stream ended."""
+
+    async def open(self) -> None:
+        """Wait for the first event, which says where to POST.
+
+        Raises:
+            ProtocolError: It says something that cannot be followed.
+            ClientError: There is no such event.
+        """
+        events: list[Event] = []
+        while not events:
+            piece = await self._reply.read_some()
+            if not piece:
+                raise _NoEndpoint("the stream ended")
+            events = self._parse(piece)
+        first, *others = events
+        if first.event != "endpoint":
+            raise _NoEndpoint("the first event is another one")
+        self._target = self._endpoint.at(first.data.decode("utf-8", "replace"))
+        self._take(others)
+
+    def _parse(self, piece: bytes) -> list[Event]:
+        try:
+            return self._parser.feed(piece)
+        except EventTooLarge:
+            raise too_large(self._endpoint.where, self._most) from None
+
+    def _take(self, events: list[Event]) -> None:
+        for each in events:
+            if each.event == "message" and each.data:
+                self._received += each.data.replace(b"\n", b" ")
+                self._received += b"\n"
+
+    # -- for the connection (`trio.abc.Stream`) -------------------------------------------
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """Wait for messages, and give as much of them as is wanted.
+
+        Raises:
+            trio.BrokenResourceError: The stream of events broke; `failure` tells how.
+
+        However it ends without a message, also when it is cancelled, the session has ended.
+        """
+        try:
+            while not self._received:
+                piece = await self._reply.read_some()
+                if not piece:
+                    return b""
+                self._take(self._parse(piece))
+        except ClientError as error:
+            self.failure = partial(type(error), str(error))
+            raise trio.BrokenResourceError(str(error)) from error
+        finally:
+            if not self._received:  # httpx2 has closed the stream, so the server ends the session
+                self._over = True
+                self._posting.cancel()
+        chunk = bytes(self._received[:max_bytes])
+        del self._received[:max_bytes]
+        return chunk
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """POST lines.
+
+        Raises:
+            trio.BrokenResourceError: The session has ended.
+
+        Cancelled, it leaves open whether the server has got the present line.
+        """
+        with trio.CancelScope() as self._posting:
+            for line in bytes(data).split(b"\n"):
+                if line and not self._over:
+                    await self._post(line)
+        if self._over:
+            raise trio.BrokenResourceError("the session has ended")
+
+    async def _post(self, line: bytes) -> None:
+        try:
+            async with self._target.exchange("POST", _POST_HEADERS, line) as reply:
+                if not reply.is_success:
+                    raise await refusal(self._target, reply, id=None, in_session=True)
+                reply.handed_over = True
+                await reply.finish(_LINGER)
+        except (ClientError, McpError) as error:
+            self.on_refused(line, error)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """Return: only `send_all` finds out."""
+        await trio.lowlevel.checkpoint()
+
+    async def aclose(self) -> None:
+        """Do nothing: the stream of events is closed with the block of `open_sse`."""
+        await trio.lowlevel.checkpoint()
+
+
+def _log_refusal(line: bytes, error: Exception) -> None:
+    logger.warning("A message could not be sent to the server: %s", error)
+
+
+@asynccontextmanager
+async def open_sse(
+    endpoint: Endpoint, options: HttpOptions, most: int, refused: ClientError, deadline: float
+) -> AsyncIterator[SseStream]:
+    """Have a stream to a server of HTTP+SSE for the length of the block.
+
+    Args:
+        endpoint: The server's URL.
+        options: How it is reached.
+        most: Bytes that an event may have.
+        refused: How it refused to speak Streamable HTTP.
+        deadline: Until when it has to say where to POST, by Trio's clock; but
+            `HttpOptions.connect_timeout` seconds are enough.
+
+    Raises:
+        ClientError: It does not speak HTTP+SSE either: then this is `refused`, unless it wants
+            credentials (`Unauthorized`) or has had too many requests (`RateLimited`).
+        ProtocolError: It wants messages to be sent to another server.
+        ValueError: The options allow for a single connection.
+    """
+    if options.max_connections < _CONNECTIONS:
+        raise ValueError("HTTP+SSE needs two connections: HttpOptions(max_connections=2), at least")
+    async with AsyncExitStack() as stack:
+        try:
+            enough = trio.current_time() + options.connect_timeout
+            with trio.move_on_at(min(deadline, enough)) as patience:
+                reply = await stack.enter_async_context(endpoint.exchange("GET", _GET_HEADERS))
+                stream = await _opened(endpoint, reply, most)
+        except _SAY_MORE:
+            raise
+        except (ClientError, McpError):
+            raise refused from None
+        if patience.cancelled_caught:
+            raise refused
+        yield stream
+
+
+async def _opened(endpoint: Endpoint, reply: Reply, most: int) -> SseStream:
+    if not reply.is_success:
+        raise await refusal(endpoint, reply, id=None, in_session=False)
+    if reply.media_type != EVENTS:
+        raise _NoEndpoint("it gives no stream of events")
+    stream = SseStream(endpoint, reply, most)
+    await stream.open()
+    return stream
+
+
+class SseLink:
+    """Requests over such a stream (a `Link`).
+
+    Args:
+        connection: The connection on the stream.
+        stream: The stream.
+    """
+
+    answers_always: ClassVar[bool] = False
+
+    def __init__(self, connection: Connection, stream: SseStream) -> None:
+        self._asking = connection.asking
+        self.next_id = connection.asking.next_id
+        self.notify = connection.asking.notify
+        stream.on_refused = self._refuse
+
+    def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
+        """Do nothing: all tools are called the same way."""
+        return {}
+
+    async def request(
+        self,
+        method: str,
+        params: Params | None = None,
+        deadline: float = inf,
+        id: Id | None = None,
+    ) -> Json:
+        """Send a request and return its result.
+
+        Raises:
+            ClientError: It could not be sent.
+            Exception: As `Asking.ask` does.
+        """
+        try:
+            return await self._asking.ask(method, params, deadline, id)
+        except _Unsent as unsent:
+            raise unsent.error from None
+
+    def _refuse(self, line: bytes, error: Exception) -> None:
+        """Fail the request that could not be sent, if it was one."""
+        message = decode(line)
+        if isinstance(message, Request):
+            self._asking.answered(Response(message.id, None, _Unsent(error)))
+        else:
+            _log_refusal(line, error)
+
+
+class _Unsent(McpError):
+    """Carries the failure of a POST to who waits for the answer."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(INTERNAL_ERROR, str(error))
+        self.error = error

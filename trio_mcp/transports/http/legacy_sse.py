@@ -1,0 +1,266 @@
+"""HTTP+SSE, the transport over HTTP that revision 2024-11-05 had (its "HTTP with SSE").
+
+A client GETs a stream of events, on which all comes that the server has to say, and POSTs what it
+has to say itself to a URI that the first event names. Both together carry lines in both
+directions: an `SseStream`, on which the connection runs that runs on any other stream. It runs in
+the task of the GET, so it ends with it.
+
+Nothing is kept for a client that cannot be reached: a POST waits until the connection takes its
+message, and the connection writes no more while the client does not read.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Final
+from urllib.parse import parse_qs, quote
+
+import trio
+from attrs import frozen
+
+from trio_mcp.peer.connection import Connection
+from trio_mcp.server.dispatcher import Session
+from trio_mcp.server.running import CallRunner
+from trio_mcp.transports.beside import beside
+from trio_mcp.transports.http.answering import while_connected
+from trio_mcp.transports.http.places import Sharing
+from trio_mcp.transports.http.policy import HttpPolicy
+from trio_mcp.transports.http.posted import accepts, check_json, read_message
+from trio_mcp.transports.http.request import EVENTS, HttpRequest, Refusal
+from trio_mcp.transports.http.sessions import Sessions
+from trio_mcp.transports.stream import converse
+from trio_mcp.wire.sse import encode_event
+
+_ALLOW: Final = [(b"allow", b"GET, POST")]
+_RETRY: Final = [(b"retry-after", b"10")]
+_SESSION: Final = "session_id"
+_NOTHING: Final = memoryview(b"")
+
+
+class SseStream(trio.abc.Stream):
+    """The server's end of the lines that travel in both directions.
+
+    `receive_some` gives what was delivered, `send_all` has its lines passed on as events.
+    """
+
+    def __init__(self) -> None:
+        self._deliver, self._delivered = trio.open_memory_channel[bytes](0)
+        self._rest = _NOTHING  # of the message that is being received
+        self._events = b""  # what waits to be passed on
+        self._finished = False
+        self._broken = False
+        self._changed = trio.lowlevel.ParkingLot()
+
+    # -- for the requests that carry it ---------------------------------------------------
+
+    async def deliver(self, line: bytes) -> None:
+        """Have a line received. Cancelled, it is not.
+
+        Raises:
+            trio.BrokenResourceError: Nothing is received any more.
+        """
+        await self._deliver.send(line)
+
+    async def pass_on(self, http: HttpRequest, keep_alive: float) -> None:
+        """Write what is sent as events, until `finish`; and comments while nothing is.
+
+        Args:
+            http: The request whose response the events are.
+            keep_alive: Seconds between the comments.
+
+        Raises:
+            Disconnected: The client has left.
+
+        However it ends, nothing can be sent afterwards.
+        """
+        try:
+            while self._events or not self._finished:
+                if self._events:
+                    await http.send_raw(self._events)
+                    self._events = b""
+                    self._changed.unpark_all()
+                    continue
+                with trio.move_on_after(keep_alive) as quiet:
+                    await self._changed.park()
+                if quiet.cancelled_caught:
+                    await http.send_comment()
+        finally:
+            self._broken = True
+            self._changed.unpark_all()
+
+    def finish(self) -> None:
+        """Nothing is received any more, and nothing will be sent."""
+        self.refuse()
+        self._finished = True
+        self._changed.unpark_all()
+
+    def refuse(self) -> None:
+        """Nothing is received any more."""
+        self._delivered.close()
+
+    # -- for the connection (`trio.abc.Stream`) -------------------------------------------
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """Wait for a message, or give the rest of one."""
+        if not self._rest:
+            self._rest = memoryview(await self._delivered.receive())
+        piece = bytes(self._rest[:max_bytes])
+        rest = self._rest[len(piece) :]
+        self._rest = rest if rest else _NOTHING  # which does not hold on to the message
+        return piece
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """Have lines passed on, and wait until they are. Cancelled meanwhile, they still are."""
+        lines = bytes(data).split(b"\n")
+        self._events = b"".join(encode_event(each, event="message") for each in lines if each)
+        self._changed.unpark_all()
+        while self._events and not self._broken:
+            await self._changed.park()
+        if self._broken:
+            raise trio.BrokenResourceError("the client has left")
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """Return: only `send_all` finds out."""
+        await trio.lowlevel.checkpoint()
+
+    async def aclose(self) -> None:
+        """End both directions."""
+        self.finish()
+        await trio.lowlevel.checkpoint()
+
+
+@frozen(eq=False)
+class _SseSession:
+    """One client."""
+
+    principal: str | None
+    stream: SseStream
+    connection: Connection
+
+
+class SseEndpoint:
+    """The path for clients of HTTP+SSE, for GET and POST.
+
+    Args:
+        path: The path, below the place where the app is mounted.
+        sessions: Those that there are besides: all together are bounded.
+        runner: Has the places for calls that all clients share.
+        policy: The bounds to keep.
+    """
+
+    def __init__(
+        self, path: str, sessions: Sessions, runner: CallRunner, policy: HttpPolicy
+    ) -> None:
+        self._path = path
+        self._sessions = sessions
+        self._runner = runner
+        self._dispatcher = sessions.dispatcher
+        self._policy = policy
+        self._open: dict[str, _SseSession] = {}
+        self._stopping = False
+
+    async def serve(self, http: HttpRequest) -> None:
+        """Answer a request that the guard has let pass.
+
+        Raises:
+            Refusal: It cannot be answered as it is.
+            Disconnected: The client has left.
+
+        Cancelled, or when the client leaves, its session ends, and the calls in it are cancelled.
+        """
+        answer = _METHODS.get(http.method)
+        if answer is None:
+            raise Refusal(405, "The endpoint of HTTP+SSE is for GET and POST.", _ALLOW)
+        await answer(self, http)
+
+    def stop(self) -> None:
+        """Begin no more sessions. Those that there are end once their calls have, or the grace."""
+        self._stopping = True
+        for each in list(self._open.values()):
+            each.connection.stop()
+
+    # -- GET ------------------------------------------------------------------------------
+
+    async def _get(self, http: HttpRequest) -> None:
+        """Hold a session for as long as the client reads."""
+        if b"accept" in http.headers and not accepts(http, EVENTS):
+            raise Refusal(406, "The client must accept text/event-stream.")
+        if self._stopping:
+            raise Refusal(503, "The server is stopping.", _RETRY)
+        with self._sessions.lasting():
+            await while_connected(http, lambda: self._hold(http))
+
+    async def _hold(self, http: HttpRequest) -> None:
+        id = secrets.token_urlsafe(32)
+        server = Session(self._dispatcher, principal=http.principal)
+        stream = SseStream()
+
+        def no_more() -> None:
+            self._open.pop(id, None)
+            stream.refuse()
+
+        connection = Connection(
+            stream,
+            Sharing(server, self._runner),
+            self._dispatcher.limits,
+            on_drain=no_more,
+            on_stuck=lambda labels: stream.finish(),
+        )
+
+        async def run() -> None:
+            try:
+                await converse(connection, server)
+            finally:
+                stream.finish()
+
+        self._open[id] = _SseSession(http.principal, stream, connection)
+        try:
+            await http.start_stream()
+            endpoint = f"{quote(self._mounted_at(http))}?{_SESSION}={id}"
+            await http.send_raw(encode_event(endpoint.encode(), event="endpoint"))
+            async with beside(run):
+                await stream.pass_on(http, self._policy.keep_alive)
+                await http.end_stream()  # here, because a call may go on for longer
+        finally:
+            no_more()
+
+    def _mounted_at(self, http: HttpRequest) -> str:
+        root: str = http.scope.get("root_path", "").rstrip("/")
+        return root + self._path
+
+    # -- POST -----------------------------------------------------------------------------
+
+    async def _post(self, http: HttpRequest) -> None:
+        """Take a message of a session's client."""
+        session = self._find(http)
+        check_json(http)
+        _, body = await read_message(http, self._dispatcher.limits.max_message_bytes)
+        line = body.replace(b"\n", b" ") + b"\n"  # in JSON, only white space has newlines
+
+        async def deliver() -> None:
+            try:
+                await session.stream.deliver(line)
+            except trio.BrokenResourceError:
+                raise _no_session() from None
+            await http.respond(202)
+
+        await while_connected(http, deliver)
+
+    def _find(self, http: HttpRequest) -> _SseSession:
+        query: bytes = http.scope.get("query_string", b"")
+        ids = parse_qs(query.decode("latin-1")).get(_SESSION, [""])
+        session = self._open.get(ids[0])
+        if session is None or session.principal != http.principal:
+            raise _no_session()
+        return session
+
+
+_METHODS: Final[dict[str, Callable[[SseEndpoint, HttpRequest], Awaitable[None]]]] = {
+    "GET": SseEndpoint._get,
+    "POST": SseEndpoint._post,
+}
+
+
+def _no_session() -> Refusal:
+    return Refusal(404, "There is no such session (any more); GET another stream of events.")

@@ -1,0 +1,63 @@
+"""What a POST brings: a message, and the media types that its client understands."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from trio_mcp.transports.http.request import EVENTS, JSON, HttpRequest, Refusal
+from trio_mcp.wire.errors import INVALID_REQUEST, McpError
+from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Id, Malformed, Message, decode, error_line
+
+
+async def read_message(http: HttpRequest, most: int) -> tuple[Message, bytes]:
+    """Read the message of a POST.
+
+    Args:
+        http: The request.
+        most: Bytes that its body may have.
+
+    Returns:
+        The message, which is not `Malformed`, and the body that it was decoded from.
+
+    Raises:
+        Refusal: It is too long (413), or no message (400).
+        Disconnected: The client left before all of it had come.
+    """
+    body = await http.body(most)
+    message = decode(body)
+    if message is None:
+        raise bad_message(UNKNOWN_ID, McpError(INVALID_REQUEST, "Invalid request: it is empty"))
+    if isinstance(message, Malformed):
+        raise bad_message(message.id, message.error)
+    return message, body
+
+
+def check_json(http: HttpRequest) -> None:
+    """Let a POST pass that says that it brings JSON.
+
+    Raises:
+        Refusal: It says something else (415).
+    """
+    kind = http.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if kind != JSON:
+        raise Refusal(415, "The Content-Type of a message must be application/json.")
+
+
+def bad_message(id: Id, error: McpError) -> Refusal:
+    """Refuse a message that is none (400)."""
+    line = error_line(id, error)
+    return Refusal(400, error.message, body=line[:-1])
+
+
+def accepts(http: HttpRequest, kind: bytes) -> bool:
+    """Whether a client understands one of the two media types of MCP."""
+    return kind in _accepted(http.headers.get(b"accept", b""))
+
+
+@lru_cache(maxsize=256)  # clients always say the same
+def _accepted(accept: bytes) -> frozenset[bytes]:
+    """Which of the two media types of MCP an `Accept` header allows."""
+    kinds = {each.partition(b";")[0].strip() for each in accept.lower().split(b",")}
+    return frozenset(
+        kind for kind in (JSON, EVENTS) if {kind, kind.partition(b"/")[0] + b"/*", b"*/*"} & kinds
+    )
