@@ -7,10 +7,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
-from attrs import evolve
+from attrs import evolve, frozen
 
 from trio_mcp.client.client import Client
 from trio_mcp.client.era import Era, Introduction, era_of
@@ -36,6 +36,9 @@ from trio_mcp.transports.process import ProcessOptions, StdioTransport, open_pro
 from trio_mcp.version import __version__
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import Implementation, LoggingLevel
+
+if TYPE_CHECKING:
+    from trio_mcp.client.http.endpoint import Endpoint
 
 Target = Sequence[str | Path] | str | Registry | trio.abc.Stream
 
@@ -142,69 +145,121 @@ async def connect(
         )
         return client
 
-    async def introduce(era: Era | None, deadline: float = inf) -> None:
-        with trio.move_on_at(min(deadline, trio.current_time() + connect_timeout)) as scope:
-            await client.introduce(era)
-            if log_level is not None and "logging" in client.capabilities:
-                await client.set_log_level(log_level)
-        if scope.cancelled_caught:
-            raise CallTimeout(_what_took_so_long(client), connect_timeout, client.stderr())
-
+    meeting = _Meeting(
+        make=make,
+        side=side,
+        era=era,
+        timeout=connect_timeout,
+        limits=limits or Limits(),
+        log_level=log_level,
+    )
     if isinstance(target, Registry):
-        async with embed(target, limits) as embedded:
-            link = MemoryLink(embedded, side)
-            client = make(link)
+        way = _in_process(target, meeting)
+    elif isinstance(target, str) and target.lower().startswith(("http://", "https://")):
+        way = _over_http(target, http or HttpOptions(), meeting)
+    else:
+        way = _over_stream(target, process_options, meeting)
+    async with way as client:
+        yield client
+
+
+@frozen(kw_only=True)
+class _Meeting:
+    """What is needed to meet a server, whichever way leads there."""
+
+    make: Callable[[Link], Client]
+    side: ClientSide
+    era: Era | None
+    timeout: float
+    limits: Limits
+    log_level: LoggingLevel | None
+
+    async def introduce(
+        self, client: Client, era: Era | None = None, deadline: float = inf
+    ) -> None:
+        """Shake hands, and learn what has to be known, within the time that there is."""
+        with trio.move_on_at(min(deadline, trio.current_time() + self.timeout)) as scope:
+            await client.introduce(era or self.era)
+            if self.log_level is not None and "logging" in client.capabilities:
+                await client.set_log_level(self.log_level)
+        if scope.cancelled_caught:
+            raise CallTimeout(_what_took_so_long(client), self.timeout, client.stderr())
+
+
+@asynccontextmanager
+async def _in_process(registry: Registry, meeting: _Meeting) -> AsyncIterator[Client]:
+    async with embed(registry, meeting.limits) as embedded:
+        link = MemoryLink(embedded, meeting.side)
+        client = meeting.make(link)
+        try:
+            with registry.changes.listen() as embedded.session.listener:
+                async with beside(partial(tell_changes, embedded.session.listener, link.say)):
+                    await meeting.introduce(client, meeting.era or "modern")
+                    yield client
+        finally:
+            client.disconnected(None)
+
+
+@asynccontextmanager
+async def _over_http(url: str, options: HttpOptions, meeting: _Meeting) -> AsyncIterator[Client]:
+    """Speak Streamable HTTP, or HTTP+SSE with a server that refuses that."""
+    from trio_mcp.client.http.endpoint import Endpoint
+    from trio_mcp.client.http.link import open_http
+
+    async with Endpoint(url, options).opened() as endpoint:
+        deadline = trio.current_time() + meeting.timeout
+        async with open_http(endpoint, options, meeting.side, meeting.limits) as link:
+            client = meeting.make(link)
             try:
-                with target.changes.listen() as embedded.session.listener:
-                    async with beside(partial(tell_changes, embedded.session.listener, link.say)):
-                        await introduce(era or "modern")
-                        yield client
+                await meeting.introduce(client)
+            except ClientError as error:
+                if not link.may_be_older:
+                    raise
+                refused = error
+            else:
+                yield client
+                return
             finally:
                 client.disconnected(None)
-        return
+        async with _over_sse(endpoint, options, meeting, refused, deadline) as client:
+            yield client
 
-    if isinstance(target, str) and target.lower().startswith(("http://", "https://")):
-        from trio_mcp.client.http.endpoint import Endpoint
-        from trio_mcp.client.http.link import open_http
-        from trio_mcp.client.http.sse_stream import SseLink, open_sse
 
-        options = http or HttpOptions()
-        limits = limits or Limits()
-        async with Endpoint(target, options).opened() as endpoint:
-            deadline = trio.current_time() + connect_timeout
-            async with open_http(endpoint, options, side, limits) as http_link:
-                client = make(http_link)
-                try:
-                    await introduce(era)
-                except ClientError as error:
-                    if not http_link.may_be_older:
-                        raise
-                    refused = error
-                else:
-                    yield client
-                    return
-                finally:
-                    client.disconnected(None)
-            most = options.max_response_bytes or limits.max_message_bytes
-            async with open_sse(endpoint, options, most, refused, deadline) as events:
-                connection = _connection(events, side, evolve(limits, max_message_bytes=most))
-                client = make(SseLink(connection, events))
+@asynccontextmanager
+async def _over_sse(
+    endpoint: Endpoint,
+    options: HttpOptions,
+    meeting: _Meeting,
+    refused: ClientError,
+    deadline: float,
+) -> AsyncIterator[Client]:
+    from trio_mcp.client.http.sse_stream import SseLink, open_sse
 
-                async def ending() -> Ending:
-                    return events.failure
+    most = options.max_response_bytes or meeting.limits.max_message_bytes
+    async with open_sse(endpoint, options, most, refused, deadline) as events:
+        limits = evolve(meeting.limits, max_message_bytes=most)
+        connection = _connection(events, meeting.side, limits)
+        client = meeting.make(SseLink(connection, events))
 
-                async with _running(connection, client, ending):
-                    await introduce("legacy", deadline)
-                    yield client
-        return
+        async def ending() -> Ending:
+            return events.failure
 
-    async with _open(target, process_options) as stream:
-        connection = _connection(stream, side, limits or Limits())
-        client = make(StreamLink(connection))
+        async with _running(connection, client, ending):
+            await meeting.introduce(client, "legacy", deadline)
+            yield client
+
+
+@asynccontextmanager
+async def _over_stream(
+    target: Target, options: ProcessOptions | None, meeting: _Meeting
+) -> AsyncIterator[Client]:
+    async with _open(target, options) as stream:
+        connection = _connection(stream, meeting.side, meeting.limits)
+        client = meeting.make(StreamLink(connection))
         if isinstance(stream, StdioTransport):
             client.stderr = lambda: stream.stderr_tail
         async with _running(connection, client, partial(_aftermath, stream, connection)):
-            await introduce(era)
+            await meeting.introduce(client)
             yield client
 
 
