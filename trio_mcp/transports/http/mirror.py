@@ -31,7 +31,6 @@ _NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": 
 _SHORT: Final = 200
 
 Paths = dict[str, tuple[str, ...]]
-_NO_PATHS: Final[Paths] = {}
 
 
 class Mirror:
@@ -64,7 +63,7 @@ class Mirror:
 
     def _check_parameters(self, http: HttpRequest, name: Json, arguments: Json) -> None:
         tool = self._registry.tools.get(name) if isinstance(name, str) else None
-        paths = _NO_PATHS if tool is None else self._paths_of(tool)
+        paths: Paths = {} if tool is None else self._paths_of(tool)
         for header, path in paths.items():
             value = arguments
             for step in path:
@@ -80,10 +79,7 @@ class Mirror:
     def _paths_of(self, tool: Tool) -> Paths:
         paths = self._paths.get(tool)
         if paths is None:
-            try:
-                paths = mirrored_parameters(tool.description.input_schema)
-            except ValueError:  # clients leave such a tool out
-                paths = _NO_PATHS
+            paths = mirrored_parameters(tool.description.input_schema)
             if len(self._paths) > 2 * len(self._registry.tools):  # most are of tools long gone
                 self._paths.clear()
             self._paths[tool] = paths
