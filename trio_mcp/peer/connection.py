@@ -18,6 +18,7 @@ import logging
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from math import inf
 from typing import Final, Protocol
 
 import trio
@@ -108,8 +109,8 @@ class Connection(SteadyBack):
         self._free_slots = limits.max_concurrent_calls
         self._changed = trio.lowlevel.ParkingLot()  # less waits, or nothing is open
         self._watcher = trio.lowlevel.ParkingLot()
-        self._deadline_moved = self._watcher.unpark_all  # one object for all exchanges
-        self._watcher_wakes = float("inf")
+        self._deadline_moved = self._look_again  # one object for all exchanges
+        self._watcher_wakes = inf
         self._reading = trio.CancelScope()
         self._writing = trio.CancelScope(shield=True)
         self.asking = Asking(self._outbox)
@@ -339,7 +340,9 @@ class Connection(SteadyBack):
         exchange.started = self._now
         deadline = self._now + call.timeout
         exchange.scope = scope = trio.CancelScope(deadline=deadline)
-        if deadline + self._limits.cancel_patience < self._watcher_wakes:
+        due = deadline + self._limits.cancel_patience
+        if due < self._watcher_wakes:  # it stays so, or each short call would wake the watcher
+            self._watcher_wakes = due
             self._watcher.unpark_all()
         self._calls.start_soon(self._run_call, exchange, scope, name=call.label)
 
@@ -418,8 +421,6 @@ class Connection(SteadyBack):
         """Answer calls that go on after their deadline although they were cancelled."""
         patience = self._limits.cancel_patience
         while True:
-            deadlines = [scope.deadline for _, scope in self._running()]
-            self._watcher_wakes = min(deadlines, default=float("inf")) + patience
             with trio.move_on_at(self._watcher_wakes) as sleep:
                 await self._watcher.park()
             if not sleep.cancelled_caught:
@@ -429,6 +430,13 @@ class Connection(SteadyBack):
                 if scope.deadline + patience <= now:
                     logger.error("%s goes on after its time limit", exchange.call.label)
                     self._answer_for(exchange)
+            deadlines = [scope.deadline for _, scope in self._running()]
+            self._watcher_wakes = min(deadlines, default=inf) + patience
+
+    def _look_again(self) -> None:
+        """Have the watcher look at all deadlines."""
+        self._watcher_wakes = -inf
+        self._watcher.unpark_all()
 
     def _running(self) -> list[tuple[Exchange, trio.CancelScope]]:
         return [

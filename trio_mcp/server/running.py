@@ -59,7 +59,7 @@ class CallRunner:
         if exchange.on_overdue is None:
             return await self._run(exchange, deadline)
         self._running.add(exchange)
-        exchange.on_deadline = self._watch.unpark_all
+        exchange.on_deadline = self._look
         try:
             return await self._run(exchange, deadline)
         finally:
@@ -85,7 +85,9 @@ class CallRunner:
             exchange.scope = scope = trio.CancelScope(deadline=min(limit, deadline))
             if exchange.cause is not None:
                 scope.cancel()
-            if scope.deadline + self._patience < self._wakes:
+            due = scope.deadline + self._patience
+            if due < self._wakes:  # it stays so, or each short call would wake the watch
+                self._wakes = due
                 self._watch.unpark_all()
             return await call.run(exchange, scope)
         finally:
@@ -127,16 +129,24 @@ class CallRunner:
         Args:
             patience: Seconds that a call has to end after its cancellation.
         """
-        self._patience = patience
+        self._patience, self._wakes = patience, inf
         async with trio.open_nursery() as nursery:
             while True:
-                self._wakes = min(map(_deadline_of, self._running), default=inf) + patience
-                with trio.move_on_at(self._wakes):
+                with trio.move_on_at(self._wakes) as sleep:
                     await self._watch.park()
+                if not sleep.cancelled_caught:
+                    continue
                 now = trio.current_time()
                 for exchange in list(self._running):
                     if _deadline_of(exchange) + patience <= now:
                         self._answer(exchange, nursery)
+                self._wakes = min(map(_deadline_of, self._running), default=inf) + patience
+
+    def _look(self) -> None:
+        """Have the watch look at all deadlines."""
+        if self._wakes > -inf:  # somebody watches
+            self._wakes = 0.0
+            self._watch.unpark_all()
 
     def _answer(self, exchange: Exchange, nursery: trio.Nursery) -> None:
         logger.error("%s goes on after its time limit", exchange.call.label)
