@@ -325,6 +325,7 @@ class HttpApp:
             )
         finally:
             was_answered, exchange.answered = exchange.answered, True
+            exchange.on_overdue = None  # a cycle would wait for the garbage collector
             self._streaming.discard(exchange)
         if was_answered:
             return
