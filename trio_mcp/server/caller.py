@@ -34,6 +34,8 @@ class Caller:
 
     def identity(self) -> Implementation | None:
         """Who the client says it is; `None` if it does not say, or says it wrongly."""
+        if self.client_info is None:
+            return None
         try:
             return from_wire(self.client_info, Implementation)
         except ValueError:
