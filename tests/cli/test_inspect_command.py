@@ -17,6 +17,8 @@ call restock
 unsubscribe prompts
 subscribe shop://stock
 call restock
+ping
+ping
 unsubscribe all
 quit
 call say words=never
