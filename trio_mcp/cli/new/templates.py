@@ -119,7 +119,7 @@ async def test_the_prompt() -> None:
 _README: Final = """\
 # $NAME
 
-An MCP server, built with [trio-mcp](https://pypi.org/project/trio-mcp/).
+An MCP server, built with trio-mcp.
 
 ```sh
 python -m venv .venv
