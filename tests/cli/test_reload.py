@@ -1,6 +1,7 @@
 """`trio-mcp serve --reload`: a server that changes under a client that stays."""
 
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.support.processes import Server, call, lines, parse, run, running, te
 from trio_mcp import connect
 from trio_mcp.cli.reload.memory import Memory
 from trio_mcp.cli.reload.watching import look
+from trio_mcp.client import CannotReach
 from trio_mcp.wire.jsonrpc import encode
 
 SOURCE = """
@@ -116,6 +118,12 @@ async def test_over_http(source: Path) -> None:
         write(source, SOURCE.format(version="two"))
         await server.said(b" at http://", 2)
         assert await version_of(server, 2) == "two"
+        server.signal(signal.SIGTERM)  # killed, it could not end its server
+        assert await server.exit() == 143
+        url = server.stderr.decode().split(" at http://")[2].split()[0]
+        with pytest.raises(CannotReach):
+            async with connect(f"http://{url}"):
+                raise AssertionError("the server has ended as well")
 
 
 async def version_of(server: Server, start: int) -> str:
