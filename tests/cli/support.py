@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pexpect
 import pytest
+import trio
 
 from tests.support.processes import ENVIRONMENT
 from trio_mcp.cli.app import run
@@ -99,3 +101,20 @@ class Terminal:
 
 
 CTRL_C, CTRL_D, CTRL_U, UP, TAB = "\x03", "\x04", "\x15", "\x1b[A", "\t"
+
+
+async def requests(stream: trio.SocketStream) -> AsyncIterator[tuple[bytes, dict[str, Any]]]:
+    """The requests on a connection: their heads, and their JSON (`{}` if it is none)."""
+    received = b""
+    async for chunk in stream:
+        received += chunk
+        head, blank, body = received.partition(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0] or 0)
+        if not blank or len(body) < length:
+            continue
+        received = body[length:]
+        try:
+            request = json.loads(body[:length])
+        except ValueError:
+            request = {}
+        yield head, request if isinstance(request, dict) else {}

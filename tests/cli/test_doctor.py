@@ -3,14 +3,12 @@
 import json
 import subprocess
 import uuid
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
 
-from tests.cli.support import CommandLine, faulty
+from tests.cli.support import CommandLine, faulty, requests
 from tests.support.processes import EXAMPLES
 from trio_mcp import Registry, serve_http
 from trio_mcp.cli.doctor.chart import Chart
@@ -352,23 +350,6 @@ async def test_a_server_over_http_that_does_not_know_the_status_of_a_lost_sessio
     assert finding.message.endswith("is answered with HTTP status 400, not 404")
     agreed = [head for head in sent if b"protocol-version: 2025-06-18" in head.lower()]
     assert agreed, "requests say which version was agreed on, as a strict server wants them to"
-
-
-async def requests(stream: trio.SocketStream) -> AsyncIterator[tuple[bytes, dict[str, Any]]]:
-    """The requests on a connection: their heads, and their JSON (`{}` if it is none)."""
-    received = b""
-    async for chunk in stream:
-        received += chunk
-        head, blank, body = received.partition(b"\r\n\r\n")
-        length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0] or 0)
-        if not blank or len(body) < length:
-            continue
-        received = body[length:]
-        try:
-            request = json.loads(body[:length])
-        except ValueError:
-            request = {}
-        yield head, request if isinstance(request, dict) else {}
 
 
 async def careless(stream: trio.SocketStream) -> None:

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
 import trio
 
+from tests.cli.support import requests
 from trio_mcp.cli.bench.calls import Meeting, calls_of
 from trio_mcp.cli.bench.http import load_http
 from trio_mcp.cli.doctor.chart import Chart
@@ -28,28 +29,18 @@ async def serving(answer: Answer) -> AsyncIterator[str]:
     """A server that answers each POST with a status, a media type, a body and more headers."""
 
     async def connection(stream: trio.SocketStream) -> None:
-        received = b""
-        async for chunk in stream:
-            received += chunk
-            head, blank, body = received.partition(b"\r\n\r\n")
-            length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0] or 0)
-            if not blank or len(body) < length:
-                continue
-            received = body[length:]
-            try:
-                message = json.loads(body[:length] or b"{}")
-            except ValueError:
-                message = {}
-            verb = head.split(b" ")[0].decode()
-            status, kind, reply, more = answer({"verb": verb, **message})
-            await stream.send_all(
-                f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\n{more}"
-                f"Content-Length: {len(reply)}\r\n\r\n".encode()
-                + reply
-            )
-            if "close" in more:
-                await stream.aclose()
-                return
+        async with aclosing(requests(stream)) as asked:
+            async for head, message in asked:
+                verb = head.split(b" ")[0].decode()
+                status, kind, reply, more = answer({"verb": verb, **message})
+                await stream.send_all(
+                    f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\n{more}"
+                    f"Content-Length: {len(reply)}\r\n\r\n".encode()
+                    + reply
+                )
+                if "close" in more:
+                    break
+        await stream.aclose()
 
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(trio.serve_tcp, connection, 0)

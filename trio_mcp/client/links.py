@@ -72,29 +72,31 @@ class Link(Protocol):
         """Send a notification."""
 
 
-class StreamLink:
-    """Requests over a connection."""
+class PlainLink:
+    """What links have in common that call all tools the same way, and may be met with silence."""
 
     answers_always: ClassVar[bool] = False
+
+    def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
+        """Do nothing: there is nothing to know of them, and none is left out."""
+        return {}
+
+
+class StreamLink(PlainLink):
+    """Requests over a connection."""
 
     def __init__(self, connection: Connection) -> None:
         self.next_id = connection.asking.next_id
         self.request = connection.asking.ask
         self.notify = connection.asking.notify
 
-    def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
-        """Do nothing: on a stream all tools are called the same way."""
-        return {}
 
-
-class MemoryLink(SteadyBack):
+class MemoryLink(PlainLink, SteadyBack):
     """Requests to a registry in the same process.
 
     A request runs in the task that asks. Its parameters are copied, and its result is parsed from
     the line that any client would get, so neither side can change what the other one holds.
     """
-
-    answers_always: ClassVar[bool] = False
 
     def __init__(self, embedded: Embedded, side: ClientSide) -> None:
         self._embedded = embedded
@@ -104,10 +106,6 @@ class MemoryLink(SteadyBack):
     def next_id(self) -> Id:
         """Reserve the id of a request."""
         return next(self._ids)
-
-    def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
-        """Do nothing: within a process all tools are called the same way."""
-        return {}
 
     async def request(
         self,

@@ -165,6 +165,20 @@ async def test_all_who_knock_are_let_in_together() -> None:
                 await stream.aclose()
 
 
+async def test_a_server_lets_all_in_who_wait_when_it_looks() -> None:
+    """In one step: nothing else runs between the first of them and the last."""
+    [listener] = await open_tcp("127.0.0.1", 0)
+    guests = [await trio.testing.open_stream_to_socket_listener(listener) for _ in range(20)]
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(serve_asgi, answering(b""), [listener])
+        while not server.counters.accepted:
+            await trio.lowlevel.checkpoint()
+        assert server.counters.accepted == 20
+        nursery.cancel_scope.cancel()
+    for guest in guests:
+        await guest.aclose()
+
+
 async def test_no_more_are_let_in_than_may_be() -> None:
     inside = 0
     full, everybody, release = trio.Event(), trio.Event(), trio.Event()

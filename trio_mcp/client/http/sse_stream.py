@@ -13,11 +13,11 @@ ends with the stream of events, which cannot be resumed.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from math import inf
-from typing import ClassVar, Final
+from typing import Final
 
 import trio
 
@@ -32,7 +32,7 @@ from trio_mcp.client.http.endpoint import Endpoint, Reply, too_large
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.http.refusals import refusal
 from trio_mcp.client.http.streams import EVENTS
-from trio_mcp.client.links import Params
+from trio_mcp.client.links import Params, PlainLink
 from trio_mcp.peer.connection import Connection
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import Id, Json, Request, Response, decode
@@ -222,7 +222,7 @@ async def _opened(endpoint: Endpoint, reply: Reply, most: int) -> SseStream:
     return stream
 
 
-class SseLink:
+class SseLink(PlainLink):
     """Requests over such a stream (a `Link`).
 
     Args:
@@ -230,17 +230,11 @@ class SseLink:
         stream: The stream.
     """
 
-    answers_always: ClassVar[bool] = False
-
     def __init__(self, connection: Connection, stream: SseStream) -> None:
         self._asking = connection.asking
         self.next_id = connection.asking.next_id
         self.notify = connection.asking.notify
         stream.on_refused = self._refuse
-
-    def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
-        """Do nothing: all tools are called the same way."""
-        return {}
 
     async def request(
         self,
