@@ -111,20 +111,25 @@ async def test_what_there_is(mode: str, stateless: bool) -> None:
         assert contents.text == "some tëa"
 
 
+async def check_calls(client: Any) -> None:
+    """One with much to say, and many side by side."""
+    words = "grüß dich\r\n\u2028😀 " * 10_000
+    assert text_of(await client.call_tool("text", {"words": words})) == words
+    told: set[str] = set()
+
+    async def call(number: int) -> None:
+        told.add(text_of(await client.call_tool("text", {"words": f"{number}"})))
+
+    async with trio.open_nursery() as nursery:
+        for number in range(30):
+            nursery.start_soon(call, number)
+    assert told == {f"{number}" for number in range(30)}
+
+
 @every_way
 async def test_calls_one_by_one_and_side_by_side(mode: str, stateless: bool) -> None:
     async with connected(mode, stateless) as client:
-        words = "grüß dich\r\n\u2028😀 " * 10_000
-        assert text_of(await client.call_tool("text", {"words": words})) == words
-        told: set[str] = set()
-
-        async def call(number: int) -> None:
-            told.add(text_of(await client.call_tool("text", {"words": f"{number}"})))
-
-        async with trio.open_nursery() as nursery:
-            for number in range(30):
-                nursery.start_soon(call, number)
-        assert told == {f"{number}" for number in range(30)}
+        await check_calls(client)
 
 
 @every_way

@@ -17,9 +17,16 @@ from mcp.client.sse import sse_client
 from mcp.shared.exceptions import MCPDeprecationWarning
 
 from tests.interop.programs.http_shop import TOOLS, Shop
-from tests.interop.test_http_server_python_client import TIME_LIMIT, Person, Told, text_of
+from tests.interop.test_http_client_python_server import check_what_all_can_do
+from tests.interop.test_http_server_python_client import (
+    TIME_LIMIT,
+    Person,
+    Told,
+    check_calls,
+    text_of,
+)
 from tests.support.processes import ROOT, Server, python, running
-from trio_mcp import HttpPolicy, ResourceNotFound, serve_http
+from trio_mcp import HttpPolicy, serve_http
 from trio_mcp.client import CallTimeout, Client, ConnectionLost, Handlers, connect
 
 PROGRAM = ROOT / "tests" / "interop" / "programs" / "official_http.py"
@@ -93,17 +100,7 @@ async def test_what_there_is(mode: str) -> None:
 @every_mode
 async def test_calls_one_by_one_and_side_by_side(mode: str) -> None:
     async with official(mode) as client:
-        words = "grüß dich\r\n\u2028😀 " * 10_000
-        assert text_of(await client.call_tool("text", {"words": words})) == words
-        told: set[str] = set()
-
-        async def call(number: int) -> None:
-            told.add(text_of(await client.call_tool("text", {"words": f"{number}"})))
-
-        async with trio.open_nursery() as nursery:
-            for number in range(30):
-                nursery.start_soon(call, number)
-        assert told == {f"{number}" for number in range(30)}
+        await check_calls(client)
 
 
 @every_mode
@@ -184,19 +181,7 @@ async def ours(**options: Any) -> AsyncIterator[tuple[Client, Server]]:
 async def test_our_client_of_the_official_server() -> None:
     async with ours() as (client, server):
         assert (client.era, client.revision) == ("legacy", "2025-11-25")
-        assert await client.call_tool("add", {"a": 1, "b": 2}, returns=int) == 3
-        with pytest.raises(ResourceNotFound):
-            await client.read_resource("nowhere://at/all")
-        assert (await client.read_resource("config://app")).text == "open"
-        sums: list[int] = []
-
-        async def add(number: int) -> None:
-            sums.append(await client.call_tool("add", {"a": number, "b": 0}, returns=int))
-
-        async with trio.open_nursery() as nursery:
-            for number in range(20):
-                nursery.start_soon(add, number)
-        assert sorted(sums) == list(range(20))
+        await check_what_all_can_do(client)
         heard: list[Any] = []
         result = await client.call_tool(
             "steps", {"count": 3}, on_progress=lambda *each: heard.append(each)
