@@ -21,8 +21,8 @@ from functools import partial
 
 import trio
 
-from trio_mcp.transports.stdio.descriptors import Kind, Lease, allows, duplicate, kind_of, reopen
-from trio_mcp.transports.stdio.guard import Guard
+from trio_mcp.transports.stdio.descriptors import duplicate, reopen
+from trio_mcp.transports.stdio.ends import End, PolledEnd, ThreadEnd
 from trio_mcp.transports.stdio.sockets import adopt
 
 CHUNK = 65536  # bytes; what a pipe holds on Linux
@@ -31,11 +31,10 @@ CHUNK = 65536  # bytes; what a pipe holds on Linux
 _CLIENT_IS_GONE = frozenset({errno.EIO, errno.ECONNRESET})
 
 
-class Reader(trio.abc.ReceiveStream):
+class Reader(End, trio.abc.ReceiveStream):
     """The receiving end that all kinds share."""
 
-    def __init__(self) -> None:
-        self._guard = Guard("receive")
+    _use = "receive"
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Wait for bytes and return those that are there.
@@ -64,22 +63,8 @@ class Reader(trio.abc.ReceiveStream):
             except OSError as error:
                 raise trio.BrokenResourceError("the input cannot be read") from error
 
-    def close(self) -> None:
-        """Close the stream now; closing it again does nothing."""
-        if not self._guard.closed:
-            self._guard.closed = True
-            self._release()
-
-    async def aclose(self) -> None:
-        """Close the stream; a cancelled call closes it nonetheless."""
-        self.close()
-        await trio.lowlevel.checkpoint()
-
     @abstractmethod
     async def _read(self, size: int) -> bytes: ...
-
-    @abstractmethod
-    def _release(self) -> None: ...
 
 
 class EmptyReader(Reader):
@@ -89,11 +74,8 @@ class EmptyReader(Reader):
         await trio.lowlevel.checkpoint()
         return b""
 
-    def _release(self) -> None:
-        pass
 
-
-class PolledReader(Reader):
+class PolledReader(PolledEnd, Reader):
     """A pipe, socket or terminal.
 
     Args:
@@ -111,11 +93,8 @@ class PolledReader(Reader):
         *,
         wait_first: bool = False,
     ) -> None:
-        super().__init__()
-        self._wait_first = wait_first
-        self._fd = fd
+        super().__init__(fd, resources, wait_first=wait_first)
         self._read_now = read
-        self._resources = resources
 
     async def _read(self, size: int) -> bytes:
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -140,12 +119,8 @@ class PolledReader(Reader):
                 return b""
             raise
 
-    def _release(self) -> None:
-        trio.lowlevel.notify_closing(self._fd)
-        self._resources.close()
 
-
-class ThreadReader(Reader):
+class ThreadReader(ThreadEnd, Reader):
     """A regular file, or a device that cannot be waited for.
 
     Args:
@@ -154,45 +129,25 @@ class ThreadReader(Reader):
     """
 
     def __init__(self, fd: int, *, by_position: bool) -> None:
-        super().__init__()
-        self._lease = Lease(fd)
+        super().__init__(fd)
         self._fetch = self._read_at_position if by_position else self._read_in_thread
-        # Its own, so that stuck tools cannot keep it waiting; one, so that a read waits
-        # for an abandoned one before it.
-        self._limiter = trio.CapacityLimiter(1)
-        self._scope = trio.CancelScope()
 
     async def _read(self, size: int) -> bytes:
-        with trio.CancelScope() as self._scope:
-            return await self._fetch(size)
-        raise trio.ClosedResourceError("this stream was closed meanwhile")
+        return await self._until_closed(partial(self._fetch, size))
 
     async def _read_in_thread(self, size: int) -> bytes:
-        return await self._run(lambda fd: os.read(fd, size))
+        return await self._in_thread(lambda fd: os.read(fd, size))
 
     async def _read_at_position(self, size: int) -> bytes:
         with self._lease as fd:
             position = os.lseek(fd, 0, os.SEEK_CUR)
-            data = await self._run(lambda fd: os.pread(fd, size, position))
+            data = await self._in_thread(lambda fd: os.pread(fd, size, position))
             os.lseek(fd, position + len(data), os.SEEK_SET)
         return data
 
-    async def _run(self, read: Callable[[int], bytes]) -> bytes:
-        return await trio.to_thread.run_sync(
-            _borrowing, self._lease, read, abandon_on_cancel=True, limiter=self._limiter
-        )
 
-    def _release(self) -> None:
-        self._scope.cancel()
-        self._lease.close()
-
-
-def _borrowing(lease: Lease, read: Callable[[int], bytes]) -> bytes:
-    with lease as fd:
-        return read(fd)
-
-
-def _open_pipe_or_terminal(fd: int) -> Reader:
+def read_pipe_or_terminal(fd: int) -> Reader:
+    """Open a reader of a copy of *fd*, a pipe or terminal."""
     with ExitStack() as resources:
         shared = duplicate(fd)
         resources.callback(os.close, shared)
@@ -205,7 +160,8 @@ def _open_pipe_or_terminal(fd: int) -> Reader:
         return PolledReader(shared, partial(os.read, private), resources.pop_all())
 
 
-def _open_socket(fd: int) -> Reader:
+def read_socket(fd: int) -> Reader:
+    """Open a reader of a copy of *fd*, a socket."""
     with ExitStack() as resources:
         sock = resources.enter_context(adopt(duplicate(fd)))
 
@@ -215,28 +171,11 @@ def _open_socket(fd: int) -> Reader:
         return PolledReader(sock.fileno(), read, resources.pop_all())
 
 
-def _open_file(fd: int) -> Reader:
+def read_file(fd: int) -> Reader:
+    """Open a reader of a copy of *fd*, a regular file."""
     return ThreadReader(duplicate(fd), by_position=True)
 
 
-def _open_other(fd: int) -> Reader:
+def read_other(fd: int) -> Reader:
+    """Open a reader of a copy of *fd*, whatever it is."""
     return ThreadReader(duplicate(fd), by_position=False)
-
-
-_OPENERS: dict[Kind, Callable[[int], Reader]] = {
-    Kind.PIPE: _open_pipe_or_terminal,
-    Kind.TERMINAL: _open_pipe_or_terminal,
-    Kind.SOCKET: _open_socket,
-    Kind.FILE: _open_file,
-    Kind.OTHER: _open_other,
-}
-
-
-def open_reader(fd: int | None) -> Reader:
-    """Open a receive stream over a copy of *fd*; it is empty if *fd* cannot be read.
-
-    Must be closed within the same `trio.run`.
-    """
-    if fd is None or not allows(fd, os.O_RDONLY):
-        return EmptyReader()
-    return _OPENERS[kind_of(fd)](fd)

@@ -18,19 +18,18 @@ from functools import partial
 
 import trio
 
-from trio_mcp.transports.stdio.descriptors import Kind, Lease, allows, duplicate, kind_of, reopen
-from trio_mcp.transports.stdio.guard import Guard
+from trio_mcp.transports.stdio.descriptors import duplicate, reopen
+from trio_mcp.transports.stdio.ends import End, PolledEnd, ThreadEnd
 from trio_mcp.transports.stdio.sockets import adopt
 
 Buffer = bytes | bytearray | memoryview
 PIECE = 1 << 20  # bytes; what a worker thread writes between two looks at cancellation
 
 
-class Writer(trio.abc.SendStream):
+class Writer(End, trio.abc.SendStream):
     """The sending end that all kinds share."""
 
-    def __init__(self) -> None:
-        self._guard = Guard("send")
+    _use = "send"
 
     async def send_all(self, data: Buffer) -> None:
         """Send all of *data*, waiting for as long as the other side takes.
@@ -62,25 +61,11 @@ class Writer(trio.abc.SendStream):
         with self._guard:
             await self._wait()
 
-    def close(self) -> None:
-        """Close the stream now; closing it again does nothing."""
-        if not self._guard.closed:
-            self._guard.closed = True
-            self._release()
-
-    async def aclose(self) -> None:
-        """Close the stream; a cancelled call closes it nonetheless."""
-        self.close()
-        await trio.lowlevel.checkpoint()
-
     @abstractmethod
     async def _write(self, data: Buffer) -> None: ...
 
     @abstractmethod
     async def _wait(self) -> None: ...
-
-    @abstractmethod
-    def _release(self) -> None: ...
 
 
 class BrokenWriter(Writer):
@@ -93,11 +78,8 @@ class BrokenWriter(Writer):
         await trio.lowlevel.checkpoint()
         raise trio.BrokenResourceError("there is no output to write to")
 
-    def _release(self) -> None:
-        pass
 
-
-class PolledWriter(Writer):
+class PolledWriter(PolledEnd, Writer):
     """A pipe, socket or terminal.
 
     Args:
@@ -115,11 +97,8 @@ class PolledWriter(Writer):
         *,
         wait_first: bool = False,
     ) -> None:
-        super().__init__()
-        self._fd = fd
+        super().__init__(fd, resources, wait_first=wait_first)
         self._write_now = write
-        self._resources = resources
-        self._wait_first = wait_first
 
     def send_nowait(self, data: Buffer) -> int:
         """Send as much of *data* as the other side takes at once."""
@@ -152,12 +131,8 @@ class PolledWriter(Writer):
     async def _wait(self) -> None:
         await trio.lowlevel.wait_writable(self._fd)
 
-    def _release(self) -> None:
-        trio.lowlevel.notify_closing(self._fd)
-        self._resources.close()
 
-
-class ThreadWriter(Writer):
+class ThreadWriter(ThreadEnd, Writer):
     """A regular file, or a device that cannot be waited for.
 
     Args:
@@ -167,34 +142,24 @@ class ThreadWriter(Writer):
     """
 
     def __init__(self, fd: int, *, may_block: bool) -> None:
-        super().__init__()
-        self._lease = Lease(fd)
+        super().__init__(fd)
         self._may_block = may_block
         self._broken = False
-        # Its own, so that stuck tools cannot keep it waiting.
-        self._limiter = trio.CapacityLimiter(1)
-        self._scope = trio.CancelScope()
 
     async def _write(self, data: Buffer) -> None:
         await self._wait()
-        with trio.CancelScope() as self._scope:
-            sent = 0
-            while sent < len(data):
-                self._guard.check_open()
-                # A copy, since an abandoned thread may outlive the caller's buffer.
-                sent += await self._write_piece(bytes(data[sent : sent + PIECE]))
-        if self._scope.cancelled_caught:
-            raise trio.ClosedResourceError("this stream was closed meanwhile")
+        await self._until_closed(partial(self._write_pieces, data))
+
+    async def _write_pieces(self, data: Buffer) -> None:
+        sent = 0
+        while sent < len(data):
+            self._guard.check_open()
+            # A copy, since an abandoned thread may outlive the caller's buffer.
+            sent += await self._write_piece(bytes(data[sent : sent + PIECE]))
 
     async def _write_piece(self, piece: bytes) -> int:
         try:
-            return await trio.to_thread.run_sync(
-                _borrowing,
-                self._lease,
-                piece,
-                abandon_on_cancel=self._may_block,
-                limiter=self._limiter,
-            )
+            return await self._in_thread(lambda fd: os.write(fd, piece), abandon=self._may_block)
         except trio.Cancelled:
             self._broken = self._may_block
             raise
@@ -204,23 +169,16 @@ class ThreadWriter(Writer):
         if self._broken:
             raise trio.BrokenResourceError("an earlier write was abandoned")
 
-    def _release(self) -> None:
-        self._scope.cancel()
-        self._lease.close()
 
-
-def _borrowing(lease: Lease, piece: bytes) -> int:
-    with lease as fd:
-        return os.write(fd, piece)
-
-
-def _open_pipe(fd: int) -> Writer:
+def write_pipe(fd: int) -> Writer:
+    """Open a writer to a copy of *fd*, a pipe."""
     return _open_private(fd) or _open_shared_pipe(fd)
 
 
-def _open_terminal(fd: int) -> Writer:
+def write_terminal(fd: int) -> Writer:
+    """Open a writer to a copy of *fd*, a terminal."""
     # A writable terminal may still have less room than any piece: hence a thread.
-    return _open_private(fd) or _open_other(fd)
+    return _open_private(fd) or write_other(fd)
 
 
 def _open_private(fd: int) -> Writer | None:
@@ -243,7 +201,8 @@ def _open_shared_pipe(fd: int) -> Writer:
     return PolledWriter(shared, write, resources, wait_first=True)
 
 
-def _open_socket(fd: int) -> Writer:
+def write_socket(fd: int) -> Writer:
+    """Open a writer to a copy of *fd*, a socket."""
     flags = socket.MSG_DONTWAIT | getattr(socket, "MSG_NOSIGNAL", 0)
     with ExitStack() as resources:
         sock = resources.enter_context(adopt(duplicate(fd)))
@@ -254,28 +213,11 @@ def _open_socket(fd: int) -> Writer:
         return PolledWriter(sock.fileno(), write, resources.pop_all())
 
 
-def _open_file(fd: int) -> Writer:
+def write_file(fd: int) -> Writer:
+    """Open a writer to a copy of *fd*, a regular file."""
     return ThreadWriter(duplicate(fd), may_block=False)
 
 
-def _open_other(fd: int) -> Writer:
+def write_other(fd: int) -> Writer:
+    """Open a writer to a copy of *fd*, whatever it is."""
     return ThreadWriter(duplicate(fd), may_block=True)
-
-
-_OPENERS: dict[Kind, Callable[[int], Writer]] = {
-    Kind.PIPE: _open_pipe,
-    Kind.TERMINAL: _open_terminal,
-    Kind.SOCKET: _open_socket,
-    Kind.FILE: _open_file,
-    Kind.OTHER: _open_other,
-}
-
-
-def open_writer(fd: int | None) -> Writer:
-    """Open a send stream over a copy of *fd*; it is broken if *fd* cannot be written.
-
-    Must be closed within the same `trio.run`.
-    """
-    if fd is None or not allows(fd, os.O_WRONLY):
-        return BrokenWriter()
-    return _OPENERS[kind_of(fd)](fd)
