@@ -7,7 +7,7 @@ from functools import partial
 
 import trio
 
-from trio_mcp import Context, HttpLimits, HttpPolicy, Registry, serve_http, stop_at_signals
+from trio_mcp import Context, HttpLimits, HttpPolicy, Limits, Registry, serve_http, stop_at_signals
 
 keys = os.environ.get("STATE_KEYS", "").split()
 registry = Registry("press", version="1.0", state_keys=keys or None)
@@ -65,7 +65,8 @@ async def main(where: str = "8001") -> None:
             trusted_proxies=["127.0.0.1", "unix"],
             rate=20.0,
         ),
-        http_limits=HttpLimits(idle_timeout=180.0, shutdown_grace=20.0),
+        limits=Limits(shutdown_grace=20.0),
+        http_limits=HttpLimits(idle_timeout=180.0),
     )
     async with trio.open_nursery() as nursery:
         handle = await nursery.start(listen)

@@ -8,11 +8,12 @@ import trio
 from tests.client.support import served, tortured
 from tests.support.processes import EXAMPLES
 from tests.support.tools import echo, registry_of
-from trio_mcp import Implementation, Registry
+from trio_mcp import Implementation, Limits, Registry
 from trio_mcp.client import CallTimeout, ClientError, NotConnected, ProtocolError, connect
 from trio_mcp.client.client import Client
 from trio_mcp.client.era import Introduction
 from trio_mcp.client.handlers import Handlers
+from trio_mcp.wire.limits import SERVER_BOUNDS
 from trio_mcp.wire.revisions import ALL
 
 
@@ -57,6 +58,16 @@ async def test_before_the_handshake_nothing_is_known() -> None:
     client = Client(None, introduction, Handlers(), **limits)
     with pytest.raises(NotConnected, match="not connected yet"):
         _ = client.era
+
+
+@pytest.mark.parametrize("bound", SERVER_BOUNDS)
+async def test_bounds_that_only_a_server_has_are_refused(bound) -> None:
+    limits = Limits(**{bound: 7})
+    with pytest.raises(ValueError, match=f"Limits.{bound} is for who serves"):
+        async with connect("http://127.0.0.1:1/mcp", limits=limits):
+            pass
+    async with connect(registry_of(echo), limits=limits) as client:
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
 
 
 @pytest.mark.requirement("E2")

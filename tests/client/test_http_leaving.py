@@ -13,6 +13,7 @@ import trustme
 from trio.testing import wait_all_tasks_blocked
 
 from tests.client.http_support import ECHO, Incoming, Script, in_memory, serving
+from trio_mcp import Limits
 from trio_mcp.client import (
     CallTimeout,
     CannotReach,
@@ -291,8 +292,8 @@ async def test_rubbish_behind_what_is_too_much_does_no_harm() -> None:
         await incoming.until_gone()
 
     script = Script(on={"tools/call": call})
-    options = HttpOptions(max_response_bytes=4000)
-    async with serving(script) as url, connect(url, http=options) as client:
+    limits = Limits(max_message_bytes=4000)
+    async with serving(script) as url, connect(url, limits=limits) as client:
         with pytest.raises(ResponseTooLarge):
             await client.call_tool("echo")
 

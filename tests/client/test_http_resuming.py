@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from tests.client.http_support import Incoming, MemoryNetwork, Script, in_memory
+from trio_mcp import Limits
 from trio_mcp.client import CallTimeout, Client, ConnectionLost, SessionExpired, connect
 from trio_mcp.registry.changes import ListChanged
 
@@ -17,10 +18,10 @@ pytestmark = pytest.mark.requirement("F12")
 
 @asynccontextmanager
 async def connected(
-    script: Script, listen: bool = False, **options: object
+    script: Script, listen: bool = False, limits: Limits | None = None, **options: object
 ) -> AsyncIterator[tuple[Client, MemoryNetwork]]:
     async with in_memory(script, listen=listen, **options) as (url, http, network):
-        async with connect(url, http=http, tool_timeout=1000) as client:
+        async with connect(url, http=http, tool_timeout=1000, limits=limits) as client:
             yield client, network
 
 
@@ -346,7 +347,10 @@ async def test_a_stream_that_cannot_be_read_any_further_is_left(autojump_clock, 
         await incoming.until_gone()
 
     script = Script("legacy", on={"GET": own})
-    async with connected(script, listen=True, max_response_bytes=10_000) as (client, _):
+    async with connected(script, listen=True, limits=Limits(max_message_bytes=10_000)) as (
+        client,
+        _,
+    ):
         await trio.sleep(1000)
         assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
     assert "more than 10000 bytes" in caplog.text

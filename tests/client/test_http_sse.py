@@ -20,6 +20,7 @@ from tests.support.tools import registry_of
 from trio_mcp import (
     Context,
     HttpPolicy,
+    Limits,
     Registry,
     ResourceNotFound,
     ResourceUpdated,
@@ -235,7 +236,7 @@ async def test_what_is_no_old_server_either_is_told_by_the_first_refusal(answer:
     script = OldServer(refusal=404, on={"GET": answer})
     async with serving(script) as url:
         with pytest.raises(HttpError, match="answered 404") as raised:
-            async with connect(url, http=HttpOptions(max_response_bytes=1000)):
+            async with connect(url, limits=Limits(max_message_bytes=1000)):
                 pass
         assert raised.value.status == 404
         assert len(script.asked("GET")) == 1
@@ -542,8 +543,8 @@ async def test_the_end_of_the_stream_wakes_everybody(how: Part, error: Any, word
 
     script.takes["tools/call"] = take
     failures: list[Exception] = []
-    options = HttpOptions(max_response_bytes=100_000)
-    async with serving(script) as url, connect(url, http=options) as client:
+    limits = Limits(max_message_bytes=100_000)
+    async with serving(script) as url, connect(url, limits=limits) as client:
         states = client.states()
 
         async def call() -> None:

@@ -5,7 +5,7 @@ import trio
 
 from tests.client.support import tortured
 from tests.support.client import CLIENT_INFO
-from trio_mcp import McpError
+from trio_mcp import Limits, McpError
 from trio_mcp.client import CallTimeout, Handlers, ProtocolError
 
 ROOTS = ["file:///srv/data", "file:///srv/more"]
@@ -154,7 +154,7 @@ async def test_a_question_has_a_time_limit_of_its_own(autojump_clock) -> None:
     async def dawdle(params) -> dict:
         await trio.sleep_forever()
 
-    options = {"handlers": Handlers(sampling=dawdle), "question_timeout": 40.0}
+    options = {"handlers": Handlers(sampling=dawdle), "limits": Limits(question_timeout=40.0)}
     async with tortured("modern", **options) as (client, _):
         with pytest.raises(CallTimeout, match="question of the server"):
             await client.call_tool("inquire", {"rounds": 1, "ask": ["sampling/createMessage"]})

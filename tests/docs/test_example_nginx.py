@@ -346,8 +346,7 @@ def test_the_bounds_of_the_proxy_agree_with_those_of_the_server() -> None:
         return int(found[0])
 
     http = HttpLimits()
-    assert setting(r"client_max_body_size (\d+)m;") << 20 == http.max_body_bytes
-    assert http.max_body_bytes == Limits().max_message_bytes
+    assert setting(r"client_max_body_size (\d+)m;") << 20 == Limits().max_message_bytes
     assert setting(r"keepalive_timeout (\d+)s;") < http.idle_timeout
     assert 4 * setting(r"large_client_header_buffers 4 (\d+)k;") << 10 <= http.max_header_bytes
     longest = max(each.timeout or 0 for each in load_registry(str(EXAMPLE)).tools.values())

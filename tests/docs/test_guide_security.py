@@ -15,7 +15,6 @@ from tests.docs.pages import blocks_of
 from tests.docs.test_readme import table
 from tests.support.processes import EXAMPLES, ROOT, TIME_LIMIT, python
 from trio_mcp import HttpLimits, HttpPolicy, Limits, ToolError, connect
-from trio_mcp.client import HttpOptions
 from trio_mcp.client.requester import _MOST_PAGES, _MOST_ROUNDS
 from trio_mcp.transports.process import SAFE_ENVIRONMENT, ProcessOptions
 from trio_mcp.wire.jsonrpc import MAX_DEPTH
@@ -44,7 +43,6 @@ def test_its_limits_are_the_defaults() -> None:
     assert len(SAFE_ENVIRONMENT) == 11
     assert "eleven harmless variables" in text
     assert (_MOST_PAGES, _MOST_ROUNDS) == (1000, 10)
-    assert HttpOptions().max_response_bytes is None  # then as in `Limits`
     assert HttpPolicy().session_idle == 30 * 60
 
 

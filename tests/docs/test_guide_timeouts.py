@@ -21,7 +21,6 @@ from tests.transports.http.support import LegacyClient, ModernClient, Worker, ho
 from trio_mcp import (
     Context,
     Handlers,
-    HttpLimits,
     HttpPolicy,
     Limits,
     McpError,
@@ -98,8 +97,7 @@ def test_limits_are_those_of_the_code() -> None:
     assert says("have one second (`Limits.cancel_patience`) to clean up")
     assert says(f"at most {Limits().flush_timeout:g} seconds (`Limits.flush_timeout`)")
     assert says(f"{Limits().question_timeout:g} seconds (`Limits.question_timeout`)")
-    assert defaults["question_timeout"].default == 300
-    assert says("`connect(question_timeout=…)`, 300 seconds unless set")
+    assert says("300 seconds as well: `connect(limits=Limits(question_timeout=…))`")
     assert HttpPolicy().session_idle == 30 * 60
     assert says("30 minutes (`HttpPolicy.session_idle`)")
     assert HttpPolicy().retry == 1
@@ -111,7 +109,6 @@ def test_graces_are_those_of_the_code() -> None:
     assert graces == {
         "Limits.eof_grace": f"{Limits().eof_grace:g} s",
         "Limits.shutdown_grace": f"{Limits().shutdown_grace:g} s",
-        "HttpLimits.shutdown_grace": f"{HttpLimits().shutdown_grace:g} s",
     }
     ends = {what: fate for what, fate, _ in table(GUIDE, "What ends a call")}
     assert ends["the input ends"] == f"cancelled after {Limits().eof_grace:g} s"
@@ -612,8 +609,8 @@ async def test_a_call_whose_answer_nobody_takes(autojump_clock: MockClock) -> No
 async def test_over_http_a_call_that_is_cut_short_is_answered(era: Era) -> None:
     worker = Worker()
     async with trio.open_nursery() as nursery:
-        limits = HttpLimits(shutdown_grace=0)
-        serve = partial(serve_http, worker.registry, port=0, http_limits=limits)
+        limits = Limits(shutdown_grace=0)
+        serve = partial(serve_http, worker.registry, port=0, limits=limits)
         server = await nursery.start(serve)
 
         async def stop() -> None:

@@ -81,13 +81,6 @@ class Exposure:
     tls_key: Annotated[
         str | None, Parameter(help="The file of its key, if that is not in the same file.")
     ] = None
-    shutdown_grace: Annotated[
-        float,
-        Parameter(
-            help="Seconds that calls have to finish after the first signal.",
-            validator=validators.Number(gte=0),
-        ),
-    ] = 5.0
 
     @property
     def is_wanted(self) -> bool:

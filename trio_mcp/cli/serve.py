@@ -6,7 +6,6 @@ from functools import partial
 from typing import Annotated
 
 import trio
-from attrs import evolve
 from cyclopts import Parameter, validators
 
 from trio_mcp import serve as serve_stdio
@@ -18,6 +17,7 @@ from trio_mcp.cli.target import OURSELVES, load_registry, registry_target
 from trio_mcp.wire.limits import Limits
 
 _DEFAULT = Exposure()
+_LIMITS = Limits()
 
 
 def serve(
@@ -25,7 +25,12 @@ def serve(
     /,
     *,
     exposure: Exposure = _DEFAULT,
-    tool_timeout: Annotated[float | None, Parameter(validator=validators.Number(gt=0))] = None,
+    tool_timeout: Annotated[
+        float, Parameter(validator=validators.Number(gt=0))
+    ] = _LIMITS.tool_timeout,
+    shutdown_grace: Annotated[
+        float, Parameter(validator=validators.Number(gte=0))
+    ] = _LIMITS.shutdown_grace,
     reload: Annotated[bool, Parameter(show_default=False)] = False,
     log_level: LogLevel = "info",
     log_format: LogFormat = "text",
@@ -37,6 +42,7 @@ def serve(
             name may be left out if there is one registry only.
         exposure: Where it is reached over HTTP, and by whom.
         tool_timeout: Seconds that a tool may run, unless it says otherwise itself.
+        shutdown_grace: Seconds that calls have to finish after the first signal.
         reload: Start anew whenever a Python file beside the target changes, for development.
         log_level: The least important messages that are logged to stderr.
         log_format: Readable text, or one JSON object a line.
@@ -47,13 +53,15 @@ def serve(
     if reload:
         from trio_mcp.cli.reload.command import serve_again_and_again, source_of
 
-        timeout = [] if tool_timeout is None else [f"--tool-timeout={tool_timeout}"]
+        bounds = [f"--tool-timeout={tool_timeout}", f"--shutdown-grace={shutdown_grace}"]
         log = [f"--log-level={log_level}", f"--log-format={log_format}"]
-        command = [*OURSELVES, "serve", place, *exposure.words(), *timeout, *log]
-        return serve_again_and_again(command, source_of(place), over_http=exposure.is_wanted)
+        command = [*OURSELVES, "serve", place, *exposure.words(), *bounds, *log]
+        return serve_again_and_again(
+            command, source_of(place), over_http=exposure.is_wanted, grace=shutdown_grace
+        )
     registry = load_registry(place)
     name_failures(registry)
-    limits = Limits() if tool_timeout is None else evolve(Limits(), tool_timeout=tool_timeout)
+    limits = Limits(tool_timeout=tool_timeout, shutdown_grace=shutdown_grace)
     if not exposure.is_wanted:
         trio.run(partial(serve_stdio, registry, limits=limits))
         return OK

@@ -43,8 +43,6 @@ def run_http(registry: Registry, exposure: Exposure, limits: Limits) -> int:
     """
     if find_spec("httptools") is None:
         raise Failure("HTTP needs more packages: pip install 'trio-mcp[cli,http]'")
-    from trio_mcp import HttpLimits
-
     options = {
         **_place(exposure),
         "path": exposure.path,
@@ -52,7 +50,6 @@ def run_http(registry: Registry, exposure: Exposure, limits: Limits) -> int:
         "policy": _policy(exposure),
         "ssl_context": _tls(exposure),
         "limits": limits,
-        "http_limits": HttpLimits(shutdown_grace=exposure.shutdown_grace),
     }
     trio.run(partial(_serve, registry, exposure, options))
     return OK

@@ -16,6 +16,7 @@ from cyclopts import Parameter, validators
 
 from trio_mcp.cli.failures import Failure, Usage, one_line
 from trio_mcp.cli.tokens import token_from
+from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import LoggingLevel
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ async def connected(
         connect_timeout=max(_START_PATIENCE, options.timeout),
         tool_timeout=options.timeout,
         request_timeout=options.timeout,
-        question_timeout=_THINKING,
+        limits=Limits(question_timeout=_THINKING),
         on_log=screen.log,
     )
     with _plain_log():

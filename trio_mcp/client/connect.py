@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import trio
-from attrs import evolve, frozen
+from attrs import frozen
 
 from trio_mcp.client.client import Client
 from trio_mcp.client.era import Era, Introduction, era_of
@@ -34,7 +34,7 @@ from trio_mcp.transports.beside import beside
 from trio_mcp.transports.memory import embed
 from trio_mcp.transports.process import ProcessOptions, StdioTransport, open_process
 from trio_mcp.version import __version__
-from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.limits import SERVER_BOUNDS, Limits
 from trio_mcp.wire.payloads import Implementation, LoggingLevel
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ async def connect(
     connect_timeout: float = 30.0,
     tool_timeout: float = 5.0,
     request_timeout: float = 30.0,
-    question_timeout: float = 300.0,
     limits: Limits | None = None,
     on_line: Callable[[bytes], None] | None = None,
     on_log: Log | None = None,
@@ -84,9 +83,9 @@ async def connect(
         connect_timeout: Seconds for start, handshake and the list of tools.
         tool_timeout: Seconds that a tool call waits, unless the tool or the call says otherwise.
         request_timeout: Seconds that other requests wait.
-        question_timeout: Seconds that a handler has for a server's question; meanwhile the time of
-            the request that it belongs to stands still.
-        limits: The bounds of the connection.
+        limits: The bounds of the connection, and the time that a handler has for a server's
+            question (`question_timeout`); meanwhile the time of the request that it belongs to
+            stands still. What bounds a server is for a registry in this process only.
         on_line: Called with each raw line from the server, from the first one on.
         on_log: Called with each log message that the server sends.
         log_level: The least severe level of log messages to ask for; without it, a modern server
@@ -104,8 +103,8 @@ async def connect(
         CallTimeout: It did not do its part in time.
         ProtocolError: It does not speak MCP, or no revision that this client is to speak.
         TypeError: The target is none of those.
-        ValueError: The URL is none, there is no such revision, or HTTP+SSE needs more connections
-            than `HttpOptions.max_connections`.
+        ValueError: The URL is none, there is no such revision, `limits` sets a bound that is the
+            server's own, or HTTP+SSE needs more connections than `HttpOptions.max_connections`.
         RuntimeError: For a URL, the package `httpx2` is needed (`trio-mcp[http]`).
 
     Cancelled at any point, it leaves nothing behind: the process and its children are ended
@@ -131,7 +130,10 @@ async def connect(
         info=client_info, capabilities=handlers.capabilities, insists_on=insists_on
     )
 
-    side = ClientSide(handlers, question_timeout, on_line)
+    limits = limits or Limits()
+    if not isinstance(target, Registry):
+        _refuse_server_bounds(limits)
+    side = ClientSide(handlers, limits.question_timeout, on_line)
 
     def make(link: Link) -> Client:
         side.client = client = Client(
@@ -140,7 +142,7 @@ async def connect(
             handlers,
             tool_timeout=tool_timeout,
             request_timeout=request_timeout,
-            question_timeout=question_timeout,
+            question_timeout=limits.question_timeout,
             on_log=on_log,
         )
         return client
@@ -150,7 +152,7 @@ async def connect(
         side=side,
         era=era,
         timeout=connect_timeout,
-        limits=limits or Limits(),
+        limits=limits,
         log_level=log_level,
     )
     if isinstance(target, Registry):
@@ -161,6 +163,15 @@ async def connect(
         way = _over_stream(target, process_options, meeting)
     async with way as client:
         yield client
+
+
+def _refuse_server_bounds(limits: Limits) -> None:
+    """Let nobody believe in bounds that a server elsewhere has never heard of."""
+    usual = Limits()
+    for name in SERVER_BOUNDS:
+        if getattr(limits, name) != getattr(usual, name):
+            instead = "; see connect(tool_timeout=...)" if name == "tool_timeout" else ""
+            raise ValueError(f"Limits.{name} is for who serves, not for connect(){instead}")
 
 
 @frozen(kw_only=True)
@@ -235,10 +246,9 @@ async def _over_sse(
 ) -> AsyncIterator[Client]:
     from trio_mcp.client.http.sse_stream import SseLink, open_sse
 
-    most = options.max_response_bytes or meeting.limits.max_message_bytes
+    most = meeting.limits.max_message_bytes
     async with open_sse(endpoint, options, most, refused, deadline) as events:
-        limits = evolve(meeting.limits, max_message_bytes=most)
-        connection = _connection(events, meeting.side, limits)
+        connection = _connection(events, meeting.side, meeting.limits)
         client = meeting.make(SseLink(connection, events))
 
         async def ending() -> Ending:

@@ -86,7 +86,7 @@ class ConnectionLost(ClientError):
 
 
 class ResponseTooLarge(ClientError):
-    """The server's answer is longer than `HttpOptions.max_response_bytes`."""
+    """The server's answer is longer than `Limits.max_message_bytes`."""
 
 
 class HttpError(ClientError):

@@ -4,12 +4,16 @@ There are no module-level knobs: whoever starts a server or a connection gives i
 and each layer reads the fields that concern it.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from attrs import field, frozen, validators
 
 _at_least_zero: Any = validators.ge(0)
 _positive: Any = validators.gt(0)
+
+
+SERVER_BOUNDS: Final = ("max_worker_threads", "tool_timeout", "progress_rate", "max_subscriptions")
+"""Those of the fields of `Limits` that say nothing to a client."""
 
 
 @frozen(kw_only=True)
@@ -22,7 +26,8 @@ class Limits:
     """
 
     max_message_bytes: int = field(default=10 * 1024 * 1024, validator=_positive)
-    """The longest line that is read, in bytes, without its newline."""
+    """The longest message that is read, in bytes: a line without its newline, the body of a
+    request or a response, the data of an event."""
 
     max_batch: int = field(default=1000, validator=_positive)
     """The most messages in one JSON-RPC batch."""
@@ -46,7 +51,10 @@ class Limits:
     """Seconds that a tool may run, unless its registry or the tool itself says otherwise."""
 
     question_timeout: float = field(default=300.0, validator=_positive)
-    """Seconds that a client may take for a question; the tool's own clock stops meanwhile."""
+    """Seconds that a client may take for a question; the tool's own clock stops meanwhile.
+
+    Given to `connect`, seconds that the handler of such a question has.
+    """
 
     progress_rate: float = field(default=20.0, validator=_positive)
     """Progress notifications that one request sends in a second, after a first few."""

@@ -132,12 +132,24 @@ class Serving:
 
 @asynccontextmanager
 async def serving(
-    app: Any, pair: StreamPair = memory_stream_pair, **limits: Any
+    app: Any,
+    pair: StreamPair = memory_stream_pair,
+    *,
+    max_body_bytes: int = 10_000_000,
+    shutdown_grace: float = 5.0,
+    **limits: Any,
 ) -> AsyncIterator[Serving]:
     """Serve an app to clients in memory. Whatever waits for ever fails."""
     listener = MemoryListener(pair)
     async with trio.open_nursery() as nursery:
-        start = partial(serve_asgi, app, [listener], limits=HttpLimits(**limits))
+        start = partial(
+            serve_asgi,
+            app,
+            [listener],
+            limits=HttpLimits(**limits),
+            max_body_bytes=max_body_bytes,
+            shutdown_grace=shutdown_grace,
+        )
         done = trio.Event()
 
         async def serve(*, task_status: trio.TaskStatus[HttpServer]) -> None:

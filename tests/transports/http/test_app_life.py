@@ -23,6 +23,7 @@ from hypercorn.trio import serve as hypercorn
 from trio.testing import wait_all_tasks_blocked
 
 from tests.support.tools import echo, registry_of, text_of
+from tests.transports.http.asgi_server_support import MemoryListener
 from tests.transports.http.sockets import TIME_LIMIT, Served, Wire, served
 from tests.transports.http.support import (
     LegacyClient,
@@ -35,7 +36,6 @@ from tests.transports.http.support import (
 )
 from trio_mcp import (
     Context,
-    HttpLimits,
     HttpPolicy,
     Limits,
     Registry,
@@ -383,8 +383,8 @@ async def test_stop_ends_everything_in_good_order() -> None:
 @pytest.mark.requirement("F5")
 async def test_stop_does_not_wait_for_ever() -> None:
     shop = Shop()
-    limits = HttpLimits(shutdown_grace=0.01)
-    async with served(shop.registry, http_limits=limits) as server:
+    limits = Limits(shutdown_grace=0.01)
+    async with served(shop.registry, limits=limits) as server:
         async with server.connect() as wire:
             await wire.post(server.modern, server.call("work"))
             await shop.worker.until(running=1)
@@ -541,14 +541,40 @@ async def test_listeners_that_somebody_else_has_opened() -> None:
 
 
 @pytest.mark.requirement("F2")
-async def test_bounds_of_both_kinds_are_kept() -> None:
-    limits, http_limits = Limits(max_message_bytes=1000), HttpLimits(max_body_bytes=2000)
-    async with served(registry_of(echo), limits=limits, http_limits=http_limits) as server:
-        statuses = [
-            (await server.ask(server.call("echo", text="x" * size))).status
-            for size in (100, 1500, 3000)
-        ]
-        assert statuses == [200, 413, 413]
+@pytest.mark.parametrize("most", [2000, 12 * 2**20])
+async def test_the_bound_of_messages_is_that_of_bodies(most: int) -> None:
+    async def size_of(text: str) -> int:
+        return len(text)
+
+    async with served(registry_of(size_of), limits=Limits(max_message_bytes=most)) as server:
+        for size, status in ((100, 200), (most - 1000, 200), (most, 413)):
+            reply = await server.ask(server.call("size_of", text="x" * size))
+            assert reply.status == status
+
+
+@pytest.mark.requirement("F5")
+async def test_running_calls_have_the_grace_of_the_limits(autojump_clock: Any) -> None:
+    async def nap() -> str:
+        await trio.sleep(30)
+        return "done"
+
+    listener, maker = MemoryListener(), ModernClient(None)  # type: ignore[arg-type]
+    limits = Limits(shutdown_grace=33)
+    async with trio.open_nursery() as nursery:
+        start = partial(serve_http, registry_of(nap), listeners=[listener], limits=limits)
+        handle = await nursery.start(start)
+        wire = Wire(listener.connect())
+        call = maker.request_of("tools/call", {"name": "nap", "arguments": {}})
+        reply = await wire.post(maker, call)
+        await wait_all_tasks_blocked()
+        handle.stop()
+        assert text_of((await reply.whole()).json()) == "done"
+        await wire.stream.aclose()
+
+
+async def test_two_places_to_listen_at_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="listeners and unix_socket"):
+        await serve_http(Registry("x"), listeners=[MemoryListener()], unix_socket=tmp_path / "s")
 
 
 @pytest.mark.requirement("F1", "B6")

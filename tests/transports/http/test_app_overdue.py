@@ -16,7 +16,7 @@ from tests.transports.http.support import (
     hosting,
     progress_meta,
 )
-from trio_mcp import Context, HttpLimits, HttpPolicy, Limits, Registry
+from trio_mcp import Context, HttpPolicy, Limits, Registry
 
 CANCELLED = {"code": -32603, "message": "Request cancelled"}
 
@@ -116,7 +116,7 @@ async def test_a_server_that_stops_answers_what_it_cuts_off() -> None:
         await trio.sleep_forever()
 
     begun = trio.Event()
-    options = {"http_limits": HttpLimits(shutdown_grace=0), "limits": Limits(cancel_patience=1)}
+    options = {"limits": Limits(shutdown_grace=0, cancel_patience=1)}
     async with served(registry_of(forever), **options) as server:
         async with trio.open_nursery() as nursery:
 

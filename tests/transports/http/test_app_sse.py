@@ -28,7 +28,6 @@ from tests.transports.http.support import (
 )
 from trio_mcp import (
     Context,
-    HttpLimits,
     HttpPolicy,
     Limits,
     McpError,
@@ -872,10 +871,10 @@ async def test_on_sockets() -> None:
             await server.handle.wait_for(ServerState.STOPPED)
 
 
-async def test_the_grace_of_the_embedded_server_counts() -> None:
+async def test_the_grace_of_the_limits_counts() -> None:
     worker = Worker()
-    limits = HttpLimits(shutdown_grace=0.0)
-    async with served(worker.registry, sse_path=PATH, http_limits=limits) as server:
+    limits = Limits(shutdown_grace=0.0)
+    async with served(worker.registry, sse_path=PATH, limits=limits) as server:
         client = SseClient(None)  # type: ignore[arg-type]  # it makes messages only
         async with server.connect() as stream, server.connect() as posts:
             events = await stream.send("GET", PATH, {"accept": "text/event-stream"})

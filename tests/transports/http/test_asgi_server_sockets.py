@@ -65,10 +65,13 @@ class Running:
 
 
 @asynccontextmanager
-async def running(app: Any, listeners: Any, **limits: Any) -> AsyncIterator[Running]:
+async def running(
+    app: Any, listeners: Any, max_body_bytes: int = 10_000_000, **limits: Any
+) -> AsyncIterator[Running]:
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
-            serve = partial(serve_asgi, app, listeners, limits=HttpLimits(**limits))
+            bounds = {"limits": HttpLimits(**limits), "max_body_bytes": max_body_bytes}
+            serve = partial(serve_asgi, app, listeners, **bounds)
             server = Running(await nursery.start(serve))
             try:
                 yield server

@@ -225,7 +225,7 @@ async def status_of(server: Served, data: bytes) -> int:
 
 async def test_too_much_of_everything() -> None:
     limits = Limits(max_message_bytes=100_000, max_batch=10)
-    http_limits = HttpLimits(max_header_bytes=10_000, max_headers=50, max_body_bytes=200_000)
+    http_limits = HttpLimits(max_header_bytes=10_000, max_headers=50)
     async with attacked(registry_of(echo), limits=limits, http_limits=http_limits) as server:
         small = server.modern.request_of("tools/list")
         close = "connection: close"

@@ -27,39 +27,42 @@ from trio_mcp.wire.limits import Limits
 
 logger = logging.getLogger("trio_mcp.reload")
 
-_PATIENCE: Final = 10.0
-"""Seconds that an old server has to finish what it does."""
+_BEYOND_GRACE: Final = 5.0
+"""Seconds that an old server has to end once the grace of its calls is over."""
 _MOST_WAITING: Final = 1000
 """Lines of the client that wait for a server."""
 _CHUNK_BYTES: Final = 65536
 
 
-def serve_again_and_again(command: Sequence[str], root: Path, *, over_http: bool) -> int:
+def serve_again_and_again(
+    command: Sequence[str], root: Path, *, over_http: bool, grace: float
+) -> int:
     """Run a server until the client disconnects, or a signal comes; return the exit status.
 
     Args:
         command: What starts the server.
         root: Where its source is.
         over_http: It needs no stdin and stdout.
+        grace: Seconds that a server which has to go gives to its calls.
     """
     serve = _serve_http if over_http else _serve_stdio
-    return run_async(partial(serve, list(command), root))
+    return run_async(partial(serve, list(command), root, grace + _BEYOND_GRACE))
 
 
-async def _serve_http(command: list[str], root: Path) -> int:
+async def _serve_http(command: list[str], root: Path, patience: float) -> int:
     seen = look(root)
     while True:
         process = await trio.lowlevel.open_process(command)
         try:
             seen = await changed(root, seen)
         finally:
-            await _end(process)
+            await _end(process, patience)
         logger.info("The source has changed: the server starts anew")
 
 
-async def _serve_stdio(command: list[str], root: Path) -> int:
+async def _serve_stdio(command: list[str], root: Path, patience: float) -> int:
     async with open_stdio() as client:
-        await Relay(client, command, root).run()
+        await Relay(client, command, root, patience).run()
     return OK
 
 
@@ -70,10 +73,14 @@ class Relay:
         client: The client's stream.
         command: What starts a server.
         root: Where its source is.
+        patience: Seconds that a server which has to go may take.
     """
 
-    def __init__(self, client: trio.abc.Stream, command: Sequence[str], root: Path) -> None:
+    def __init__(
+        self, client: trio.abc.Stream, command: Sequence[str], root: Path, patience: float
+    ) -> None:
         self._client = client
+        self._patience = patience
         self._command = list(command)
         self._root = root
         self._seen: Snapshot = look(root)
@@ -110,7 +117,7 @@ class Relay:
         try:
             on_its_own = await self._attend(process)
         finally:
-            await _end(process)
+            await _end(process, self._patience)
         if self._over.is_set():
             return
         if on_its_own:
@@ -135,7 +142,7 @@ class Relay:
             elif not on_its_own:
                 logger.info("The source has changed: the server starts anew")
                 process.terminate()
-            with trio.move_on_after(_PATIENCE):
+            with trio.move_on_after(self._patience):
                 await exited.wait()  # what it has still to say is passed on
             reading.cancel_scope.cancel()
         return on_its_own
@@ -193,10 +200,10 @@ class Relay:
                 await self._client.send_all(text)
 
 
-async def _end(process: trio.Process) -> None:
-    """See to it that a server ends."""
+async def _end(process: trio.Process, patience: float) -> None:
+    """See to it that a server ends, within that many seconds."""
     with trio.CancelScope(shield=True):
-        with trio.move_on_after(_PATIENCE):
+        with trio.move_on_after(patience):
             if process.returncode is None:
                 process.terminate()
             await process.wait()

@@ -112,7 +112,7 @@ class HttpLink:
         """Take the bounds, and its place at the client's side."""
         most = self.limits.max_concurrent_calls
         self._questions = Questions(self.side, self._post_quietly, self.nursery, most)
-        self._most = self.options.max_response_bytes or self.limits.max_message_bytes
+        self._most = self.limits.max_message_bytes
         self.side.answered = self._open.answered
         self.side.paused = self._open.paused
 

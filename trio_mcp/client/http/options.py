@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import Attribute, field, frozen, validators
+from attrs import Attribute, field, fields, frozen, validators
 
 if TYPE_CHECKING:
     import ssl
@@ -29,9 +29,18 @@ def _sendable(_: object, attribute: Attribute[Any], headers: Mapping[str, str]) 
             raise ValueError(f"{attribute.name}: {name} has characters that no header may have")
 
 
+def _alone(options: HttpOptions, attribute: Attribute[Any], _: object) -> None:
+    """Refuse beside a client of the user's what that client decides."""
+    for name in ("proxy", "verify", "trust_env"):
+        if getattr(options, name) != getattr(fields(HttpOptions), name).default:
+            raise ValueError(f"{name} is for the client that {attribute.name} makes")
+
+
 @frozen(kw_only=True)
 class HttpOptions:
-    """How a server is reached over HTTP, and how long it may keep us waiting.
+    """How a server is reached over HTTP.
+
+    How long an answer may be is, as on any transport, `Limits.max_message_bytes`.
 
     Args:
         headers: Headers of every request, such as `Authorization`. They never appear in messages
@@ -39,8 +48,8 @@ class HttpOptions:
         proxy: The URL of a proxy; without it, those of the environment (`HTTPS_PROXY` and so on).
         verify: An `ssl.SSLContext` for TLS; `False` to trust any certificate.
         trust_env: Whether the environment's proxies and certificates count.
-        client_factory: Makes the `httpx2.AsyncClient`, in place of `proxy`, `verify`, `trust_env`
-            and `max_connections`. It is closed with the connection.
+        client_factory: Makes the `httpx2.AsyncClient`, with a proxy, TLS and connections of its
+            own. It is closed with the connection.
 
     Example:
         >>> HttpOptions(headers={"Authorization": "Bearer secret"}).max_connections
@@ -51,11 +60,9 @@ class HttpOptions:
     proxy: str | None = field(default=None, repr=False)
     verify: ssl.SSLContext | bool = True
     trust_env: bool = True
-    client_factory: Callable[[], httpx2.AsyncClient] | None = None
-
-    max_response_bytes: int | None = field(default=None, validator=validators.optional(_positive))
-    """The longest answer, and the longest event of a stream, in bytes; by default as in
-    `Limits.max_message_bytes`."""
+    client_factory: Callable[[], httpx2.AsyncClient] | None = field(
+        default=None, validator=validators.optional(_alone)
+    )
 
     max_connections: int = field(default=100, validator=_positive)
     """Connections at a time; further requests wait for one. A subscription, and in legacy

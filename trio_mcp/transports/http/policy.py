@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from math import inf
 from typing import Any, Final
 
-from attrs import Attribute, field, frozen, validators
+from attrs import Attribute, field, fields, frozen, validators
 
 from trio_mcp.transports.http.events import EventStore
 from trio_mcp.transports.http.proxies import Proxies
@@ -55,7 +55,7 @@ class HttpPolicy:
             `https://example.com`; `*` for any. Pages of the allowed hosts are always allowed.
             Browsers are told so (CORS), so such a page may be a client.
         tokens: Bearer tokens, and whose each one is.
-        verify: Says whose a bearer token is; used in place of `tokens`.
+        verify: Says whose a bearer token is, where there is no list of them.
         realm: What `WWW-Authenticate` tells clients that they need a token for.
 
     Example:
@@ -106,10 +106,21 @@ class HttpPolicy:
     """Bytes that these may have together; a single event may have more."""
 
     event_store: Callable[[], EventStore] | None = None
-    """Makes what keeps the events of a new session, in place of memory within these two bounds."""
+    """Makes what keeps the events of a new session, in place of memory within these two bounds.
+
+    It keeps its own: then `max_events` bounds the streams of a session only.
+    """
 
     retry: float = field(default=1.0, validator=_at_least_zero)
     """Seconds that a client should wait before it comes back to a stream."""
 
     keep_alive: float = field(default=15.0, validator=_positive)
     """Seconds between the comments that keep a quiet stream open."""
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse what contradicts itself."""
+        if self.tokens and self.verify is not None:
+            raise ValueError("tokens and verify exclude each other: verify is to know the tokens")
+        usual = fields(HttpPolicy).max_event_bytes.default
+        if self.event_store is not None and self.max_event_bytes != usual:
+            raise ValueError("max_event_bytes is not for an event_store, which has its own bounds")

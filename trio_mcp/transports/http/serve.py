@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 
 import trio
-from attrs import evolve
 
 from trio_mcp.registry import Registry
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
@@ -108,16 +107,18 @@ async def serve_http(
             opened; they are closed on return.
         ssl_context: Speak TLS, with this context.
         policy: Who may use the server.
-        limits: The bounds of requests.
-        http_limits: The bounds of connections.
+        limits: The bounds of messages and calls, as on any transport.
+        http_limits: The bounds that only HTTP connections have.
         task_status: Tells that it is listening, and gives an `HttpHandle` with `url` and `stop()`.
 
     Raises:
         OSError: It cannot listen there.
+        ValueError: A path does not begin with a slash, or both `listeners` and `unix_socket`
+            are given.
         Exception: Whatever the registry's lifespan raises.
 
     Stopped, it accepts no more connections, and closes idle ones after `HttpLimits.idle_grace`
-    seconds; running requests may finish within `HttpLimits.shutdown_grace` seconds, after which
+    seconds; running requests may finish within `Limits.shutdown_grace` seconds, after which
     they are cancelled and answered; then the lifespan is closed. Cancelled, it ends at once.
     Signals are the application's, see `stop_at_signals`.
 
@@ -128,13 +129,9 @@ async def serve_http(
         ...         print(handle.url)
         ...         handle.stop()
     """
-    policy, limits, http_limits = (
-        policy or HttpPolicy(),
-        limits or Limits(),
-        http_limits or HttpLimits(),
-    )
-    # On HTTP+SSE calls belong to connections, whose grace is to be that of all other calls.
-    limits = evolve(limits, shutdown_grace=http_limits.shutdown_grace)
+    policy, limits = policy or HttpPolicy(), limits or Limits()
+    if listeners is not None and unix_socket is not None:
+        raise ValueError("listeners and unix_socket exclude each other; start one server for each")
     app = http_app(registry, path=path, sse_path=sse_path, policy=policy, limits=limits)
     handle = HttpHandle(path, ssl_context is not None)
     if listeners is not None:
@@ -146,7 +143,7 @@ async def serve_http(
         listeners = await open_tcp(host, port, ssl_context=ssl_context)
     try:
         async with app.running():
-            await _serve(app, listeners, handle, limits, http_limits, task_status)
+            await _serve(app, listeners, handle, limits, http_limits or HttpLimits(), task_status)
     finally:
         try:
             async with trio.open_nursery() as nursery:  # all of them, even when cancelled
@@ -165,8 +162,7 @@ async def _serve(
     task_status: trio.TaskStatus[ServerHandle],
 ) -> None:
     # The server cancels a request together with its connection, so its turn comes after ours.
-    ours = http_limits.shutdown_grace
-    its = ours + limits.cancel_patience + limits.flush_timeout
+    its = limits.shutdown_grace + limits.cancel_patience + limits.flush_timeout
     stopped = trio.Event()
 
     async def relay() -> None:
@@ -176,7 +172,7 @@ async def _serve(
         app.stop()
         assert handle.server is not None
         handle.server.stop()
-        await trio.sleep(ours)
+        await trio.sleep(limits.shutdown_grace)
         app.cancel_calls()
 
     class Started(trio.TaskStatus[HttpServer]):
@@ -189,8 +185,14 @@ async def _serve(
             task_status.started(handle)
 
     async with beside(relay):
-        bounds = evolve(http_limits, shutdown_grace=its)
-        await serve_asgi(app, listeners, limits=bounds, task_status=Started())
+        await serve_asgi(
+            app,
+            listeners,
+            limits=http_limits,
+            max_body_bytes=limits.max_message_bytes,
+            shutdown_grace=its,
+            task_status=Started(),
+        )
 
 
 def _warn_if_exposed(host: str, policy: HttpPolicy) -> None:

@@ -223,7 +223,7 @@ class Connection:
 
     async def _answer(self, head: Head) -> bool:
         """Have the app answer a request, and return whether there can be another one."""
-        exchange = Exchange(self, head, body_of(head.length, self.limits.max_body_bytes))
+        exchange = Exchange(self, head, body_of(head.length, self.service.max_body_bytes))
         self.service.counters.requests += 1
         self._exchange = exchange
         self._body = exchange.body

@@ -1,4 +1,8 @@
-"""Every bound and every time-out of the HTTP server, in one value that is passed down."""
+"""The bounds and time-outs of HTTP connections, in one value that is passed down.
+
+What a request may bring and how long it may run is not among them: that holds on every transport,
+so it has another owner, and `serve_asgi` is told.
+"""
 
 from typing import Any
 
@@ -10,7 +14,7 @@ _positive: Any = validators.gt(0)
 
 @frozen(kw_only=True)
 class HttpLimits:
-    """The bounds that an HTTP server keeps.
+    """The bounds that an HTTP server keeps besides `Limits`: those of connections.
 
     Example:
         >>> HttpLimits(max_connections=100, idle_timeout=5.0).max_connections
@@ -25,9 +29,6 @@ class HttpLimits:
 
     max_headers: int = field(default=128, validator=_positive)
     """The most headers of a request."""
-
-    max_body_bytes: int = field(default=10 * 1024 * 1024, validator=_at_least_zero)
-    """The longest body of a request, in bytes."""
 
     max_pipelined_bytes: int = field(default=64 * 1024, validator=_positive)
     """Bytes that are read ahead while a request runs, give or take one read of 64 KiB.
@@ -65,6 +66,3 @@ class HttpLimits:
 
     idle_grace: float = field(default=1.0, validator=_at_least_zero)
     """Seconds that idle connections are kept once the server was asked to stop."""
-
-    shutdown_grace: float = field(default=5.0, validator=_at_least_zero)
-    """Seconds that running requests have to finish once the server was asked to stop."""

@@ -44,8 +44,8 @@ class HttpServer:
         """Shut the server down gracefully, and return at once; further calls change nothing.
 
         It accepts no more connections, and closes those that are idle after
-        `HttpLimits.idle_grace` seconds. Running requests have `HttpLimits.shutdown_grace` seconds
-        before they are cancelled. Then `serve_asgi` returns.
+        `HttpLimits.idle_grace` seconds. Running requests have `shutdown_grace` seconds before
+        they are cancelled. Then `serve_asgi` returns.
         """
         self._stop.set()
 
@@ -59,6 +59,8 @@ async def serve_asgi(
     listeners: Listeners,
     *,
     limits: HttpLimits | None = None,
+    max_body_bytes: int = 10 * 1024 * 1024,
+    shutdown_grace: float = 5.0,
     root_path: str = "",
     task_status: trio.TaskStatus[HttpServer] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -81,7 +83,10 @@ async def serve_asgi(
         app: The app.
         listeners: Where to accept connections, from `open_tcp` or `open_unix` for instance.
             They are closed on return.
-        limits: The bounds to keep.
+        limits: The bounds of connections.
+        max_body_bytes: The longest body of a request, in bytes.
+        shutdown_grace: Seconds that running requests have to finish once the server was asked to
+            stop.
         root_path: The path that the app is mounted at, for its scopes.
         task_status: Tells that connections are being accepted, and gives an `HttpServer`.
 
@@ -90,7 +95,7 @@ async def serve_asgi(
 
     Cancelled, it closes everything at once.
     """
-    service = Service(app, limits or HttpLimits(), root_path)
+    service = Service(app, limits or HttpLimits(), max_body_bytes, root_path)
     watch = Watch(service.connections)
     found = (bound_address(listener) for listener in listeners)
     server = HttpServer(tuple(each for each in found if each is not None), service.counters)
@@ -104,7 +109,7 @@ async def serve_asgi(
                 await server.wait_until_stopping()
                 doors.cancel_scope.cancel()
             await _close(listeners)
-            await _drain(service)
+            await _drain(service, shutdown_grace)
             nursery.cancel_scope.cancel()
     finally:
         await _close(listeners)
@@ -139,7 +144,7 @@ async def _accept(
                 nursery.start_soon(Connection(service, watch, stream).run)
 
 
-async def _drain(service: Service) -> None:
+async def _drain(service: Service, grace: float) -> None:
     """Let running requests finish, within the grace.
 
     Connections that are idle are kept for a moment. A proxy may be sending a request on one right
@@ -147,7 +152,6 @@ async def _drain(service: Service) -> None:
     """
     service.stopping = True
     started = trio.current_time()
-    grace = service.limits.shutdown_grace
     with trio.move_on_at(started + min(service.limits.idle_grace, grace)):
         await service.wait_until_fewer(1)
     for connection in service.connections:

@@ -40,6 +40,7 @@ class Service:
 
     app: AsgiApp
     limits: HttpLimits
+    max_body_bytes: int
     root_path: str
     counters: HttpCounters = field(factory=HttpCounters)
     connections: "set[Connection]" = field(factory=set)
