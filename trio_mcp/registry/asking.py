@@ -19,6 +19,7 @@ from trio_mcp.wire.errors import (
     ToolError,
 )
 from trio_mcp.wire.jsonrpc import Json, json_type
+from trio_mcp.wire.methods import BY_REVISION
 from trio_mcp.wire.payloads import (
     BLOCK_SINCE,
     CreateMessageResult,
@@ -27,7 +28,7 @@ from trio_mcp.wire.payloads import (
     ToolResultContent,
     ToolUseContent,
 )
-from trio_mcp.wire.revisions import Revision
+from trio_mcp.wire.revisions import ALL, Revision
 
 if TYPE_CHECKING:
     from trio_mcp.registry.context import Conversation
@@ -160,7 +161,7 @@ def _as_revision_has_it(message: SamplingMessage, revision: Revision) -> list[Sa
     blocks = message.content if isinstance(message.content, list) else [message.content]
     for each in blocks:
         of_tools = isinstance(each, ToolUseContent | ToolResultContent)
-        if revision.order < BLOCK_SINCE.get(type(each), 0) or (
+        if revision not in BLOCK_SINCE.get(type(each), ALL) or (
             of_tools and not revision.sampling_tools
         ):
             what = f"content of type {each.type} in sampling"
@@ -208,7 +209,7 @@ def _require(talk: Conversation, method: str, *capability: str, known: bool = Tr
         McpError: It has not declared the capability, or its revision does not know the question.
     """
     name = ".".join(capability)
-    if method not in talk.revision.questions or not known:
+    if method not in BY_REVISION[talk.revision] or not known:
         raise McpError(INVALID_REQUEST, _too_old(talk.revision, name))
     if talk.supports(*capability):
         return

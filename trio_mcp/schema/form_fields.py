@@ -25,11 +25,11 @@ from trio_mcp.schema.errors import SchemaError
 from trio_mcp.schema.sentences import cut, expectation, listed
 from trio_mcp.schema.validate import compile_test
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.revisions import ALL, NEWEST, Revision
+from trio_mcp.wire.revisions import NEWEST, SINCE, Revision
 
 __all__ = ["DIALECTS_SINCE", "FORMS_SINCE", "FormField", "read_field"]
 
-_2025_06, _2025_11 = 2, 3  # places in `revisions.ALL`
+_2025_06, _2025_11 = "2025-06-18", "2025-11-25"
 
 FORMS_SINCE: Final = _2025_06
 DIALECTS_SINCE: Final = _2025_11
@@ -50,8 +50,8 @@ class _Shape:
     keywords: tuple[str, ...]
     """What may stand beside its type, title, description, default and options."""
 
-    since: int = _2025_06
-    default_since: int = _2025_11
+    since: str = _2025_06
+    default_since: str = _2025_11
 
 
 _TEXT = _Shape("text", "string", ("minLength", "maxLength", "format"))
@@ -90,18 +90,18 @@ class FormField:
             SchemaError: The revision cannot ask for such a value.
         """
         shape = self._shape
-        if revision.order < shape.since:
+        if revision not in SINCE[shape.since]:
             raise SchemaError(
                 f"revision {revision.name} cannot ask for {shape.noun}, which came with "
-                f"{ALL[shape.since].name}; ask for a single choice, or for yes or no on each"
+                f"{shape.since}; ask for a single choice, or for yes or no on each"
             )
         schema: dict[str, Json] = {"type": shape.type, **self._keywords}
         if self._options:
-            beside = self._titles_beside or revision.order < _2025_11
+            beside = self._titles_beside or revision not in SINCE[_2025_11]
             schema |= _write_options(shape, self._options, beside)
         if "default" in schema:
             default = schema.pop("default")
-            if revision.order >= shape.default_since:
+            if revision in SINCE[shape.default_since]:
                 schema["default"] = default
         return schema
 

@@ -39,7 +39,7 @@ from trio_mcp.schema.sentences import cut, json_kind, listed
 from trio_mcp.schema.structuring import bare, hook_for, is_plain
 from trio_mcp.schema.validate import Validate, compile_validator
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.revisions import ALL, Revision
+from trio_mcp.wire.revisions import SINCE, Revision
 
 __all__ = ["Form", "form_of"]
 
@@ -152,10 +152,8 @@ def form_of(kind: Any, revision: Revision) -> Form[Any]:
         >>> form.parse({"value": True})
         True
     """
-    if revision.order < FORMS_SINCE:
-        raise SchemaError(
-            f"revision {revision.name} has no forms; they came with {ALL[FORMS_SINCE].name}"
-        )
+    if revision not in SINCE[FORMS_SINCE]:
+        raise SchemaError(f"revision {revision.name} has no forms; they came with {FORMS_SINCE}")
     if isinstance(kind, Mapping):
         return _form_of_schema(kind, revision)
     record = _without_names(kind)
@@ -318,6 +316,6 @@ def _form_of_schema(schema: Mapping[str, Json], revision: Revision) -> Form[dict
     dialect = schema.get("$schema")
     if dialect is not None:
         dialect_of(schema)
-    if revision.order < DIALECTS_SINCE:
+    if revision not in SINCE[DIALECTS_SINCE]:
         dialect = None
     return _finish(questions, revision, lambda answers: answers, dialect=dialect)

@@ -26,6 +26,7 @@ from trio_mcp.registry.asking import Unwound
 from trio_mcp.wire.bucket import TokenBucket
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import Json, Request, encode, is_id, json_type
+from trio_mcp.wire.methods import METHODS
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
 from trio_mcp.wire.revisions import META_LOG_LEVEL
 
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("trio_mcp.calls")
 
 _PROGRESS_BURST: Final = 20
-
-_MAY_ASK: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
-"""What may be answered with a question (2026-07-28, "Supported Requests")."""
 
 _ENDED: Final = "The request has ended, so its client cannot be asked any more"
 
@@ -257,7 +255,7 @@ class RequestConversation:
         key = self._key_of(question, key)
         if key in self._answers:
             return self._answers[key]
-        if self._method not in _MAY_ASK:
+        if not METHODS[self._method].may_ask:
             message = f"Revision {self.revision.name} allows no questions during {self._method}"
             raise McpError(INTERNAL_ERROR, message)
         self._dispatcher.registry.sealer.check_ready()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Final
 
 import trio
 from attrs import define, field
@@ -40,13 +39,12 @@ from trio_mcp.wire.jsonrpc import (
     result_line,
 )
 from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.methods import BY_REVISION, METHODS, modern_only
 from trio_mcp.wire.revisions import META_CLIENT_CAPABILITIES, META_SERVER_INFO, Revision
 
 logger = logging.getLogger("trio_mcp")
 
 Observe = Callable[[HandlerCall], AbstractContextManager[None]]
-
-_NEVER_BATCHED: Final = frozenset({"initialize"})
 
 
 class Dispatcher:
@@ -113,13 +111,13 @@ class Dispatcher:
     def _unknown_method(self, request: Request, caller: Caller) -> McpError:
         method = request.method
         data = {"server": self.registry.name}
-        if method in caller.revision.methods:
+        if method in BY_REVISION[caller.revision]:
             return McpError(METHOD_NOT_FOUND, f"{method} handler not registered", data)
-        if method in methods.MODERN_ONLY:  # and the request does not say that it is modern
+        if modern_only(method):  # and the request does not say that it is modern
             needed = f"_meta fields {revisions.META_VERSION} and {META_CLIENT_CAPABILITIES}"
             return McpError(INVALID_PARAMS, f"Invalid params: {method} needs the {needed}", data)
         message = f"Method not found: {method[:200]}"
-        if method in revisions.METHODS:
+        if method in METHODS:
             message += f" (in revision {caller.revision.name})"
         return McpError(METHOD_NOT_FOUND, message, data)
 
@@ -140,8 +138,9 @@ def _with_tracing(observe: Observe | None) -> Observe | None:
 
 
 def _check_batched(request: Request, caller: Caller) -> None:
-    if caller.revision.modern or request.method in _NEVER_BATCHED:
-        what = request.method if request.method in _NEVER_BATCHED else "a modern request"
+    allowed = METHODS[request.method].batchable
+    if caller.revision.modern or not allowed:
+        what = "a modern request" if allowed else request.method
         raise McpError(INVALID_REQUEST, f"Invalid request: {what} cannot be part of a batch")
 
 

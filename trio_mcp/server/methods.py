@@ -21,11 +21,11 @@ from trio_mcp.server.lists import LISTINGS, caching_hints
 from trio_mcp.server.othercalls import CompletionCall, PromptCall, ReadCall
 from trio_mcp.server.subscriptions import Listen, read_filter
 from trio_mcp.server.toolcall import ToolCall, tool_failure
-from trio_mcp.wire import revisions
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Json, Request, json_type
-from trio_mcp.wire.revisions import LEGACY, MODERN, NEWEST_LEGACY, Revision
+from trio_mcp.wire.methods import BY_REVISION, CAPABILITIES
+from trio_mcp.wire.revisions import LEGACY, MODERN, NEWEST_LEGACY, SINCE, Revision
 
 if TYPE_CHECKING:
     from trio_mcp.server.dispatcher import Dispatcher, Session
@@ -251,15 +251,6 @@ def _require(registry: Registry, offer: str, method: str) -> None:
         raise McpError(METHOD_NOT_FOUND, f"{method} handler not registered", data)
 
 
-_CAPABILITIES: Final[Mapping[str, dict[str, Json]]] = {
-    "tools": {"listChanged": True},
-    "resources": {"subscribe": True, "listChanged": True},
-    "prompts": {"listChanged": True},
-    "completions": {},
-    "logging": {},
-}
-
-
 def capabilities_of(
     registry: Registry, revision: Revision, *, tells: bool = True
 ) -> dict[str, Json]:
@@ -271,9 +262,9 @@ def capabilities_of(
         tells: Whether the client can be told of changes.
     """
     return {
-        offer: dict(details) if tells else {}
-        for offer, details in _CAPABILITIES.items()
-        if offer in registry.offers and offer in revision.capabilities
+        offer: dict(capability.details) if tells else {}
+        for offer, capability in CAPABILITIES.items()
+        if offer in registry.offers and revision in SINCE[capability.since]
     }
 
 
@@ -286,7 +277,7 @@ def _param(params: Mapping[str, Json], name: str) -> str:
     raise McpError(INVALID_PARAMS, f'Invalid params: "{name}" must be a string, {got}')
 
 
-_METHODS: Final[Mapping[str, Method]] = {
+_HANDLERS: Final[Mapping[str, Method]] = {
     "initialize": initialize,
     "server/discover": discover,
     "ping": ping,
@@ -303,10 +294,7 @@ _METHODS: Final[Mapping[str, Method]] = {
 }
 
 TABLE: Final[Mapping[Revision, Mapping[str, Method]]] = {
-    revision: {name: method for name, method in _METHODS.items() if name in revision.methods}
-    for revision in revisions.ALL
+    revision: {name: _HANDLERS[name] for name, row in rows.items() if row.sender == "client"}
+    for revision, rows in BY_REVISION.items()
 }
-
-MODERN_ONLY: Final = frozenset.union(*(each.methods for each in MODERN.values())).difference(
-    *(each.methods for each in LEGACY.values())
-)
+"""Who answers what. A row of `wire/methods` without a handler fails here, at import."""

@@ -28,7 +28,7 @@ from trio_mcp.wire.payloads import (
     TextContent,
     TextResourceContents,
 )
-from trio_mcp.wire.revisions import NEWEST, Revision
+from trio_mcp.wire.revisions import ALL, NEWEST, Revision
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -84,7 +84,7 @@ def _converter(revision: Revision) -> Converter:
         return {
             each.name: override(
                 rename=_wire_name(each),
-                omit=omit_later and each.metadata.get("since", 0) > revision.order,
+                omit=omit_later and revision not in each.metadata.get("since", ALL),
                 omit_if_default=each.default is None,
             )
             for each in attrs.fields(cls)
@@ -131,7 +131,7 @@ def _converter(revision: Revision) -> Converter:
         return converter.unstructure(degrade(block))
 
     for later, degrade in _DEGRADED.items():
-        if BLOCK_SINCE[later] > revision.order:
+        if revision not in BLOCK_SINCE[later]:
             converter.register_unstructure_hook(later, partial(unstructure_degraded, degrade))
     return converter
 

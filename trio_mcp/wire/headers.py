@@ -12,7 +12,6 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Final
 
 from trio_mcp.wire.jsonrpc import Json, json_type
@@ -23,11 +22,6 @@ NAME_HEADER: Final = "Mcp-Name"
 SESSION_HEADER: Final = "Mcp-Session-Id"
 LAST_EVENT_HEADER: Final = "Last-Event-ID"
 PARAMETER_PREFIX: Final = "Mcp-Param-"
-
-NAMED_BY: Final[Mapping[str, str]] = MappingProxyType(
-    {"tools/call": "name", "resources/read": "uri", "prompts/get": "name"}
-)
-"""Of the methods that have an `Mcp-Name`, the parameter that it mirrors."""
 
 MAX_INTEGER: Final = 2**53 - 1
 """The largest integer, up or down, that a header may hold."""

@@ -12,21 +12,22 @@ from typing import Any, Final, Literal
 from attrs import field, frozen, validators
 
 from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.revisions import FIRST, SINCE, Revision
 
 Role = Literal["user", "assistant"]
 
-_2025_03, _2025_06, _2025_11 = 1, 2, 3  # places in `revisions.ALL`
+_2025_03, _2025_06, _2025_11 = "2025-03-26", "2025-06-18", "2025-11-25"
 
 
-def _since(order: int, *, wire: str | None = None) -> Any:
-    return field(default=None, kw_only=True, metadata={"since": order, "wire": wire})
+def _since(revision: str, *, wire: str | None = None) -> Any:
+    return field(default=None, kw_only=True, metadata={"since": SINCE[revision], "wire": wire})
 
 
 def _optional() -> Any:
     return field(default=None, kw_only=True)
 
 
-def _meta(since: int = _2025_06) -> Any:
+def _meta(since: str = _2025_06) -> Any:
     return _since(since, wire="_meta")
 
 
@@ -178,7 +179,10 @@ CONTENT_BLOCKS: Final[dict[str, type]] = {
     "resource": EmbeddedResource,
 }
 
-BLOCK_SINCE: Final[dict[type, int]] = {AudioContent: _2025_03, ResourceLink: _2025_06}
+BLOCK_SINCE: Final[dict[type, frozenset[Revision]]] = {
+    AudioContent: SINCE[_2025_03],
+    ResourceLink: SINCE[_2025_06],
+}
 """The blocks that early revisions do not have."""
 
 
@@ -229,7 +233,7 @@ class CallToolResult:
     content: list[ContentBlock]
     structured_content: Json = _since(_2025_06)
     is_error: bool | None = _optional()
-    meta: dict[str, Json] | None = _meta(since=0)
+    meta: dict[str, Json] | None = _meta(since=FIRST)
 
 
 @frozen
@@ -306,7 +310,7 @@ class GetPromptResult:
 
     messages: list[PromptMessage]
     description: str | None = _optional()
-    meta: dict[str, Json] | None = _meta(since=0)
+    meta: dict[str, Json] | None = _meta(since=FIRST)
 
 
 @frozen
@@ -406,7 +410,7 @@ class CreateMessageResult:
     content: SamplingBlock | list[SamplingBlock]
     model: str
     stop_reason: str | None = _optional()
-    meta: dict[str, Json] | None = _meta(since=0)
+    meta: dict[str, Json] | None = _meta(since=FIRST)
 
     @property
     def text(self) -> str:

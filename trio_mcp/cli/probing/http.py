@@ -24,13 +24,13 @@ from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.wire.headers import (
     METHOD_HEADER,
     NAME_HEADER,
-    NAMED_BY,
     SESSION_HEADER,
     VERSION_HEADER,
     encode_value,
 )
 from trio_mcp.wire.jsonrpc import Id, Json, encode
 from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.methods import target_of
 from trio_mcp.wire.revisions import META_VERSION
 from trio_mcp.wire.sse import EventParser
 
@@ -84,8 +84,9 @@ class HttpProbe(Probe):
             meta = params.get("_meta") or {}
             headers[METHOD_HEADER] = method
             headers[VERSION_HEADER] = str(meta.get(META_VERSION))
-            if method in NAMED_BY:
-                headers[NAME_HEADER] = encode_value(str(params.get(NAMED_BY[method])))
+            target = target_of(method)
+            if target is not None:
+                headers[NAME_HEADER] = encode_value(str(params.get(target)))
             return headers
         if self.session is not None:
             headers[SESSION_HEADER] = self.session

@@ -45,7 +45,6 @@ from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.headers import (
     METHOD_HEADER,
     NAME_HEADER,
-    NAMED_BY,
     SESSION_HEADER,
     VERSION_HEADER,
     encode_value,
@@ -63,6 +62,7 @@ from trio_mcp.wire.jsonrpc import (
     encode,
 )
 from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.methods import target_of
 from trio_mcp.wire.revisions import META_VERSION
 from trio_mcp.wire.sse import EventParser, EventTooLarge
 
@@ -182,7 +182,7 @@ class HttpLink:
 
     def _modern_headers(self, version: str, method: str, params: Params) -> Headers:
         headers = {VERSION_HEADER: version, METHOD_HEADER: method}
-        name = params.get(NAMED_BY.get(method, ""))
+        name = params.get(target_of(method) or "")
         if isinstance(name, str):
             headers[NAME_HEADER] = encode_value(name)
         if method == "tools/call":

@@ -8,20 +8,7 @@ from typing import Final
 from trio_mcp.client.errors import InvalidArguments
 from trio_mcp.wire.headers import Path, mirrored_parameters, parameter_headers
 from trio_mcp.wire.jsonrpc import Json
-
-_REPEATABLE: Final = frozenset(
-    {
-        "server/discover",
-        "tools/list",
-        "resources/list",
-        "resources/templates/list",
-        "resources/read",
-        "prompts/list",
-        "prompts/get",
-        "completion/complete",
-    }
-)
-"""What can be asked twice without doing anything twice."""
+from trio_mcp.wire.methods import METHODS
 
 _HINTS: Final = ("readOnlyHint", "idempotentHint")
 
@@ -73,4 +60,4 @@ class KnownTools:
         """Whether a request may be sent once more when nobody knows what became of it."""
         if method == "tools/call":
             return params.get("name") in self._repeatable
-        return method in _REPEATABLE
+        return method in METHODS and METHODS[method].repeatable

@@ -21,7 +21,6 @@ from trio_mcp.registry import Registry
 from trio_mcp.server import tracing
 from trio_mcp.server.caller import Caller, is_modern
 from trio_mcp.server.dispatcher import Dispatcher, Session
-from trio_mcp.server.methods import MODERN_ONLY
 from trio_mcp.server.running import CallRunner
 from trio_mcp.transports.beside import beside
 from trio_mcp.transports.http.answering import (
@@ -60,6 +59,7 @@ from trio_mcp.wire.jsonrpc import (
     join_batch,
 )
 from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.methods import METHODS, modern_only
 from trio_mcp.wire.revisions import BY_NAME, LEGACY, MODERN
 
 logger = logging.getLogger("trio_mcp.http")
@@ -67,8 +67,6 @@ logger = logging.getLogger("trio_mcp.http")
 _SESSION: Final = b"mcp-session-id"
 _ASSUMED: Final = "2025-03-26"
 """What a legacy client without a version header speaks."""
-_LASTING: Final = frozenset(("initialize", "subscriptions/listen"))
-"""Requests that begin something which a server that stops would have to end at once."""
 _ALLOW: Final = [(b"allow", b"GET, POST, DELETE")]
 _PAGES: Final = ("/health", "/tools", "/metrics")
 _GET_ONLY: Final = [(b"allow", b"GET, HEAD")]
@@ -267,7 +265,7 @@ class HttpApp:
         if not (accepts(http, JSON) and accepts(http, EVENTS)):
             raise Refusal(406, "The client must accept application/json and text/event-stream.")
         message, _ = await read_message(http, self._limits.max_message_bytes)
-        if isinstance(message, Request) and message.method in _LASTING:
+        if _begins_something(message):  # which a server that stops would have to end at once
             self._refuse_if_stopping()
         if isinstance(message, Request) and _speaks_modern(http, message):
             await self._answer_modern(http, message, dispatcher)
@@ -456,9 +454,14 @@ _METHODS: Final[
 ] = {"POST": HttpApp._post, "GET": HttpApp._get, "DELETE": HttpApp._delete}
 
 
+def _begins_something(message: Message) -> bool:
+    known = METHODS.get(message.method) if isinstance(message, Request) else None
+    return known is not None and known.lasting
+
+
 def _speaks_modern(http: HttpRequest, request: Request) -> bool:
     """Whether a request means to be a modern one."""
-    if is_modern(request.params.get("_meta")) or request.method in MODERN_ONLY:
+    if is_modern(request.params.get("_meta")) or modern_only(request.method):
         return True
     return http.headers.get(VERSION, b"").decode("latin-1") in MODERN
 

@@ -16,6 +16,7 @@ from trio_mcp.transports.http.request import HttpRequest
 from trio_mcp.wire.errors import HEADER_MISMATCH, McpError
 from trio_mcp.wire.headers import decode_value, mirrored_parameters
 from trio_mcp.wire.jsonrpc import Json, Request
+from trio_mcp.wire.methods import target_of
 from trio_mcp.wire.revisions import META_VERSION
 
 VERSION: Final = b"mcp-protocol-version"
@@ -24,9 +25,6 @@ NAME: Final = b"mcp-name"
 
 _WHOLE: Final = re.compile(r"(-?[0-9]{1,400})(?:\.0+)?")
 """How an integer may be written."""
-
-_NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""Where the name is that `Mcp-Name` repeats."""
 
 _SHORT: Final = 200
 
@@ -52,7 +50,7 @@ class Mirror:
         if isinstance(version, str):  # else the dispatcher says that it is missing, or odd
             _compare("MCP-Protocol-Version", headers.get(VERSION), version)
         _compare("Mcp-Method", headers.get(METHOD), request.method)
-        where = _NAMED.get(request.method)
+        where = target_of(request.method)
         if where is None:
             return
         name = request.params.get(where)

@@ -1,0 +1,132 @@
+"""The requests of the protocol: one row for each, with all that is to be known of it.
+
+A new method is a row here, a handler (`server/methods` for what clients send), and its payloads.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal
+
+from attrs import frozen
+
+from trio_mcp.wire import revisions
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.revisions import FIRST, SINCE, Revision
+
+
+@frozen(kw_only=True)
+class Method:
+    """One request."""
+
+    name: str
+
+    sender: Literal["client", "server"] = "client"
+    """Who sends it."""
+
+    since: str = FIRST
+    """The first revision that has it."""
+
+    until: str | None = None
+    """The first revision that does not have it any more."""
+
+    era: Literal["legacy", "modern"] | None = None
+    """The only era that has it; `None` for both."""
+
+    capability: str | None = None
+    """What its receiver must have declared."""
+
+    target: str | None = None
+    """The parameter that names what it is about; over HTTP, `Mcp-Name` repeats it."""
+
+    may_ask: bool = False
+    """It may be answered with questions (2026-07-28, "Supported Requests")."""
+
+    repeatable: bool = False
+    """Sending it twice does nothing twice."""
+
+    lasting: bool = False
+    """It begins something that outlives it: a session, a subscription."""
+
+    batchable: bool = True
+    """It may be part of a batch."""
+
+    def is_in(self, revision: Revision) -> bool:
+        """Whether a revision has it."""
+        return (
+            revision in SINCE[self.since]
+            and (self.until is None or revision not in SINCE[self.until])
+            and (self.era is None or (self.era == "modern") is revision.modern)
+        )
+
+
+_ROWS: Final = (
+    Method(name="initialize", era="legacy", lasting=True, batchable=False),
+    Method(name="ping", era="legacy"),
+    Method(name="server/discover", era="modern", repeatable=True),
+    Method(name="tools/list", capability="tools", repeatable=True),
+    Method(name="tools/call", capability="tools", target="name", may_ask=True),
+    Method(name="resources/list", capability="resources", repeatable=True),
+    Method(name="resources/templates/list", capability="resources", repeatable=True),
+    Method(
+        name="resources/read",
+        capability="resources",
+        target="uri",
+        may_ask=True,
+        repeatable=True,
+    ),
+    Method(name="resources/subscribe", capability="resources", era="legacy"),
+    Method(name="resources/unsubscribe", capability="resources", era="legacy"),
+    Method(name="subscriptions/listen", era="modern", lasting=True),
+    Method(name="prompts/list", capability="prompts", repeatable=True),
+    Method(name="prompts/get", capability="prompts", target="name", may_ask=True, repeatable=True),
+    Method(name="completion/complete", capability="completions", repeatable=True),
+    Method(name="logging/setLevel", era="legacy"),
+    Method(name="shutdown"),  # not of MCP: see `trio_mcp.server.methods`
+    Method(name="roots/list", sender="server", capability="roots"),
+    Method(name="sampling/createMessage", sender="server", capability="sampling"),
+    Method(
+        name="elicitation/create", sender="server", capability="elicitation", since="2025-06-18"
+    ),
+)
+
+METHODS: Final[Mapping[str, Method]] = MappingProxyType({each.name: each for each in _ROWS})
+
+BY_REVISION: Final[Mapping[Revision, Mapping[str, Method]]] = MappingProxyType(
+    {
+        revision: MappingProxyType({each.name: each for each in _ROWS if each.is_in(revision)})
+        for revision in revisions.ALL
+    }
+)
+"""What each revision has."""
+
+
+def modern_only(method: str) -> bool:
+    """Whether whoever sends this must mean a modern revision."""
+    known = METHODS.get(method)
+    return known is not None and known.era == "modern"
+
+
+def target_of(method: str) -> str | None:
+    """The parameter that names what a request is about; `None` if it has none."""
+    known = METHODS.get(method)
+    return None if known is None else known.target
+
+
+@frozen
+class Capability:
+    """Something that a server may declare that it offers."""
+
+    since: str
+    details: Mapping[str, Json]
+    """What it declares of it, where the client can be told of changes."""
+
+
+CAPABILITIES: Final[Mapping[str, Capability]] = MappingProxyType(
+    {
+        "tools": Capability(FIRST, {"listChanged": True}),
+        "resources": Capability(FIRST, {"subscribe": True, "listChanged": True}),
+        "prompts": Capability(FIRST, {"listChanged": True}),
+        "completions": Capability("2025-03-26", {}),
+        "logging": Capability(FIRST, {}),
+    }
+)
