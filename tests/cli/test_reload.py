@@ -2,16 +2,19 @@
 
 import os
 import signal
+import sys
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
-from tests.cli.support import COMMAND
+from tests.cli.support import COMMAND, CommandLine
 from tests.support.processes import Server, call, lines, parse, run, running, text_of
 from trio_mcp import connect
+from trio_mcp.cli.reload import watching as watching_module
 from trio_mcp.cli.reload.memory import Memory
-from trio_mcp.cli.reload.watching import look
+from trio_mcp.cli.reload.watching import watching
 from trio_mcp.client import CannotReach
 from trio_mcp.wire.jsonrpc import encode
 
@@ -132,16 +135,38 @@ async def version_of(server: Server, start: int) -> str:
         return await client.call_tool("version", returns=str)
 
 
-def test_what_is_looked_at(tmp_path: Path) -> None:
-    for name in ("a.py", "b.txt", "deep/c.py", ".git/d.py", "env/lib/e.py", "node_modules/f.py"):
+def is_watching(frame: FrameType | None) -> bool:
+    """Whether a thread watches."""
+    while frame is not None and frame.f_code.co_filename != watching_module.__file__:
+        frame = frame.f_back
+    return frame is not None
+
+
+async def test_what_is_watched(tmp_path: Path) -> None:
+    ignored = (".git/d.py", "node_modules/f.py", "env/lib/site-packages/e.py", "b.txt")
+    for name in ("a.py", "deep/c.py", *ignored):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    (tmp_path / "env" / "pyvenv.cfg").touch()
-    assert [Path(each).name for each in look(tmp_path)] == ["a.py", "c.py"]
-    before = look(tmp_path)
-    (tmp_path / "a.py").write_text("1")
-    assert look(tmp_path) != before
-    assert look(tmp_path / "missing") == {}
+    async with watching(tmp_path) as changes:
+        for name in ("a.py", "deep/c.py"):
+            for each in ignored:
+                (tmp_path / each).write_text(name)
+            write(tmp_path / name, "changed")
+            await changes.receive()
+        assert any(map(is_watching, sys._current_frames().values()))
+    assert not any(map(is_watching, sys._current_frames().values())), "its thread has ended"
+
+
+def test_a_system_that_cannot_watch(
+    source: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def watch(*_: object, **__: object) -> None:
+        raise OSError("OS file watch limit reached.")
+
+    monkeypatch.setattr(watching_module, "watch", watch)
+    outcome = cli("serve", str(source), "--reload", "--http", "0")
+    assert outcome.status == 1
+    assert outcome.error == f"{source.parent} cannot be watched: OS file watch limit reached."
 
 
 def test_what_a_new_server_has_to_hear() -> None:

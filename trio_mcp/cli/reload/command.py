@@ -18,7 +18,7 @@ import trio
 
 from trio_mcp.cli.failures import OK
 from trio_mcp.cli.reload.memory import Memory
-from trio_mcp.cli.reload.watching import Snapshot, changed, look
+from trio_mcp.cli.reload.watching import watching
 from trio_mcp.cli.running import run_async
 from trio_mcp.transports.beside import beside
 from trio_mcp.transports.stdio import open_stdio
@@ -50,19 +50,19 @@ def serve_again_and_again(
 
 
 async def _serve_http(command: list[str], root: Path, patience: float) -> int:
-    seen = look(root)
-    while True:
-        process = await trio.lowlevel.open_process(command)
-        try:
-            seen = await changed(root, seen)
-        finally:
-            await _end(process, patience)
-        logger.info("The source has changed: the server starts anew")
+    async with watching(root) as changes:
+        while True:
+            process = await trio.lowlevel.open_process(command)
+            try:
+                await changes.receive()
+            finally:
+                await _end(process, patience)
+            logger.info("The source has changed: the server starts anew")
 
 
 async def _serve_stdio(command: list[str], root: Path, patience: float) -> int:
-    async with open_stdio() as client:
-        await Relay(client, command, root, patience).run()
+    async with watching(root) as changes, open_stdio() as client:
+        await Relay(client, command, changes, patience).run()
     return OK
 
 
@@ -72,18 +72,21 @@ class Relay:
     Args:
         client: The client's stream.
         command: What starts a server.
-        root: Where its source is.
+        changes: What is received when its source changes.
         patience: Seconds that a server which has to go may take.
     """
 
     def __init__(
-        self, client: trio.abc.Stream, command: Sequence[str], root: Path, patience: float
+        self,
+        client: trio.abc.Stream,
+        command: Sequence[str],
+        changes: trio.MemoryReceiveChannel[None],
+        patience: float,
     ) -> None:
         self._client = client
         self._patience = patience
         self._command = list(command)
-        self._root = root
-        self._seen: Snapshot = look(root)
+        self._changes = changes
         self._memory = Memory()
         self._to_server, self._from_client = trio.open_memory_channel[bytes](_MOST_WAITING)
         self._writing = trio.Lock()
@@ -174,7 +177,7 @@ class Relay:
         exited.set()
 
     async def _await_change(self, scope: trio.CancelScope) -> None:
-        self._seen = await changed(self._root, self._seen)
+        await self._changes.receive()
         scope.cancel()
 
     async def _await_exit(self, exited: trio.Event, scope: trio.CancelScope) -> None:

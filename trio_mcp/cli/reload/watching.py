@@ -1,65 +1,77 @@
-"""Noticing that Python files change, by looking at them now and then.
-
-The files nearest to the root are looked at first, and no more than a couple of thousand: a server
-that lies in a home directory must not keep a disk busy.
-"""
+"""Noticing that Python files change."""
 
 from __future__ import annotations
 
-import os
-from collections import deque
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import trio
+from watchfiles import Change, watch
 
-INTERVAL: Final = 0.25
-"""Seconds between two looks."""
+from trio_mcp.cli.failures import Failure
+from trio_mcp.transports.beside import beside
 
-_MOST_FILES: Final = 2000
-_MOST_DIRECTORIES: Final = 500
+_STEP_MS: Final = 50
+"""How long nothing may change before a change is told, and how quickly the watching ends."""
 _SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages", "build", "dist"})
 
-Snapshot = dict[str, tuple[int, int]]
 
+@asynccontextmanager
+async def watching(root: Path) -> AsyncIterator[trio.MemoryReceiveChannel[None]]:
+    """Watch the Python files below a directory for the length of a block.
 
-async def changed(root: Path, seen: Snapshot) -> Snapshot:
-    """Wait until a file below a directory differs from what was seen; return what is there now."""
-    while True:
-        await trio.sleep(INTERVAL)
-        now = await trio.to_thread.run_sync(look, root)
-        if now != seen:
-            return now
+    Yields:
+        What a change is received from; several that nobody has received yet are one.
 
+    Raises:
+        Failure: The system cannot watch so many directories.
+    """
+    changed, changes = trio.open_memory_channel[None](1)
+    started, stop = trio.Event(), threading.Event()
 
-def look(root: Path) -> Snapshot:
-    """Look at the Python files below a directory: when each was changed, and its size."""
-    files: Snapshot = {}
-    waiting = deque([str(root)])
-    for _ in range(_MOST_DIRECTORIES):
-        if not waiting or len(files) >= _MOST_FILES:
-            break
-        _look_at(waiting.popleft(), files, waiting)
-    return files
+    def tell() -> None:
+        if not started.is_set():
+            started.set()
+        elif not changes.statistics().current_buffer_used:
+            changed.send_nowait(None)
 
-
-def _look_at(directory: str, files: Snapshot, waiting: deque[str]) -> None:
-    try:
-        entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
-    except OSError:  # it has gone, or is not for us to read
-        return
-    for entry in entries:
+    # `watchfiles.awatch` would do under Trio, but for its end: it waits for a thread that a
+    # cancellation does not reach, for up to five seconds.
+    work = partial(_watch, root, stop, tell)
+    async with beside(partial(trio.to_thread.run_sync, work)):
         try:
-            if entry.is_dir(follow_symlinks=False):
-                if not _is_skipped(entry):
-                    waiting.append(entry.path)
-            elif entry.name.endswith(".py"):
-                status = entry.stat()
-                files[entry.path] = status.st_mtime_ns, status.st_size
-        except OSError:  # an editor has just replaced it: the next look will see it
-            continue
+            await started.wait()  # a change from here on is seen
+            yield changes
+        finally:
+            stop.set()  # the thread is waited for, one step at most
 
 
-def _is_skipped(entry: os.DirEntry[str]) -> bool:
-    hidden = entry.name.startswith(".") or entry.name in _SKIPPED
-    return hidden or os.path.exists(os.path.join(entry.path, "pyvenv.cfg"))
+def _watch(root: Path, stop: threading.Event, tell: Callable[[], None]) -> None:
+    root = root.resolve()
+
+    def is_source(change: Change, path: str) -> bool:
+        parts = Path(path).relative_to(root).parts
+        hidden = any(each.startswith(".") or each in _SKIPPED for each in parts)
+        return path.endswith(".py") and not hidden
+
+    first = True
+    try:
+        for found in watch(
+            root,
+            watch_filter=is_source,
+            step=_STEP_MS,
+            rust_timeout=_STEP_MS,
+            yield_on_timeout=True,  # which tells that it has begun
+            stop_event=stop,
+            raise_interrupt=False,
+            ignore_permission_denied=True,
+        ):
+            if found or first:
+                trio.from_thread.run_sync(tell)
+            first = False
+    except OSError as error:
+        raise Failure(f"{root} cannot be watched: {error}") from None
