@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from trio_mcp.transports.http.serve import serve_http as serve_http
     from trio_mcp.transports.http.server import HttpLimits as HttpLimits
     from trio_mcp.transports.memory import handle_message as handle_message
-    from trio_mcp.transports.process import Patience as Patience
     from trio_mcp.transports.process import ProcessOptions as ProcessOptions
     from trio_mcp.transports.process import StdioTransport as StdioTransport
     from trio_mcp.transports.process import open_process as open_process
@@ -68,7 +67,6 @@ _LATER = {
     "HttpOptions": "trio_mcp.client.http.options",
     "HttpLimits": "trio_mcp.transports.http.server",
     "HttpPolicy": "trio_mcp.transports.http.policy",
-    "Patience": "trio_mcp.transports.process",
     "ProcessOptions": "trio_mcp.transports.process",
     "SchemaError": "trio_mcp.schema.errors",
     "StdioTransport": "trio_mcp.transports.process",
@@ -104,7 +102,6 @@ __all__ = [
     "McpError",
     "ModelHint",
     "ModelPreferences",
-    "Patience",
     "ProcessOptions",
     "PromptMessage",
     "Registry",

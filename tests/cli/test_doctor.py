@@ -15,7 +15,7 @@ from trio_mcp.cli.doctor.chart import Chart
 from trio_mcp.cli.doctor.visits import Times, examine_process, examine_url
 from trio_mcp.cli.probing.base import Waits
 from trio_mcp.client.http.options import HttpOptions
-from trio_mcp.transports.process import Patience, ProcessOptions
+from trio_mcp.transports.process import ProcessOptions
 
 SHORT_WAITS = Waits(answer=0.4, reaction=0.15)
 TIMES = {
@@ -36,7 +36,7 @@ TIMES = {
     "slow-start": Times(notable_start=0.25),
 }
 """Where the usual times would make a test long, or a fault invisible."""
-OPTIONS = ProcessOptions(patience=Patience(close=0.1, terminate=0.1))
+OPTIONS = ProcessOptions(close_timeout=0.1, terminate_timeout=0.1)
 
 
 async def examine(fault: str) -> Chart:

@@ -20,7 +20,7 @@ from attrs import define, field
 from trio.testing import memory_stream_pair
 
 from trio_mcp.client import HttpOptions
-from trio_mcp.transports.beside import beside
+from trio_mcp.transports.background import background_task
 from trio_mcp.wire.sse import encode_event
 
 MODERN = "2026-07-28"
@@ -293,7 +293,7 @@ async def serving(
         await trio.serve_listeners(serve, listeners)
 
     with trio.fail_after(TIME_LIMIT):
-        async with beside(listen):
+        async with background_task(listen):
             yield f"{scheme}://127.0.0.1:{port}{path}"
             await script.wait_for(lambda: script.connections == 0)
 
@@ -371,7 +371,7 @@ async def in_memory(
             ready.set()
             await trio.sleep_forever()
 
-    async with beside(run):
+    async with background_task(run):
         await ready.wait()
         network = networks[0]
         http = HttpOptions(client_factory=network.make_client, **options)

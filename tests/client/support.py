@@ -17,10 +17,10 @@ from trio.testing import memory_stream_pair
 from tests.client.programs.torture import Torture
 from trio_mcp import Registry, serve_stream
 from trio_mcp.client import Client, connect
-from trio_mcp.transports.process import Patience, ProcessOptions
+from trio_mcp.transports.process import ProcessOptions
 
 PROGRAM = Path(__file__).parent / "programs" / "torture.py"
-IMPATIENT = Patience(close=0.3, terminate=0.3)
+IMPATIENT: dict[str, Any] = {"close_timeout": 0.3, "terminate_timeout": 0.3}
 TIME_LIMIT = 20  # seconds, for what must not hang
 
 
@@ -32,7 +32,7 @@ def command(switch: str = "dual", *more: str) -> list[str]:
 @asynccontextmanager
 async def process(switch: str = "dual", **options: Any) -> AsyncIterator[Client]:
     """A client of a torture server in a process of its own; hanging fails."""
-    options = {"process_options": ProcessOptions(patience=IMPATIENT), **options}
+    options = {"process_options": ProcessOptions(**IMPATIENT), **options}
     with trio.fail_after(TIME_LIMIT):
         async with connect(command(switch), **options) as client:
             yield client

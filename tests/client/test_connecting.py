@@ -11,8 +11,8 @@ from tests.support.tools import echo, registry_of
 from trio_mcp import Implementation, Limits, Registry
 from trio_mcp.client import CallTimeout, ClientError, NotConnected, ProtocolError, connect
 from trio_mcp.client.client import Client
-from trio_mcp.client.era import Introduction
 from trio_mcp.client.handlers import Handlers
+from trio_mcp.client.negotiation import ClientIdentity
 from trio_mcp.wire.limits import SERVER_BOUNDS
 from trio_mcp.wire.revisions import ALL
 
@@ -53,9 +53,9 @@ async def test_after_the_block_the_client_is_of_no_use(over) -> None:
 
 @pytest.mark.requirement("E5")
 async def test_before_the_handshake_nothing_is_known() -> None:
-    introduction = Introduction(info=Implementation("x", "1"), capabilities={})
+    identity = ClientIdentity(info=Implementation("x", "1"), capabilities={})
     limits = dict.fromkeys(("tool_timeout", "request_timeout", "question_timeout"), 1)
-    client = Client(None, introduction, Handlers(), **limits)
+    client = Client(None, identity, Handlers(), **limits)
     with pytest.raises(NotConnected, match="not connected yet"):
         _ = client.era
 

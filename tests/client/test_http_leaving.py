@@ -261,10 +261,10 @@ async def test_a_handler_that_fails_is_an_error_for_the_server_alone(caplog) -> 
 async def test_nothing_can_be_asked_once_the_link_is_closed() -> None:
     script = Script()
     async with serving(script) as url, connect(url) as client:
-        link = client._link
+        transport = client._transport
     with pytest.raises(ConnectionEnded):
-        await link.request("tools/list")
-    link.notify("notifications/initialized")
+        await transport.request("tools/list")
+    transport.notify("notifications/initialized")
     assert [each.rpc for each in script.requests] == ["server/discover", "tools/list"]
 
 

@@ -20,7 +20,7 @@ from tests.client.support import (
 from tests.support.tools import echo, registry_of
 from trio_mcp import serve_stream
 from trio_mcp.client import connect
-from trio_mcp.transports.process import Patience, ProcessOptions
+from trio_mcp.transports.process import ProcessOptions
 
 
 async def stroll(steps: int) -> str:
@@ -31,7 +31,7 @@ async def stroll(steps: int) -> str:
 
 
 REGISTRY = registry_of(echo, stroll)
-OPTIONS = ProcessOptions(patience=IMPATIENT)
+OPTIONS = ProcessOptions(**IMPATIENT)
 
 
 async def use(client) -> None:
@@ -102,8 +102,8 @@ MARK = uuid.uuid4().hex
 
 
 async def over_process(canceller: CancelAt, switch: str = "family") -> None:
-    patience = Patience(close=0.3 if switch == "family" else 0.05, terminate=0.05)
-    options = ProcessOptions(patience=patience, env={"MARK": MARK})
+    grace = 0.3 if switch == "family" else 0.05
+    options = ProcessOptions(close_timeout=grace, terminate_timeout=0.05, env={"MARK": MARK})
     with trio.CancelScope() as scope:
         canceller.scope = scope
         async with connect(command(switch), process_options=options) as client:
@@ -148,7 +148,7 @@ def test_a_cancellation_at_any_step_with_a_process_leaves_nothing(switch, stride
 @pytest.mark.requirement("E8")
 async def test_the_check_for_leftovers_finds_them() -> None:
     before = holdings()
-    options = ProcessOptions(patience=IMPATIENT, env={"MARK": "left-behind"})
+    options = ProcessOptions(**IMPATIENT, env={"MARK": "left-behind"})
     async with connect(command(), process_options=options):
         left = left_since(before)
         assert left["children"]

@@ -34,7 +34,7 @@ from trio_mcp.client import (
     connect,
 )
 from trio_mcp.client.state import Connected, Disconnected
-from trio_mcp.transports.process import Patience, ProcessOptions
+from trio_mcp.transports.process import ProcessOptions
 
 
 @pytest.fixture(autouse=True)
@@ -222,7 +222,7 @@ async def test_noise_on_stdout_is_reported_and_skipped(caplog) -> None:
 @pytest.mark.requirement("E7")
 @pytest.mark.parametrize("stderr", ["capture", "forward", "ignore"])
 async def test_stderr_is_captured_forwarded_or_ignored(stderr, capsys) -> None:
-    options = ProcessOptions(patience=IMPATIENT, stderr=stderr)
+    options = ProcessOptions(**IMPATIENT, stderr=stderr)
     async with process("floods-stderr", process_options=options) as client:
         assert (
             await client.call_tool("flood_stderr", {"bytes": 2 << 20}, timeout=TIME_LIMIT)
@@ -269,8 +269,8 @@ async def test_a_server_of_no_common_revision() -> None:
     ("switch", "least", "most"), [("dual", 0, 0.2), ("stays", 0.2, 0.6), ("stubborn", 0.6, 3)]
 )
 async def test_a_server_is_told_more_and_more_firmly_to_go(switch, least, most) -> None:
-    patience = Patience(close=0.2, terminate=0.4)
-    async with process(switch, process_options=ProcessOptions(patience=patience)) as client:
+    options = ProcessOptions(close_timeout=0.2, terminate_timeout=0.4)
+    async with process(switch, process_options=options) as client:
         pid = (await client.call_tool("surroundings")).structured_content["leads"]
         assert pid == [True, True]
         started = time.perf_counter()
@@ -312,7 +312,7 @@ async def test_a_server_that_died_long_ago_is_not_signalled(monkeypatch) -> None
 async def test_a_process_gets_what_is_safe_and_what_is_given(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("MY_SECRET", "swordfish")
     monkeypatch.setenv("LANG", "C.UTF-8")
-    options = ProcessOptions(env={"GIVEN": "yes", "TZ": "UTC"}, cwd=tmp_path, patience=IMPATIENT)
+    options = ProcessOptions(env={"GIVEN": "yes", "TZ": "UTC"}, cwd=tmp_path, **IMPATIENT)
     with trio.fail_after(TIME_LIMIT):
         async with connect(
             command("dual", "one", "two 'three'"), process_options=options

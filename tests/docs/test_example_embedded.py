@@ -13,7 +13,7 @@ from tests.support.processes import EXAMPLES, TIME_LIMIT, Server, python, runnin
 from trio_mcp import Registry, ResourceNotFound, ResourceUpdated, ServerState
 from trio_mcp.client import Client, InvalidArguments, connect
 from trio_mcp.client.changes import ChangeStream
-from trio_mcp.client.era import Era
+from trio_mcp.client.negotiation import Era
 
 PROGRAM = EXAMPLES / "embedded.py"
 ALL = "shop://jobs"

@@ -42,7 +42,7 @@ from trio_mcp import (
 )
 from trio_mcp.cli.target import load_registry
 from trio_mcp.client import Client, HttpError, RateLimited, RequestTooLarge
-from trio_mcp.client.era import Era
+from trio_mcp.client.negotiation import Era
 
 EXAMPLE = EXAMPLES / "behind_nginx.py"
 GUIDE = ROOT / "docs" / "guides" / "deployment.md"

@@ -6,7 +6,7 @@ import trio
 from tests.support.processes import EXAMPLES, TIME_LIMIT, python
 from trio_mcp import ResourceLink, connect
 from trio_mcp.cli.target import load_registry
-from trio_mcp.client.era import Era
+from trio_mcp.client.negotiation import Era
 
 PROGRAM = EXAMPLES / "revisions.py"
 FOUND = {"modern": "2026-07-28", "legacy": "2025-11-25"}

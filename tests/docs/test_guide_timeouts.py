@@ -33,7 +33,7 @@ from trio_mcp import (
 from trio_mcp.cli.session import Connecting
 from trio_mcp.client import CallTimeout, Client, HttpOptions, connect
 from trio_mcp.client.connect import Target
-from trio_mcp.client.era import Era
+from trio_mcp.client.negotiation import Era
 
 GUIDE = ROOT / "docs" / "guides" / "timeouts.md"
 TEXT = " ".join(GUIDE.read_text().split())

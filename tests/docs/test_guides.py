@@ -11,7 +11,7 @@ from tests.docs.pages import LANGUAGES, blocks_of, run_page
 from tests.docs.test_readme import table
 from tests.support.processes import EXAMPLES, ROOT
 from trio_mcp import Answer, Context, Handlers, Limits, Registry, ToolError, connect
-from trio_mcp.client.era import Era
+from trio_mcp.client.negotiation import Era
 
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 EXAMPLE = re.compile(r"\[examples/(\w+\.py)\]\(\.\./examples/\1\)")

@@ -31,7 +31,7 @@ from trio_mcp.client import (
     connect,
 )
 from trio_mcp.client.connect import Target
-from trio_mcp.client.era import Era
+from trio_mcp.client.negotiation import Era
 from trio_mcp.transports.process import ProcessOptions
 
 PROGRAMS = ROOT / "tests" / "interop" / "programs"

@@ -24,7 +24,7 @@ from trio_mcp import (
     TextResourceContents,
 )
 from trio_mcp.client import Client, Handlers, connect
-from trio_mcp.client.era import Era
+from trio_mcp.client.negotiation import Era
 from trio_mcp.transports.process import ProcessOptions
 
 PROGRAMS = ROOT / "tests" / "interop" / "programs"

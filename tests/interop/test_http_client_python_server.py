@@ -11,7 +11,7 @@ import trio
 from tests.support.processes import ROOT, Server, python, running
 from trio_mcp import ListChanged, ResourceNotFound
 from trio_mcp.client import CallTimeout, Client, Handlers, connect
-from trio_mcp.client.era import Era
+from trio_mcp.client.negotiation import Era
 
 PROGRAM = ROOT / "tests" / "interop" / "programs" / "official_http.py"
 
@@ -125,5 +125,5 @@ async def test_headers_are_what_the_server_expects() -> None:
             arguments = {"region": region, "count": count}
             result = await client.call_tool("mirror", arguments, returns=str)
             assert result == f"{region} {count}"
-        client._link.learn_tools({})  # as if the tool had had no marks when it was listed
+        client._transport.learn_tools({})  # as if the tool had had no marks when it was listed
         assert await client.call_tool("mirror", {"region": "x", "count": 1}, returns=str) == "x 1"

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from typing import Any
 
 import pytest
 import trio
@@ -11,7 +12,6 @@ from tests.client.support import TIME_LIMIT, holdings, left_since
 from trio_mcp.transports.process import (
     CannotStart,
     Exited,
-    Patience,
     ProcessOptions,
     Running,
     StdioTransport,
@@ -19,7 +19,7 @@ from trio_mcp.transports.process import (
 )
 
 ECHO = "import os\nwhile data := os.read(0, 65536): os.write(1, data)"
-IMPATIENT = Patience(close=0.2, terminate=0.2)
+IMPATIENT: dict[str, Any] = {"close_timeout": 0.2, "terminate_timeout": 0.2}
 
 
 def python(program: str) -> list[str]:
@@ -173,7 +173,7 @@ async def test_output_that_somebody_else_holds_open_ends_soon_after_the_exit() -
 @pytest.mark.parametrize("cancelled", [False, True])
 async def test_leaving_ends_the_process_one_way_or_another(program, returncode, cancelled) -> None:
     with trio.CancelScope() as scope:
-        async with open_process(python(program), ProcessOptions(patience=IMPATIENT)) as transport:
+        async with open_process(python(program), ProcessOptions(**IMPATIENT)) as transport:
             if program is not ECHO:
                 assert await transport.receive_some() == b"x"
             if cancelled:
@@ -199,7 +199,7 @@ async def test_a_task_that_sends_or_receives_is_woken_by_leaving() -> None:
             await transport.send_all(b"x" * (1 << 20))
         woken.append("send")
 
-    options = ProcessOptions(patience=IMPATIENT)
+    options = ProcessOptions(**IMPATIENT)
     async with trio.open_nursery() as nursery:
         async with open_process(python("import signal; signal.pause()"), options) as transport:
             nursery.start_soon(receive, transport)

@@ -19,7 +19,7 @@ import trio
 
 from trio_mcp.cli.failures import Failure
 from trio_mcp.cli.screen import Screen, harmless
-from trio_mcp.transports.beside import beside
+from trio_mcp.transports.background import background_task
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -69,7 +69,7 @@ class Prompt:
             finally:
                 self._give_up()
 
-        async with beside(give_up_when_cancelled):
+        async with background_task(give_up_when_cancelled):
             with trio.CancelScope(shield=True):
                 answer = await trio.to_thread.run_sync(self._read, label, default, choices)
             if isinstance(answer, Exception):

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import trio
 
 from trio_mcp.cli.failures import Interrupted
-from trio_mcp.transports.beside import beside
+from trio_mcp.transports.background import background_task
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ async def _interruptible(main: Callable[[], Awaitable[T]], on_interrupt: Callabl
     minded = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
     scope = trio.CancelScope()
     with trio.open_signal_receiver(*minded) as signals:
-        async with beside(partial(watch, signals)):
+        async with background_task(partial(watch, signals)):
             with scope:
                 return await main()
     raise Interrupted(status)

@@ -18,15 +18,15 @@ import trio
 from trio_mcp.client.contents import is_not_found
 from trio_mcp.client.errors import CallTimeout, ClientError, ProtocolError
 from trio_mcp.registry.changes import KINDS, Change, Kind, ListChanged, ResourceUpdated
-from trio_mcp.transports.beside import beside
+from trio_mcp.transports.background import background_task
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Id, Json, Notification
 from trio_mcp.wire.revisions import META_SUBSCRIPTION
 
 if TYPE_CHECKING:
-    from trio_mcp.client.requester import Requester
+    from trio_mcp.client.session import ClientSession
 
-_GOODBYE_PATIENCE: Final = 1.0
+_CLOSE_TIMEOUT: Final = 1.0
 _MOST_PENDING: Final = 10_000
 _LIST_CHANGED: Final[dict[str, Kind]] = {
     f"notifications/{kind}/list_changed": kind for kind in KINDS
@@ -167,7 +167,7 @@ def _change_of(method: str, params: dict[str, Json]) -> Change | None:
 
 @asynccontextmanager
 async def subscription(
-    client: Requester, kinds: Collection[Kind], uris: Collection[str]
+    client: ClientSession, kinds: Collection[Kind], uris: Collection[str]
 ) -> AsyncIterator[ChangeStream]:
     """Keep a subscription open for the length of the block (`Client.subscribe`)."""
     _check(kinds, uris)
@@ -192,7 +192,7 @@ def _check(kinds: Collection[Kind], uris: Collection[str]) -> None:
 
 
 @asynccontextmanager
-async def _listening(client: Requester, stream: ChangeStream) -> AsyncIterator[None]:
+async def _listening(client: ClientSession, stream: ChangeStream) -> AsyncIterator[None]:
     """Modern: a request that stays open."""
     wanted: dict[str, Json] = {f"{kind}ListChanged": True for kind in stream.kinds}
     if stream.uris:
@@ -208,7 +208,7 @@ async def _listening(client: Requester, stream: ChangeStream) -> AsyncIterator[N
         except (ClientError, McpError) as failure:
             stream.end(failure)
 
-    async with beside(listen):
+    async with background_task(listen):
         with trio.move_on_after(client.request_timeout) as scope:
             await stream.agreed.wait()
         if scope.cancelled_caught:
@@ -219,7 +219,7 @@ async def _listening(client: Requester, stream: ChangeStream) -> AsyncIterator[N
         yield
 
 
-async def _subscribe(client: Requester, uri: str) -> bool:
+async def _subscribe(client: ClientSession, uri: str) -> bool:
     """Subscribe to a resource, if there is such a one."""
     try:
         await client.request("resources/subscribe", {"uri": uri})
@@ -231,7 +231,7 @@ async def _subscribe(client: Requester, uri: str) -> bool:
 
 
 @asynccontextmanager
-async def _subscribed(client: Requester, stream: ChangeStream) -> AsyncIterator[None]:
+async def _subscribed(client: ClientSession, stream: ChangeStream) -> AsyncIterator[None]:
     """Legacy: a request for each resource, and one to end it."""
     stream.kinds = frozenset(kind for kind in stream.kinds if _is_announced(client, kind))
     mine: list[str] = []
@@ -243,21 +243,21 @@ async def _subscribed(client: Requester, stream: ChangeStream) -> AsyncIterator[
     try:
         await _join(client, stream.uris, mine)
         stream.uris = frozenset(mine)
-        async with beside(watch):
+        async with background_task(watch):
             yield
     finally:
-        with trio.move_on_after(_GOODBYE_PATIENCE, shield=True):
+        with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
             await _leave(client, mine)
         client.subscriptions.users.subtract(mine)  # if its turn never came
 
 
-def _is_announced(client: Requester, kind: Kind) -> bool:
+def _is_announced(client: ClientSession, kind: Kind) -> bool:
     """Whether a legacy server says that it tells of changes to a list."""
     offered = client.capabilities.get(kind)
     return isinstance(offered, dict) and offered.get("listChanged") is True
 
 
-async def _join(client: Requester, uris: Collection[str], mine: list[str]) -> None:
+async def _join(client: ClientSession, uris: Collection[str], mine: list[str]) -> None:
     """Subscribe to what nobody here has subscribed to yet, and note what was to be had."""
     users = client.subscriptions.users
     async with client.subscriptions.turn:
@@ -269,7 +269,7 @@ async def _join(client: Requester, uris: Collection[str], mine: list[str]) -> No
                 del users[uri]
 
 
-async def _leave(client: Requester, mine: list[str]) -> None:
+async def _leave(client: ClientSession, mine: list[str]) -> None:
     """Unsubscribe from what nobody else here wants."""
     users = client.subscriptions.users
     async with client.subscriptions.turn:

@@ -20,8 +20,8 @@ from trio_mcp.client.contents import (
     read_result,
 )
 from trio_mcp.client.errors import InvalidArguments, ProtocolError, ToolDisabled, UnknownTool
-from trio_mcp.client.requester import Progress, Requester
 from trio_mcp.client.result import CallResult, call_result
+from trio_mcp.client.session import ClientSession, Progress
 from trio_mcp.registry.changes import Kind
 from trio_mcp.schema import SchemaError, Validate, compile_validator
 from trio_mcp.wire.errors import HEADER_MISMATCH, McpError, ResourceNotFound
@@ -69,7 +69,7 @@ def _accept(_: Json) -> None:
     return None
 
 
-class Client(Requester):
+class Client(ClientSession):
     """A connection to a server. Made by `connect`, and of use only within its block."""
 
     def __init__(self, *args: Any, tool_timeout: float, **options: Any) -> None:
@@ -82,7 +82,7 @@ class Client(Requester):
         """The server's tools by name, in its order."""
         return MappingProxyType(self._tools)
 
-    async def explore(self) -> None:
+    async def load_tools(self) -> None:
         """Learn the tools."""
         if "tools" in self.capabilities:
             await self.refresh_tools()
@@ -110,7 +110,7 @@ class Client(Requester):
                     )
                 case _:
                     raise ProtocolError("tools/list: a tool has no name or no inputSchema")
-        refused = self._link.learn_tools({name: tool.details for name, tool in found.items()})
+        refused = self._transport.learn_tools({name: tool.details for name, tool in found.items()})
         for name, why in refused.items():
             logger.warning("Tool %s is left out: %s", name, why)
             del found[name]

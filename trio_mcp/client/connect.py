@@ -13,7 +13,6 @@ import trio
 from attrs import frozen
 
 from trio_mcp.client.client import Client
-from trio_mcp.client.era import Era, Introduction, era_of
 from trio_mcp.client.errors import (
     CallTimeout,
     CannotStart,
@@ -24,13 +23,19 @@ from trio_mcp.client.errors import (
 )
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.http.options import HttpOptions
-from trio_mcp.client.links import ClientSide, Link, MemoryLink, StreamLink
-from trio_mcp.client.requester import Log
+from trio_mcp.client.negotiation import ClientIdentity, Era, era_of
+from trio_mcp.client.session import Log
+from trio_mcp.client.transport import (
+    ClientTransport,
+    InboundHandler,
+    MemoryTransport,
+    StreamTransport,
+)
 from trio_mcp.peer.connection import Connection
 from trio_mcp.registry import Registry
 from trio_mcp.server.subscriptions import tell_changes
 from trio_mcp.transports import process
-from trio_mcp.transports.beside import beside
+from trio_mcp.transports.background import background_task
 from trio_mcp.transports.memory import embed
 from trio_mcp.transports.process import ProcessOptions, StdioTransport, open_process
 from trio_mcp.version import __version__
@@ -46,7 +51,7 @@ Ending = Callable[[], ClientError]
 """Makes the error that tells how a connection ended."""
 
 _CLIENT: Final = Implementation("trio-mcp", __version__)
-_AFTERMATH: Final = 0.5
+_EXIT_TIMEOUT: Final = 0.5
 """Seconds in which a process that closed its pipes may still exit, to tell the two apart."""
 
 
@@ -108,7 +113,7 @@ async def connect(
         RuntimeError: For a URL, the package `httpx2` is needed (`trio-mcp[http]`).
 
     Cancelled at any point, it leaves nothing behind: the process and its children are ended
-    within the time that `Patience` allows.
+    within the time that `ProcessOptions` allows.
 
     Over HTTP there is no connection that could end before the block does: each request reaches
     the server or fails on its own, with `CannotReach` or `ConnectionLost`. Only what cannot do
@@ -125,20 +130,20 @@ async def connect(
         ...         return await client.call_tool("add", {"a": 1, "b": 2}, returns=float)
     """
     handlers = handlers or Handlers()
-    era, insists_on = era_of(revision, era)
-    introduction = Introduction(
-        info=client_info, capabilities=handlers.capabilities, insists_on=insists_on
+    era, required_revision = era_of(revision, era)
+    identity = ClientIdentity(
+        info=client_info, capabilities=handlers.capabilities, required_revision=required_revision
     )
 
     limits = limits or Limits()
     if not isinstance(target, Registry):
         _refuse_server_bounds(limits)
-    side = ClientSide(handlers, limits.question_timeout, on_line)
+    inbound = InboundHandler(handlers, limits.question_timeout, on_line)
 
-    def make(link: Link) -> Client:
-        side.client = client = Client(
-            link,
-            introduction,
+    def make(transport: ClientTransport) -> Client:
+        inbound.client = client = Client(
+            transport,
+            identity,
             handlers,
             tool_timeout=tool_timeout,
             request_timeout=request_timeout,
@@ -147,20 +152,20 @@ async def connect(
         )
         return client
 
-    meeting = _Meeting(
+    handshake = _Handshake(
         make=make,
-        side=side,
+        inbound=inbound,
         era=era,
         timeout=connect_timeout,
         limits=limits,
         log_level=log_level,
     )
     if isinstance(target, Registry):
-        way = _in_process(target, meeting)
+        way = _in_process(target, handshake)
     elif isinstance(target, str) and target.lower().startswith(("http://", "https://")):
-        way = _over_http(target, http or HttpOptions(), meeting)
+        way = _over_http(target, http or HttpOptions(), handshake)
     else:
-        way = _over_stream(target, process_options, meeting)
+        way = _over_stream(target, process_options, handshake)
     async with way as client:
         yield client
 
@@ -175,11 +180,11 @@ def _refuse_server_bounds(limits: Limits) -> None:
 
 
 @frozen(kw_only=True)
-class _Meeting:
+class _Handshake:
     """What is needed to meet a server, whichever way leads there."""
 
-    make: Callable[[Link], Client]
-    side: ClientSide
+    make: Callable[[ClientTransport], Client]
+    inbound: InboundHandler
     era: Era | None
     timeout: float
     limits: Limits
@@ -198,33 +203,37 @@ class _Meeting:
 
 
 @asynccontextmanager
-async def _in_process(registry: Registry, meeting: _Meeting) -> AsyncIterator[Client]:
-    async with embed(registry, meeting.limits) as embedded:
-        link = MemoryLink(embedded, meeting.side)
-        client = meeting.make(link)
+async def _in_process(registry: Registry, handshake: _Handshake) -> AsyncIterator[Client]:
+    async with embed(registry, handshake.limits) as embedded:
+        transport = MemoryTransport(embedded, handshake.inbound)
+        client = handshake.make(transport)
         try:
             with registry.changes.listen() as embedded.session.listener:
-                async with beside(partial(tell_changes, embedded.session.listener, link.say)):
-                    await meeting.introduce(client, meeting.era or "modern")
+                async with background_task(
+                    partial(tell_changes, embedded.session.listener, transport.say)
+                ):
+                    await handshake.introduce(client, handshake.era or "modern")
                     yield client
         finally:
             client.disconnected(None)
 
 
 @asynccontextmanager
-async def _over_http(url: str, options: HttpOptions, meeting: _Meeting) -> AsyncIterator[Client]:
+async def _over_http(
+    url: str, options: HttpOptions, handshake: _Handshake
+) -> AsyncIterator[Client]:
     """Speak Streamable HTTP, or HTTP+SSE with a server that refuses that."""
     from trio_mcp.client.http.endpoint import Endpoint
-    from trio_mcp.client.http.link import open_http
+    from trio_mcp.client.http.transport import open_http
 
     async with Endpoint(url, options).opened() as endpoint:
-        deadline = trio.current_time() + meeting.timeout
-        async with open_http(endpoint, options, meeting.side, meeting.limits) as link:
-            client = meeting.make(link)
+        deadline = trio.current_time() + handshake.timeout
+        async with open_http(endpoint, options, handshake.inbound, handshake.limits) as transport:
+            client = handshake.make(transport)
             try:
-                await meeting.introduce(client)
+                await handshake.introduce(client)
             except ClientError as error:
-                if not link.may_be_older:
+                if not transport.may_be_http_sse:
                     raise
                 refused = error
             else:
@@ -232,7 +241,7 @@ async def _over_http(url: str, options: HttpOptions, meeting: _Meeting) -> Async
                 return
             finally:
                 client.disconnected(None)
-        async with _over_sse(endpoint, options, meeting, refused, deadline) as client:
+        async with _over_sse(endpoint, options, handshake, refused, deadline) as client:
             yield client
 
 
@@ -240,51 +249,51 @@ async def _over_http(url: str, options: HttpOptions, meeting: _Meeting) -> Async
 async def _over_sse(
     endpoint: Endpoint,
     options: HttpOptions,
-    meeting: _Meeting,
+    handshake: _Handshake,
     refused: ClientError,
     deadline: float,
 ) -> AsyncIterator[Client]:
-    from trio_mcp.client.http.sse_stream import SseLink, open_sse
+    from trio_mcp.client.http.sse_stream import SseTransport, open_sse
 
-    most = meeting.limits.max_message_bytes
+    most = handshake.limits.max_message_bytes
     async with open_sse(endpoint, options, most, refused, deadline) as events:
-        connection = _connection(events, meeting.side, meeting.limits)
-        client = meeting.make(SseLink(connection, events))
+        connection = _connection(events, handshake.inbound, handshake.limits)
+        client = handshake.make(SseTransport(connection, events))
 
         async def ending() -> Ending:
             return events.failure
 
         async with _running(connection, client, ending):
-            await meeting.introduce(client, "legacy", deadline)
+            await handshake.introduce(client, "legacy", deadline)
             yield client
 
 
 @asynccontextmanager
 async def _over_stream(
-    target: Target, options: ProcessOptions | None, meeting: _Meeting
+    target: Target, options: ProcessOptions | None, handshake: _Handshake
 ) -> AsyncIterator[Client]:
     async with _open(target, options) as stream:
-        connection = _connection(stream, meeting.side, meeting.limits)
-        client = meeting.make(StreamLink(connection))
+        connection = _connection(stream, handshake.inbound, handshake.limits)
+        client = handshake.make(StreamTransport(connection))
         if isinstance(stream, StdioTransport):
             client.stderr = lambda: stream.stderr_tail
-        async with _running(connection, client, partial(_aftermath, stream, connection)):
-            await meeting.introduce(client)
+        async with _running(connection, client, partial(_how_it_ended, stream, connection)):
+            await handshake.introduce(client)
             yield client
 
 
-def _connection(stream: trio.abc.Stream, side: ClientSide, limits: Limits) -> Connection:
-    """Make the connection over a stream, and let the client's side know of it."""
+def _connection(stream: trio.abc.Stream, inbound: InboundHandler, limits: Limits) -> Connection:
+    """Make the connection over a stream, and let the inbound handler know of it."""
     connection = Connection(
         stream,
-        side,
+        inbound,
         limits,
         send_nowait=getattr(stream, "send_nowait", None),
         other_side="Server",
-        on_line=side.on_line,
+        on_line=inbound.on_line,
     )
-    side.answered = connection.asking.answered
-    side.paused = connection.asking.paused
+    inbound.answered = connection.asking.answered
+    inbound.paused = connection.asking.paused
     return connection
 
 
@@ -324,7 +333,7 @@ async def _running(
         await connection.run()
         client.disconnected(await ending())
 
-    async with beside(run):
+    async with background_task(run):
         try:
             yield
         finally:
@@ -338,11 +347,11 @@ def _what_took_so_long(client: Client) -> str:
     return f"connecting (the server wrote lines that are no messages, such as {noise})"
 
 
-async def _aftermath(stream: trio.abc.Stream, connection: Connection) -> Ending:
+async def _how_it_ended(stream: trio.abc.Stream, connection: Connection) -> Ending:
     """Find out how a connection ended that nobody here ended."""
     stderr = ""
     if isinstance(stream, StdioTransport):
-        with trio.move_on_after(_AFTERMATH):
+        with trio.move_on_after(_EXIT_TIMEOUT):
             await stream.exited.wait()
         stderr = stream.stderr_tail
         if stream.returncode is not None:

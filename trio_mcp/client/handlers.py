@@ -12,7 +12,7 @@ from trio_mcp.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Json
 
 Params = dict[str, Json]
-Answer = Callable[[Params], Awaitable[dict[str, Json]]]
+Handler = Callable[[Params], Awaitable[dict[str, Json]]]
 
 
 @frozen(kw_only=True)
@@ -32,10 +32,10 @@ class Handlers:
         >>> handlers = Handlers(elicitation=decline, roots=["file:///srv/data"])
     """
 
-    sampling: Answer | None = None
+    sampling: Handler | None = None
     sampling_tools: bool = False
-    elicitation: Answer | None = None
-    elicitation_url: Answer | None = None
+    elicitation: Handler | None = None
+    elicitation_url: Handler | None = None
     roots: Sequence[str] | None = None
 
     @property

@@ -12,7 +12,7 @@ import trio
 from attrs import field, frozen
 
 from trio_mcp.registry.context import Context
-from trio_mcp.registry.places import Places, ThreadPlaces
+from trio_mcp.registry.slots import Slots, ThreadSlots
 from trio_mcp.schema import ArgumentError, FunctionSchema, compile_validator
 from trio_mcp.wire.jsonrpc import Json
 
@@ -31,7 +31,7 @@ class Handler:
     timeout: float | None = None
     """Seconds that it may run; `None` for the registry's or the server's default."""
     context_parameter: str | None = None
-    places: Places | None = None
+    slots: Slots | None = None
     """Bounds how many run at the same time; `None` for any number."""
     is_async: bool = field(init=False)
 
@@ -49,19 +49,19 @@ class Handler:
 
         Cancelled, a worker thread is left to itself, so blocking code does not hold up its
         caller; it goes on until it returns, and its result is dropped. Till then it keeps its
-        place.
+        slot.
         """
-        if self.places is None:
+        if self.slots is None:
             return self._run(keywords, make_context, limiter)
         if self.is_async:
-            return self.places.run(partial(self._run, keywords, make_context, limiter))
-        return self._run(keywords, make_context, self.places.beside(limiter))
+            return self.slots.run(partial(self._run, keywords, make_context, limiter))
+        return self._run(keywords, make_context, self.slots.with_threads(limiter))
 
     def _run(
         self,
         keywords: Keywords,
         make_context: Callable[[], Context],
-        limiter: trio.CapacityLimiter | ThreadPlaces | None,
+        limiter: trio.CapacityLimiter | ThreadSlots | None,
     ) -> Awaitable[Any]:
         if self.context_parameter is not None:
             keywords = {**keywords, self.context_parameter: make_context()}

@@ -192,7 +192,7 @@ class Registry:
             timeout: Seconds that a call may take, in place of the registry's.
             max_concurrent: How many calls of it may run at the same time, for all clients
                 together; further ones wait, and their time counts. A call that does not end with
-                its time, as a worker thread cannot, keeps its place until it ends.
+                its time, as a worker thread cannot, keeps its slot until it ends.
 
         Returns:
             The function, unchanged.

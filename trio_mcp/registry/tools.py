@@ -13,7 +13,7 @@ from attrs import frozen
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.handlers import Handler, Keywords
 from trio_mcp.registry.options import check_bound, check_timeout
-from trio_mcp.registry.places import Places
+from trio_mcp.registry.slots import Slots
 from trio_mcp.schema import (
     ArgumentError,
     Parameter,
@@ -124,7 +124,7 @@ def make_tool(
             meta=dict(meta) if meta else None,
         ),
         timeout=timeout,
-        places=None if max_concurrent is None else Places(max_concurrent),
+        slots=None if max_concurrent is None else Slots(max_concurrent),
         context_parameter=inferred.context_parameter,
         validate=compile_validator(accepted, inferred=input_schema is None),
         structure=inferred.structure,

@@ -16,7 +16,7 @@ from attrs import frozen
 from trio_mcp.schema.patterns import longest_text
 from trio_mcp.schema.sentences import cut, expectation, join_path, json_kind, listed
 
-__all__ = ["Voice"]
+__all__ = ["ErrorFormatter"]
 
 _MOST_SENTENCES = 3
 
@@ -36,7 +36,7 @@ class Error(Protocol):
 
 
 @frozen
-class Voice:
+class ErrorFormatter:
     """Speaks of values by one noun: 'argument' or 'result'."""
 
     noun: str
@@ -163,14 +163,14 @@ class Voice:
         return f"{self._subject(error)} holds more than is allowed{self._quoted(error)}."
 
 
-_SPECIAL: dict[str, Callable[[Voice, Any], str]] = {
-    "required": Voice._missing,
-    "additionalProperties": Voice._unexpected,
-    "dependentRequired": Voice._dependent,
-    "anyOf": Voice._one_of,
-    "oneOf": Voice._one_of,
-    "unevaluatedProperties": Voice._unevaluated,
-    "unevaluatedItems": Voice._unevaluated,
+_SPECIAL: dict[str, Callable[[ErrorFormatter, Any], str]] = {
+    "required": ErrorFormatter._missing,
+    "additionalProperties": ErrorFormatter._unexpected,
+    "dependentRequired": ErrorFormatter._dependent,
+    "anyOf": ErrorFormatter._one_of,
+    "oneOf": ErrorFormatter._one_of,
+    "unevaluatedProperties": ErrorFormatter._unevaluated,
+    "unevaluatedItems": ErrorFormatter._unevaluated,
 }
 
 

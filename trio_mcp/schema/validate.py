@@ -194,32 +194,32 @@ class _Thorough:
     def __init__(self, schema: Mapping[str, Any], noun: str, shows_values: bool) -> None:
         from referencing import Registry
 
-        from trio_mcp.schema.explain import Voice
+        from trio_mcp.schema.explain import ErrorFormatter
         from trio_mcp.schema.patterns import longest_text
 
         dialect = dialect_of(schema)
         # Named, the dialect would be looked up again within, and found without a budget.
         schema = {key: value for key, value in schema.items() if key != "$schema"}
         self._validator = _budgeted(dialect)(schema, registry=Registry())
-        self._voice = Voice(noun, shows_values)
+        self._formatter = ErrorFormatter(noun, shows_values)
         self._longest_name = min(map(longest_text, _name_patterns(schema)), default=None)
 
     def validate(self, value: Any) -> str | None:
         size, longest_name = _measure(value)
         if self._longest_name is not None and longest_name > self._longest_name:
-            return self._voice.long_name(self._longest_name)
+            return self._formatter.long_name(self._longest_name)
         before = getattr(_budget, "left", None)
         _budget.left = _BUDGET + _BUDGET_PER_VALUE * size
         try:
             errors = list(islice(self._validator.iter_errors(value), _MOST_ERRORS))
-            return self._voice.explain(errors) if errors else None
+            return self._formatter.explain(errors) if errors else None
         except _Exhausted:
-            return self._voice.too_much()
+            return self._formatter.too_much()
         except RecursionError:
-            return self._voice.too_deep()
+            return self._formatter.too_deep()
         except (OverflowError, ValueError):
             # jsonschema divides and prints numbers, and some are too large for that.
-            return self._voice.out_of_range()
+            return self._formatter.out_of_range()
         finally:
             _budget.left = before
 

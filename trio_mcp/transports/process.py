@@ -17,10 +17,10 @@ import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import trio
-from attrs import field, frozen
+from attrs import field, frozen, validators
 
 from trio_mcp.transports.observe import Broadcast
 
@@ -51,28 +51,36 @@ class CannotStart(Exception):
     """The command could not be started: it does not exist, or must not be executed."""
 
 
-@frozen(kw_only=True)
-class Patience:
-    """How long a server process has to go, in seconds, before it is told more firmly."""
-
-    close: float = 2.0
-    """After its input was closed."""
-    terminate: float = 2.0
-    """After SIGTERM."""
-    kill: float = 5.0
-    """After SIGKILL. A process in the kernel's hands cannot be waited for any longer."""
+_at_least_zero: Any = validators.ge(0)
 
 
 @frozen(kw_only=True)
 class ProcessOptions:
-    """How a server process is started and ended."""
+    """How a server process is started, and how it is ended.
+
+    Args:
+        env: Variables of its environment, in addition to `SAFE_ENVIRONMENT`.
+        cwd: Its working directory; `None` for that of this process.
+        stderr: What becomes of its stderr: kept (its end), passed on to ours as well, or dropped.
+        close_timeout: Seconds that it has to go after its input was closed, before SIGTERM.
+        terminate_timeout: Seconds that it has to go after SIGTERM, before SIGKILL.
+        kill_timeout: Seconds that its end is waited for after SIGKILL. A process in the kernel's
+            hands cannot be waited for any longer.
+
+    Raises:
+        ValueError: A timeout is less than 0.
+
+    Example:
+        >>> ProcessOptions(stderr="ignore", close_timeout=0.5).terminate_timeout
+        2.0
+    """
 
     env: Mapping[str, str] = field(factory=dict)
-    """Variables in addition to `SAFE_ENVIRONMENT`."""
     cwd: str | Path | None = None
     stderr: StderrMode = "capture"
-    """What becomes of its stderr: kept (its end), passed on to ours as well, or dropped."""
-    patience: Patience = field(factory=Patience)
+    close_timeout: float = field(default=2.0, validator=_at_least_zero)
+    terminate_timeout: float = field(default=2.0, validator=_at_least_zero)
+    kill_timeout: float = field(default=5.0, validator=_at_least_zero)
 
 
 @frozen
@@ -192,18 +200,18 @@ class StdioTransport(trio.abc.Stream):
         self._stderr_ended.set()
 
     async def _end(self) -> None:
-        patience = self._options.patience
+        options = self._options
         with trio.CancelScope(shield=True):
-            with trio.move_on_after(patience.close):
+            with trio.move_on_after(options.close_timeout):
                 await self._stdin.aclose()
                 await self._process.wait()
             if self._process.returncode is None:
                 self._signal_group(signal.SIGTERM)
-                with trio.move_on_after(patience.terminate):
+                with trio.move_on_after(options.terminate_timeout):
                     await self._process.wait()
             if self._process.returncode is None:
                 self._signal_group(signal.SIGKILL)
-                with trio.move_on_after(patience.kill):
+                with trio.move_on_after(options.kill_timeout):
                     await self._process.wait()
             self._has_gone()
             await self._stdout.aclose()
@@ -230,7 +238,7 @@ async def open_process(
         CannotStart: The program does not exist, or cannot be executed.
 
     Cancelled at any point, it ends the process and all its children within the time that
-    `Patience` allows, and raises `trio.Cancelled`.
+    `ProcessOptions` allows, and raises `trio.Cancelled`.
     """
     options = options or ProcessOptions()
     process = await _spawn(command, options)

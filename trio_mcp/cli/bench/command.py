@@ -80,7 +80,7 @@ async def _measure_process(
 ) -> tuple[Meeting, list[Run]]:
     from trio_mcp.cli.bench.stdio import load_stdio
     from trio_mcp.cli.probing.stdio import StdioProbe
-    from trio_mcp.transports.beside import beside
+    from trio_mcp.transports.background import background_task
     from trio_mcp.transports.process import open_process
     from trio_mcp.wire.framing import LineDecoder
     from trio_mcp.wire.limits import Limits
@@ -92,7 +92,7 @@ async def _measure_process(
         began = trio.current_time()
         async with open_process(target.process or [], options.process_options()) as transport:
             probe = StdioProbe(era, transport, Waits())
-            async with beside(probe.read):
+            async with background_task(probe.read):
                 patience = _PROBE_PATIENCE if era == "modern" else options.timeout
                 if await shake_hands(probe, patience) is None:
                     ended = _ended(probe)

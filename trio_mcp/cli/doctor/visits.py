@@ -28,7 +28,7 @@ from trio_mcp.cli.probing.base import Waits, initialize_params
 from trio_mcp.cli.probing.http import HttpProbe, check_access, open_http_probe
 from trio_mcp.cli.probing.stdio import StdioProbe, open_stdio_probe
 from trio_mcp.client.http.options import HttpOptions
-from trio_mcp.transports.beside import beside
+from trio_mcp.transports.background import background_task
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.wire.errors import HEADER_MISMATCH
 from trio_mcp.wire.headers import METHOD_HEADER, SESSION_HEADER
@@ -193,7 +193,7 @@ async def _check_survivors(
     """Start it once more, and see what is left of it when it has gone."""
     async with open_watched(command, options) as watched:
         probe = StdioProbe("legacy" if legacy else "modern", watched, times.waits)
-        async with beside(probe.read):
+        async with background_task(probe.read):
             if legacy:
                 await check_version_negotiation(chart, probe, patience=wait)
             else:

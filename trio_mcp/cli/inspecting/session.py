@@ -17,7 +17,7 @@ from trio_mcp.cli.schemas import properties_of
 from trio_mcp.cli.session import Session
 from trio_mcp.client import ClientError, NotConnected
 from trio_mcp.registry.changes import KINDS, Change, ListChanged
-from trio_mcp.transports.beside import beside
+from trio_mcp.transports.background import background_task
 from trio_mcp.wire.errors import McpError, ResourceNotFound
 
 _ALL: Final = "all"
@@ -62,7 +62,7 @@ class Inspection:
             scope.cancel()
 
         await self._greet()
-        async with beside(watch):
+        async with background_task(watch):
             with scope:
                 while not self.over:
                     line = await self._next(lines)

@@ -10,7 +10,7 @@ import trio
 from attrs import define, field
 
 from trio_mcp.cli.probing.base import Answer, Era, Probe, Reaction, Waits, read_message
-from trio_mcp.transports.beside import beside
+from trio_mcp.transports.background import background_task
 from trio_mcp.transports.process import ProcessOptions, open_process
 from trio_mcp.wire.errors import METHOD_NOT_FOUND
 from trio_mcp.wire.framing import LineDecoder
@@ -240,5 +240,5 @@ async def open_stdio_probe(
     """
     async with open_process(command, options) as transport:
         probe = StdioProbe(era, transport, waits)
-        async with beside(probe.read):
+        async with background_task(probe.read):
             yield probe

@@ -20,7 +20,7 @@ from trio_mcp.cli.failures import OK
 from trio_mcp.cli.reload.memory import Memory
 from trio_mcp.cli.reload.watching import watching
 from trio_mcp.cli.running import run_async
-from trio_mcp.transports.beside import beside
+from trio_mcp.transports.background import background_task
 from trio_mcp.transports.stdio import open_stdio
 from trio_mcp.wire.framing import LineDecoder
 from trio_mcp.wire.limits import Limits
@@ -94,7 +94,7 @@ class Relay:
 
     async def run(self) -> None:
         """Pass lines on until the client has gone."""
-        async with beside(self._read_client):
+        async with background_task(self._read_client):
             while not self._over.is_set():
                 await self._run_server()
 

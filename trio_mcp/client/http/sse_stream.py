@@ -32,7 +32,7 @@ from trio_mcp.client.http.endpoint import Endpoint, Reply, too_large
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.http.refusals import refusal
 from trio_mcp.client.http.streams import EVENTS
-from trio_mcp.client.links import Params, PlainLink
+from trio_mcp.client.transport import BaseTransport, Params
 from trio_mcp.peer.connection import Connection
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import Id, Json, Request, Response, decode
@@ -222,8 +222,8 @@ async def _opened(endpoint: Endpoint, reply: Reply, most: int) -> SseStream:
     return stream
 
 
-class SseLink(PlainLink):
-    """Requests over such a stream (a `Link`).
+class SseTransport(BaseTransport):
+    """Requests over such a stream (a `ClientTransport`).
 
     Args:
         connection: The connection on the stream.

@@ -18,7 +18,7 @@ import trio
 
 from trio_mcp.peer.exchange import Call, Exchange, SteadyBack
 from trio_mcp.server.running import CallRunner
-from trio_mcp.transports.beside import beside
+from trio_mcp.transports.background import background_task
 from trio_mcp.transports.http.request import Disconnected, Header, HttpRequest
 from trio_mcp.transports.http.server.peers import CANCELS
 from trio_mcp.wire.errors import (
@@ -210,7 +210,7 @@ async def while_connected(http: HttpRequest, work: Callable[[], Awaitable[T]]) -
             await http.wait_for_disconnect()
             scope.cancel()
 
-        async with beside(watch):
+        async with background_task(watch):
             return await work()
     return None
 

@@ -22,7 +22,7 @@ from trio_mcp.server import tracing
 from trio_mcp.server.caller import Caller, is_modern
 from trio_mcp.server.dispatcher import Dispatcher, Session
 from trio_mcp.server.running import CallRunner
-from trio_mcp.transports.beside import beside
+from trio_mcp.transports.background import background_task
 from trio_mcp.transports.http.answering import (
     answer_overdue,
     finish,
@@ -32,9 +32,9 @@ from trio_mcp.transports.http.answering import (
 )
 from trio_mcp.transports.http.cors import answer_preflight, is_preflight
 from trio_mcp.transports.http.guard import Guard
+from trio_mcp.transports.http.header_check import VERSION, HeaderCheck
 from trio_mcp.transports.http.legacy_sse import SseEndpoint
 from trio_mcp.transports.http.metrics import CONTENT_TYPE, Metrics
-from trio_mcp.transports.http.mirror import VERSION, Mirror
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.posted import accepts, bad_message, check_json, read_message
 from trio_mcp.transports.http.request import (
@@ -91,7 +91,7 @@ class HttpApp:
         self._policy = policy
         self._limits = limits
         self._guard = Guard(policy)
-        self._mirror = Mirror(registry)
+        self._header_check = HeaderCheck(registry)
         self._runner = CallRunner(policy.max_concurrent)
         self._dispatcher: Dispatcher | None = None
         self._sessions: Sessions | None = None
@@ -131,7 +131,7 @@ class HttpApp:
             self._since, self._stopping = time.monotonic(), False
             try:
                 watch = partial(self._runner.watch, self._limits.cancel_patience)
-                async with beside(self._sessions.run), beside(watch):
+                async with background_task(self._sessions.run), background_task(watch):
                     await trio.lowlevel.checkpoint()
                     yield
             finally:
@@ -285,7 +285,7 @@ class HttpApp:
         session = Session(dispatcher, "http", principal=http.principal)
         if is_modern(meta):
             try:
-                self._mirror.check(http, request)
+                self._header_check.check(http, request)
             except McpError as error:
                 raise bad_message(request.id, error) from None
         else:

@@ -22,13 +22,13 @@ from attrs import frozen
 from trio_mcp.peer.connection import Connection
 from trio_mcp.server.dispatcher import Session
 from trio_mcp.server.running import CallRunner
-from trio_mcp.transports.beside import beside
+from trio_mcp.transports.background import background_task
 from trio_mcp.transports.http.answering import while_connected
-from trio_mcp.transports.http.places import Sharing
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.posted import accepts, check_json, read_message
 from trio_mcp.transports.http.request import EVENTS, HttpRequest, Refusal
 from trio_mcp.transports.http.sessions import Sessions
+from trio_mcp.transports.http.slots import LimitedSession
 from trio_mcp.transports.stream import converse
 from trio_mcp.wire.sse import encode_event
 
@@ -145,7 +145,7 @@ class SseEndpoint:
     Args:
         path: The path, below the place where the app is mounted.
         sessions: Those that there are besides: all together are bounded.
-        runner: Has the places for calls that all clients share.
+        runner: Has the slots for calls that all clients share.
         policy: The bounds to keep.
     """
 
@@ -202,7 +202,7 @@ class SseEndpoint:
 
         connection = Connection(
             stream,
-            Sharing(server, self._runner),
+            LimitedSession(server, self._runner),
             self._dispatcher.limits,
             on_drain=no_more,
             on_stuck=lambda labels: stream.finish(),
@@ -219,7 +219,7 @@ class SseEndpoint:
             await http.start_stream()
             endpoint = f"{quote(self._mounted_at(http))}?{_SESSION}={id}"
             await http.send_raw(encode_event(endpoint.encode(), event="endpoint"))
-            async with beside(run):
+            async with background_task(run):
                 await stream.pass_on(http, self._policy.keep_alive)
                 await http.end_stream()  # here, because a call may go on for longer
         finally:

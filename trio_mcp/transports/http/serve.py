@@ -12,7 +12,7 @@ import trio
 
 from trio_mcp.registry import Registry
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
-from trio_mcp.transports.beside import beside
+from trio_mcp.transports.background import background_task
 from trio_mcp.transports.http.app import HttpApp, http_app
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.server import (
@@ -184,7 +184,7 @@ async def _serve(
             logger.info("Serving %s at %s", app.registry.name, ", ".join(handle.places()))
             task_status.started(handle)
 
-    async with beside(relay):
+    async with background_task(relay):
         await serve_asgi(
             app,
             listeners,

@@ -31,7 +31,7 @@ _SHORT: Final = 200
 Paths = dict[str, tuple[str, ...]]
 
 
-class Mirror:
+class HeaderCheck:
     """Checks the headers of modern requests."""
 
     def __init__(self, registry: Registry) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import trio
 from attrs import define, field
 
-from trio_mcp.client.links import Params
+from trio_mcp.client.transport import Params
 from trio_mcp.wire.jsonrpc import Id, Json, Response, encode
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ Headers = Mapping[str, str | bytes]
 
 
 @define(eq=False, kw_only=True)
-class Asked:
+class PendingRequest:
     """A request of ours."""
 
     id: Id
@@ -65,50 +65,50 @@ class Asked:
 
 
 @define(eq=False)
-class OpenRequests:
+class PendingRequests:
     """The requests of ours that are open."""
 
-    _open: dict[Id, Asked] = field(factory=dict)
+    _open: dict[Id, PendingRequest] = field(factory=dict)
     _idle: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
     _pauses: int = 0
     _paused_since: float = 0.0
 
     @contextmanager
-    def held(self, asked: Asked) -> Iterator[None]:
+    def held(self, pending: PendingRequest) -> Iterator[None]:
         """Let a request be answered during the block, in its cancel scope."""
         if self._pauses:
-            asked.deadline -= trio.current_time() - self._paused_since
+            pending.deadline -= trio.current_time() - self._paused_since
         else:
-            asked.scope.deadline = asked.deadline
-        self._open[asked.id] = asked
+            pending.scope.deadline = pending.deadline
+        self._open[pending.id] = pending
         try:
-            with asked.scope:
+            with pending.scope:
                 yield
         finally:
-            del self._open[asked.id]
+            del self._open[pending.id]
             if not self._open:
                 self._idle.unpark_all()
 
-    def renumber(self, asked: Asked, id: Id) -> None:
+    def renumber(self, pending: PendingRequest, id: Id) -> None:
         """Give an open request another id."""
-        del self._open[asked.id]
-        asked.id = id
-        self._open[id] = asked
+        del self._open[pending.id]
+        pending.id = id
+        self._open[id] = pending
 
-    def answered(self, response: Response, reader: Asked | None = None) -> None:
+    def answered(self, response: Response, reader: PendingRequest | None = None) -> None:
         """Hand an answer to the request that it belongs to.
 
         Args:
             response: The answer.
             reader: On whose stream it came. Another request stops reading its own.
         """
-        asked = self._open.get(response.id)
-        if asked is None or asked.response is not None:
+        pending = self._open.get(response.id)
+        if pending is None or pending.response is not None:
             logger.debug("An answer came to no request of ours")
             return
-        asked.response = response
-        if asked is not reader:
-            asked.scope.cancel()
+        pending.response = response
+        if pending is not reader:
+            pending.scope.cancel()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -129,8 +129,8 @@ class OpenRequests:
 
     async def end(self) -> None:
         """End all of them, and wait until they have."""
-        for asked in self._open.values():
-            asked.ended = True
-            asked.scope.cancel()
+        for pending in self._open.values():
+            pending.ended = True
+            pending.scope.cancel()
         while self._open:
             await self._idle.park()

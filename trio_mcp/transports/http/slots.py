@@ -1,7 +1,7 @@
 """Calls of connections that share one bound with all other calls of an app.
 
 A connection bounds its own calls. Where there are many, each of their calls waits for one of the
-app's places as well, and its time begins when it has got one.
+app's slots as well, and its time begins when it has got one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from trio_mcp.wire.jsonrpc import Malformed, Notification, Request
 
 
 @define(eq=False)
-class Sharing:
-    """What a session answers, in places that it shares with others (a connection's `Handler`)."""
+class LimitedSession:
+    """What a session answers, in slots that it shares with others (a connection's `Handler`)."""
 
     session: Session
     runner: CallRunner
@@ -30,7 +30,7 @@ class Sharing:
         answer = self.session.begin(request, in_batch)
         if isinstance(answer, bytes) or answer.long_lived:
             return answer
-        return _PlacedCall(answer, self.runner)
+        return _LimitedCall(answer, self.runner)
 
     def notified(self, notification: Notification) -> None:
         """Take note of a notification."""
@@ -42,8 +42,8 @@ class Sharing:
 
 
 @define(eq=False)
-class _PlacedCall:
-    """A call that needs a place."""
+class _LimitedCall:
+    """A call that needs a slot."""
 
     call: Call
     runner: CallRunner
@@ -64,7 +64,7 @@ class _PlacedCall:
         return self.call.unfinished(exchange)
 
     async def run(self, exchange: Exchange, scope: trio.CancelScope) -> bytes | None:
-        """Wait for a place, and run there."""
+        """Wait for a slot, and run in it."""
         if not self.runner.free:
             exchange.move_deadline(inf)
             with scope:

@@ -1,10 +1,10 @@
 """A client's requests over Streamable HTTP, each in a POST of its own.
 
-A request runs in the task that asks: it posts the message and reads the reply, a JSON body or a
-stream of events, until its answer is there. What else the stream brings (notifications and, in
-legacy revisions, questions) goes to the client's side. So a request that is cancelled, or whose
-deadline passes, closes its own stream and nothing else; to a modern server that is the
-cancellation, a legacy one is told besides.
+A request runs in the task that sends it: it posts the message and reads the reply, a JSON body or
+a stream of events, until its response is there. What else the stream brings (notifications and, in
+legacy revisions, requests of the server) goes to the client's inbound handler. So a request that is
+cancelled, or whose deadline passes, closes its own stream and nothing else; to a modern server that
+is the cancellation, a legacy one is told besides.
 
 What belongs to no request runs in the connection's nursery: answers to questions, notifications,
 and a legacy server's stream of messages of its own. A legacy stream that breaks off is resumed; a
@@ -32,14 +32,14 @@ from trio_mcp.client.errors import (
     ProtocolError,
     SessionExpired,
 )
-from trio_mcp.client.http.asked import Asked, Headers, OpenRequests
 from trio_mcp.client.http.endpoint import Endpoint, Reply, too_large
 from trio_mcp.client.http.options import HttpOptions
-from trio_mcp.client.http.questions import Questions
+from trio_mcp.client.http.pending import Headers, PendingRequest, PendingRequests
 from trio_mcp.client.http.refusals import refusal, rpc_error
+from trio_mcp.client.http.server_requests import ServerRequests
 from trio_mcp.client.http.streams import EVENTS, Cursor, Session, follow, session_id
 from trio_mcp.client.http.tools import KnownTools
-from trio_mcp.client.links import ClientSide, Params
+from trio_mcp.client.transport import InboundHandler, Params
 from trio_mcp.peer.asking import ConnectionEnded, DeadlinePassed
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.headers import (
@@ -73,50 +73,50 @@ _POST_HEADERS: Final[dict[str, str | bytes]] = {
     "Accept": f"{_JSON}, {EVENTS}",
     "Content-Type": _JSON,
 }
-_GOODBYE_PATIENCE: Final = 2.0
+_CLOSE_TIMEOUT: Final = 2.0
 """Seconds that the end of a session may take."""
-_POST_PATIENCE: Final = 30.0
+_POST_TIMEOUT: Final = 30.0
 """Seconds that a message may take which nobody waits for."""
 _LINGER: Final = 1.0
 """Seconds that a stream may stay open after the answer."""
-_MAY_BE_OLDER: Final = (400, 404, 405)
+_REFUSED_BY_HTTP_SSE: Final = (400, 404, 405)
 """How a server of HTTP+SSE refuses `initialize` (2025-11-25, "Backwards Compatibility")."""
 _NOT_OFFERED: Final = 405
 """How a server says that it has no messages of its own."""
 
 
 @define(eq=False)
-class HttpLink:
-    """Requests to a server over HTTP (a `Link`). Made by `open_http`."""
+class HttpTransport:
+    """Requests to a server over HTTP (a `ClientTransport`). Made by `open_http`."""
 
     endpoint: Endpoint
-    side: ClientSide
+    inbound: InboundHandler
     options: HttpOptions
     limits: Limits
     nursery: trio.Nursery
-    answers_always: ClassVar[bool] = True
-    may_be_older: bool = False
+    always_responds: ClassVar[bool] = True
+    may_be_http_sse: bool = False
     """Whether the server refused `initialize` as one does that only knows HTTP+SSE."""
     _ids: Iterator[int] = field(factory=lambda: itertools.count(1))
-    _open: OpenRequests = field(factory=OpenRequests)
+    _open: PendingRequests = field(factory=PendingRequests)
     _tools: KnownTools = field(factory=KnownTools)
-    _questions: Questions = field(init=False)
+    _server_requests: ServerRequests = field(init=False)
     _most: int = field(init=False)
     _session: Session | None = None
     _renewing: trio.Lock = field(factory=trio.Lock)
-    _telling: int = 0
-    _told: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
+    _notifying: int = 0
+    _notified_lot: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
     _closed: bool = False
 
     def __attrs_post_init__(self) -> None:
-        """Take the bounds, and its place at the client's side."""
+        """Take the bounds, and its place with the inbound handler."""
         most = self.limits.max_concurrent_calls
-        self._questions = Questions(self.side, self._post_quietly, self.nursery, most)
+        self._server_requests = ServerRequests(self.inbound, self._post_quietly, self.nursery, most)
         self._most = self.limits.max_message_bytes
-        self.side.answered = self._open.answered
-        self.side.paused = self._open.paused
+        self.inbound.answered = self._open.answered
+        self.inbound.paused = self._open.paused
 
-    # -- requests (`Link`) ----------------------------------------------------------------
+    # -- requests (`ClientTransport`) ------------------------------------------
 
     def next_id(self) -> Id:
         """Reserve the id of a request."""
@@ -138,23 +138,23 @@ class HttpLink:
 
         Raises:
             McpError: The server answered with an error.
-            ClientError: It could not be asked, or did not answer as it should.
+            ClientError: It could not be pending, or did not answer as it should.
             ConnectionEnded: The connection was left.
             DeadlinePassed: It did not answer in time. It has been told to stop.
             TypeError: The parameters are not JSON.
 
         Cancelled, the server is told to stop.
         """
-        asked = self._asked(method, params, deadline, id)
-        async with self._opened(asked):
-            await self._settle(asked)
-        if asked.response is None:
-            if asked.ended:
+        pending = self._pending_request(method, params, deadline, id)
+        async with self._opened(pending):
+            await self._settle(pending)
+        if pending.response is None:
+            if pending.ended:
                 raise ConnectionEnded("closed")
-            self._call_off(asked)
+            self._cancel(pending)
             raise DeadlinePassed
-        result = asked.result
-        session = asked.session
+        result = pending.result
+        session = pending.session
         if session is not None:
             if method == "initialize":
                 self._agree(session, result)
@@ -163,14 +163,14 @@ class HttpLink:
                 session.remember(method, params or {})
         return result
 
-    def _asked(
+    def _pending_request(
         self, method: str, params: Params | None, deadline: float = inf, id: Id | None = None
-    ) -> Asked:
+    ) -> PendingRequest:
         if self._closed:
             raise ConnectionEnded("closed")
         meta = (params or {}).get("_meta")
         version = meta.get(META_VERSION) if isinstance(meta, dict) else None
-        return Asked(
+        return PendingRequest(
             id=next(self._ids) if id is None else id,
             method=method,
             params=params,
@@ -190,100 +190,100 @@ class HttpLink:
         return headers
 
     @asynccontextmanager
-    async def _opened(self, asked: Asked) -> AsyncIterator[None]:
+    async def _opened(self, pending: PendingRequest) -> AsyncIterator[None]:
         """Let a request be answered, by whatever stream, during the block."""
         try:
-            with self._open.held(asked):
+            with self._open.held(pending):
                 yield
         except trio.Cancelled:
-            self._call_off(asked)
+            self._cancel(pending)
             raise
 
-    async def _settle(self, asked: Asked) -> None:
+    async def _settle(self, pending: PendingRequest) -> None:
         """Have a request answered, if need be in a new session."""
-        while self._telling:
-            await self._told.park()
+        while self._notifying:
+            await self._notified_lot.park()
         try:
-            await self._attempt(asked)
+            await self._attempt(pending)
         except SessionExpired:
-            if asked.session is None or asked.delivered:
+            if pending.session is None or pending.delivered:
                 raise
-            asked.session = await self._renewed(asked.session)
-            await self._attempt(asked)
+            pending.session = await self._renewed(pending.session)
+            await self._attempt(pending)
 
-    async def _attempt(self, asked: Asked) -> None:
+    async def _attempt(self, pending: PendingRequest) -> None:
         """Have a request answered; once more if that fails and can do no harm."""
         try:
-            await self._post(asked)
+            await self._post(pending)
         except (CannotReach, ConnectionLost) as error:
-            if not self._tools.is_repeatable(asked.method, asked.params or {}):
+            if not self._tools.is_repeatable(pending.method, pending.params or {}):
                 raise
-            logger.debug("%s is repeated: %s", asked.method, error)
-            self._open.renumber(asked, next(self._ids))  # the first may still be open over there
-            await self._post(asked)
+            logger.debug("%s is repeated: %s", pending.method, error)
+            self._open.renumber(pending, next(self._ids))  # the first may still be open over there
+            await self._post(pending)
 
-    async def _post(self, asked: Asked) -> None:
+    async def _post(self, pending: PendingRequest) -> None:
         """Send a request and read what comes, until it is answered."""
         cursor = Cursor()
-        asked.sent = True
+        pending.sent = True
         try:
-            async with self._exchange(asked.session, asked.body, asked.headers) as reply:
+            async with self._exchange(pending.session, pending.body, pending.headers) as reply:
                 if not reply.is_success:
-                    if asked.method == "initialize":
-                        self.may_be_older = reply.status in _MAY_BE_OLDER
-                    raise await self._refusal(reply, asked)
-                asked.delivered = True
-                if asked.method == "initialize":
+                    if pending.method == "initialize":
+                        self.may_be_http_sse = reply.status in _REFUSED_BY_HTTP_SSE
+                    raise await self._refusal(reply, pending)
+                pending.delivered = True
+                if pending.method == "initialize":
                     id = session_id(reply.header(SESSION_HEADER))
-                    asked.session = Session(id, asked.params or {})
-                await self._read_answer(reply, cursor, asked)
+                    pending.session = Session(id, pending.params or {})
+                await self._read_answer(reply, cursor, pending)
         except ConnectionLost as error:
-            if asked.modern or not cursor.can_resume:
-                raise ConnectionLost(f"{asked.method}: {error}") from None
-        if asked.response is None:
-            await self._resume(asked, cursor)
+            if pending.modern or not cursor.can_resume:
+                raise ConnectionLost(f"{pending.method}: {error}") from None
+        if pending.response is None:
+            await self._resume(pending, cursor)
 
-    async def _read_answer(self, reply: Reply, cursor: Cursor, asked: Asked) -> None:
+    async def _read_answer(self, reply: Reply, cursor: Cursor, pending: PendingRequest) -> None:
         kind = reply.media_type
         if kind == EVENTS:
-            await self._read_events(reply, cursor, asked, asked.session)
+            await self._read_events(reply, cursor, pending, pending.session)
             return
         if kind != _JSON:
             what = f"of type {kind}" if kind else f"with status {reply.status} and no body"
-            raise ProtocolError(f"{asked.method}: the server answered {what}; is this its URL?")
+            raise ProtocolError(f"{pending.method}: the server answered {what}; is this its URL?")
         body = await reply.read_all(self._most)
-        await self._take(body, asked.session, asked)
-        if asked.response is None:
+        await self._take(body, pending.session, pending)
+        if pending.response is None:
             message = decode(body)
             error = rpc_error(_value(body))
             if error is not None:
                 raise error
             why = f": {message.error.message}" if isinstance(message, Malformed) else ""
-            raise ProtocolError(f"{asked.method}: the server's answer is none{why}")
+            raise ProtocolError(f"{pending.method}: the server's answer is none{why}")
 
-    async def _resume(self, asked: Asked, cursor: Cursor) -> None:
+    async def _resume(self, pending: PendingRequest, cursor: Cursor) -> None:
         """Come back to the stream of a request that broke off before the answer."""
-        lost = f"{asked.method}: the server ended the stream before it had answered"
-        if asked.modern or asked.session is None or not cursor.can_resume:
+        lost = f"{pending.method}: the server ended the stream before it had answered"
+        if pending.modern or pending.session is None or not cursor.can_resume:
             raise ConnectionLost(lost)
         try:
-            await self._follow(asked.session, cursor, asked)
+            await self._follow(pending.session, cursor, pending)
         except SessionExpired:
             raise
         except (ClientError, McpError) as error:
             raise ConnectionLost(f"{lost}, and it cannot be resumed: {error}") from error
 
-    def _call_off(self, asked: Asked) -> None:
+    def _cancel(self, pending: PendingRequest) -> None:
         """Tell a legacy server that nobody waits any more; a modern one sees it."""
-        if asked.modern or asked.method == "initialize" or asked.response is not None:
+        if pending.modern or pending.method == "initialize" or pending.response is not None:
             return
-        if self._closed or not asked.sent:
+        if self._closed or not pending.sent:
             return
-        params = {"requestId": asked.id}
+        params = {"requestId": pending.id}
         message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
-        self.nursery.start_soon(self._post_quietly, asked.session, encode(message))
+        self.nursery.start_soon(self._post_quietly, pending.session, encode(message))
 
-    # -- notifications (`Link`) -----------------------------------------------------------
+    # -- notifications (`ClientTransport`) ------------------------------------------
 
     def notify(self, method: str, params: Params | None = None) -> None:
         """Send a notification, before any later request."""
@@ -292,23 +292,23 @@ class HttpLink:
         message: dict[str, Json] = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             message["params"] = params
-        self._telling += 1
-        self.nursery.start_soon(self._tell, method, encode(message))
+        self._notifying += 1
+        self.nursery.start_soon(self._post_notification, method, encode(message))
 
-    async def _tell(self, method: str, line: bytes) -> None:
+    async def _post_notification(self, method: str, line: bytes) -> None:
         session = self._session
         try:
             await self._post_quietly(session, line)
         finally:
-            self._telling -= 1
-            self._told.unpark_all()
+            self._notifying -= 1
+            self._notified_lot.unpark_all()
         if session is not None and method == "notifications/initialized":
-            self._listen_in(session)
+            self._start_listening(session)
 
     async def _post_quietly(self, session: Session | None, line: bytes) -> None:
         """Send what wants no answer."""
         try:
-            with trio.move_on_after(_POST_PATIENCE):
+            with trio.move_on_after(_POST_TIMEOUT):
                 async with self._exchange(session, line.rstrip(b"\n")) as reply:
                     if not reply.is_success:
                         raise await refusal(self.endpoint, reply, id=None, in_session=True)
@@ -324,14 +324,14 @@ class HttpLink:
         async with self.endpoint.exchange("POST", merged, body) as reply:
             yield reply
 
-    async def _refusal(self, reply: Reply, asked: Asked) -> ClientError | McpError:
-        in_session = asked.session is not None and asked.session.id is not None
-        return await refusal(self.endpoint, reply, id=asked.id, in_session=in_session)
+    async def _refusal(self, reply: Reply, pending: PendingRequest) -> ClientError | McpError:
+        in_session = pending.session is not None and pending.session.id is not None
+        return await refusal(self.endpoint, reply, id=pending.id, in_session=in_session)
 
     # -- what comes in --------------------------------------------------------------------
 
     async def _read_events(
-        self, reply: Reply, cursor: Cursor, asked: Asked | None, session: Session | None
+        self, reply: Reply, cursor: Cursor, pending: PendingRequest | None, session: Session | None
     ) -> None:
         """Take in a stream of events, to its end or the answer."""
         parser = EventParser(self._most)
@@ -345,8 +345,8 @@ class HttpLink:
             cursor.note(parser, len(events))
             for event in events:
                 if event.event == "message" and event.data:
-                    await self._take(event.data, session, asked)
-            if asked is not None and asked.response is not None:
+                    await self._take(event.data, session, pending)
+            if pending is not None and pending.response is not None:
                 self._leave(reply)
                 return
 
@@ -356,9 +356,11 @@ class HttpLink:
             reply.handed_over = True
             self.nursery.start_soon(reply.finish, _LINGER)
 
-    async def _take(self, line: bytes, session: Session | None, reader: Asked | None) -> None:
+    async def _take(
+        self, line: bytes, session: Session | None, reader: PendingRequest | None
+    ) -> None:
         """Deal with a message that came on the stream of a request, or on no request's."""
-        self.side.on_line(line)
+        self.inbound.on_line(line)
         message = decode(line)
         singles: list[Single] = []
         if isinstance(message, Batch):
@@ -371,20 +373,20 @@ class HttpLink:
             elif isinstance(each, Notification):
                 self._notified(each)
             elif isinstance(each, Request):
-                await self._asked_back(each, session, line)
+                await self._server_request(each, session, line)
             else:
-                self.side.malformed(each, line)
+                self.inbound.malformed(each, line)
 
-    async def _asked_back(self, request: Request, session: Session | None, line: bytes) -> None:
+    async def _server_request(self, request: Request, session: Session | None, line: bytes) -> None:
         if session is None:  # modern servers put their questions into results
-            self.side.client.on_noise(line)
+            self.inbound.client.on_noise(line)
         else:
-            await self._questions.ask(request, session)
+            await self._server_requests.ask(request, session)
 
     def _notified(self, notification: Notification) -> None:
         id = notification.params.get("requestId")
-        if notification.method != "notifications/cancelled" or not self._questions.call_off(id):
-            self.side.notified(notification)
+        if notification.method != "notifications/cancelled" or not self._server_requests.cancel(id):
+            self.inbound.notified(notification)
 
     # -- legacy sessions ------------------------------------------------------------------
 
@@ -402,49 +404,51 @@ class HttpLink:
             if self._session is not None and self._session is not old:
                 return self._session  # somebody else was quicker
             try:
-                self._session = session = await self._begun_anew(old)
+                self._session = session = await self._reinitialized(old)
             except (ClientError, McpError) as error:
                 where = self.endpoint.where
                 why = f"{where} has ended the session, and begins no new one: {error}"
                 raise SessionExpired(404, why) from error
         logger.warning("The server had ended the session; a new one was begun")
         old.listening.cancel()
-        self._listen_in(session)
+        self._start_listening(session)
         return session
 
-    async def _begun_anew(self, old: Session) -> Session:
-        asked = await self._directly("initialize", old.opening, None)
-        session = asked.session
+    async def _reinitialized(self, old: Session) -> Session:
+        pending = await self._directly("initialize", old.opening, None)
+        session = pending.session
         assert session is not None
-        self._agree(session, asked.result)
+        self._agree(session, pending.result)
         if session.version != old.version:
             raise ProtocolError(f"it has gone over to protocol version {session.version}")
         line = encode({"jsonrpc": "2.0", "method": "notifications/initialized"})
         await self._post_quietly(session, line)
         for (method, _), params in list(old.kept.items()):
-            asked = await self._directly(method, params, session)
-            error = asked.response.error if asked.response is not None else None
+            pending = await self._directly(method, params, session)
+            error = pending.response.error if pending.response is not None else None
             if error is None:
                 session.remember(method, params)
             else:
                 logger.warning("%s was refused in the new session: %s", method, error)
         return session
 
-    async def _directly(self, method: str, params: Params, session: Session | None) -> Asked:
+    async def _directly(
+        self, method: str, params: Params, session: Session | None
+    ) -> PendingRequest:
         """Send a request in a certain session, and nothing more."""
-        asked = self._asked(method, params, trio.current_time() + _POST_PATIENCE)
-        asked.session = session
-        async with self._opened(asked):
-            await self._post(asked)
-        if asked.response is not None:
-            return asked
-        if asked.ended:
+        pending = self._pending_request(method, params, trio.current_time() + _POST_TIMEOUT)
+        pending.session = session
+        async with self._opened(pending):
+            await self._post(pending)
+        if pending.response is not None:
+            return pending
+        if pending.ended:
             raise ConnectionEnded("closed")
-        raise ConnectionLost(f"{method}: no answer within {_POST_PATIENCE:g} s")
+        raise ConnectionLost(f"{method}: no answer within {_POST_TIMEOUT:g} s")
 
     # -- streams that one comes back to ---------------------------------------------------
 
-    def _listen_in(self, session: Session) -> None:
+    def _start_listening(self, session: Session) -> None:
         if self.options.listen and self.options.max_connections > 1 and not self._closed:
             self.nursery.start_soon(self._listen, session)
 
@@ -466,14 +470,16 @@ class HttpLink:
             except (ClientError, ConnectionEnded) as error:
                 logger.warning("The server's own messages are not heard: %s", error)
 
-    async def _follow(self, session: Session, cursor: Cursor, asked: Asked | None = None) -> None:
+    async def _follow(
+        self, session: Session, cursor: Cursor, pending: PendingRequest | None = None
+    ) -> None:
         """Read a stream, and come back to it whenever it ends, until there is an answer."""
 
         async def read(reply: Reply) -> None:
-            await self._read_events(reply, cursor, asked, session)
+            await self._read_events(reply, cursor, pending, session)
 
         def is_done() -> bool:
-            return asked is not None and asked.response is not None
+            return pending is not None and pending.response is not None
 
         await follow(self.endpoint, self.options, session, cursor, read, is_done)
 
@@ -484,7 +490,7 @@ class HttpLink:
         self._closed = True
         self.nursery.cancel_scope.cancel()
         with trio.CancelScope(shield=True) as scope:
-            scope.deadline = trio.current_time() + _GOODBYE_PATIENCE
+            scope.deadline = trio.current_time() + _CLOSE_TIMEOUT
             await self._open.end()
             if self._session is not None and self._session.id is not None:
                 await self._end_session(self._session)
@@ -506,14 +512,14 @@ def _value(body: bytes) -> Json:
 
 @asynccontextmanager
 async def open_http(
-    endpoint: Endpoint, options: HttpOptions, side: ClientSide, limits: Limits
-) -> AsyncIterator[HttpLink]:
-    """Have a link to a server for the length of the block.
+    endpoint: Endpoint, options: HttpOptions, inbound: InboundHandler, limits: Limits
+) -> AsyncIterator[HttpTransport]:
+    """Have a transport to a server for the length of the block.
 
     Args:
         endpoint: The server's MCP endpoint, opened.
         options: How to reach it.
-        side: Who deals with what the server sends.
+        inbound: Who deals with what the server sends.
         limits: The bounds of the connection.
 
     Nothing is sent before the first request. At the end, however it comes, requests that are open
@@ -521,11 +527,11 @@ async def open_http(
     """
     failure: BaseException | None = None
     async with trio.open_nursery() as nursery:
-        link = HttpLink(endpoint, side, options, limits, nursery)
+        transport = HttpTransport(endpoint, inbound, options, limits, nursery)
         try:
-            yield link
+            yield transport
         except BaseException as error:  # raised again below, outside of any exception group
             failure = error
-        await link.aclose()
+        await transport.aclose()
     if failure is not None:
         raise failure

@@ -32,18 +32,18 @@ from trio_mcp.wire.jsonrpc import (
 )
 
 if TYPE_CHECKING:
-    from trio_mcp.client.requester import Requester
+    from trio_mcp.client.session import ClientSession
 
 logger = logging.getLogger("trio_mcp.client")
 
 Params = dict[str, Json]
 
 
-class Link(Protocol):
+class ClientTransport(Protocol):
     """What a `Client` sends through."""
 
     @property
-    def answers_always(self) -> bool:
+    def always_responds(self) -> bool:
         """Whether silence means that an answer is still to come, whatever was asked."""
 
     def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
@@ -72,17 +72,17 @@ class Link(Protocol):
         """Send a notification."""
 
 
-class PlainLink:
+class BaseTransport:
     """What links have in common that call all tools the same way, and may be met with silence."""
 
-    answers_always: ClassVar[bool] = False
+    always_responds: ClassVar[bool] = False
 
     def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
         """Do nothing: there is nothing to know of them, and none is left out."""
         return {}
 
 
-class StreamLink(PlainLink):
+class StreamTransport(BaseTransport):
     """Requests over a connection."""
 
     def __init__(self, connection: Connection) -> None:
@@ -91,16 +91,16 @@ class StreamLink(PlainLink):
         self.notify = connection.asking.notify
 
 
-class MemoryLink(PlainLink, SteadyBack):
+class MemoryTransport(BaseTransport, SteadyBack):
     """Requests to a registry in the same process.
 
     A request runs in the task that asks. Its parameters are copied, and its result is parsed from
     the line that any client would get, so neither side can change what the other one holds.
     """
 
-    def __init__(self, embedded: Embedded, side: ClientSide) -> None:
+    def __init__(self, embedded: Embedded, inbound: InboundHandler) -> None:
         self._embedded = embedded
-        self._side = side
+        self._inbound = inbound
         self._ids = itertools.count(1)
 
     def next_id(self) -> Id:
@@ -145,7 +145,7 @@ class MemoryLink(PlainLink, SteadyBack):
         """Take in a notification."""
         told = decode(line[:-1])
         assert isinstance(told, Notification)
-        self._side.notified(told)
+        self._inbound.notified(told)
 
     def hang_up(self) -> None:
         """Do nothing: there is no stream."""
@@ -154,7 +154,7 @@ class MemoryLink(PlainLink, SteadyBack):
         """Answer a question."""
         asked = decode(encode({"jsonrpc": "2.0", "id": 0, "method": method, "params": params})[:-1])
         assert isinstance(asked, Request)
-        call = self._side.begin(asked, False)
+        call = self._inbound.begin(asked, False)
         line: bytes | None
         if isinstance(call, bytes):
             line = call
@@ -171,14 +171,14 @@ class MemoryLink(PlainLink, SteadyBack):
 
 
 @define(eq=False)
-class ClientSide:
+class InboundHandler:
     """Deals with what a server sends over a stream (a `Handler` of its connection)."""
 
     handlers: Handlers
     timeout: float
     tap: Callable[[bytes], None] | None
     """Shown each raw line, from the first one on."""
-    client: Requester = field(init=False)
+    client: ClientSession = field(init=False)
     answered: Callable[[Response], object] = field(default=lambda response: None, init=False)
     """Takes an answer for the request that it belongs to."""
     paused: Callable[[], AbstractContextManager[None]] = field(default=nullcontext, init=False)
@@ -194,7 +194,7 @@ class ClientSide:
         """Answer a ping at once; let a handler answer the rest."""
         if request.method == "ping":
             return result_line(request.id, {})
-        return Question(request, self.handlers, self.timeout, self.paused)
+        return ServerRequestCall(request, self.handlers, self.timeout, self.paused)
 
     def notified(self, notification: Notification) -> None:
         """Pass a notification on."""
@@ -213,7 +213,7 @@ class ClientSide:
 
 
 @define(eq=False)
-class Question:
+class ServerRequestCall:
     """A server's request that a handler answers, while no deadline of ours passes."""
 
     request: Request

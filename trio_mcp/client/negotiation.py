@@ -23,7 +23,7 @@ from trio_mcp.client.errors import (
     RequestTooLarge,
     Unauthorized,
 )
-from trio_mcp.client.links import Link
+from trio_mcp.client.transport import ClientTransport
 from trio_mcp.wire import revisions
 from trio_mcp.wire.conversion import from_wire, to_wire
 from trio_mcp.wire.errors import (
@@ -48,12 +48,12 @@ from trio_mcp.wire.revisions import (
 
 Era = Literal["modern", "legacy"]
 
-PROBE_PATIENCE: Final = 1.0
+PROBE_TIMEOUT: Final = 1.0
 """Seconds that a server may be silent about `server/discover` before `initialize` is tried."""
 
 
 @frozen(kw_only=True)
-class Agreement:
+class Negotiated:
     """What client and server agreed on when they met."""
 
     revision: Revision
@@ -85,12 +85,12 @@ def era_of(revision: str | None, era: Era | None) -> tuple[Era | None, Revision 
 
 
 @frozen(kw_only=True)
-class Introduction:
+class ClientIdentity:
     """What the client says of itself."""
 
     info: Implementation
     capabilities: dict[str, Json]
-    insists_on: Revision | None = None
+    required_revision: Revision | None = None
     """The only legacy revision that will do."""
 
     def meta(self, revision: Revision) -> dict[str, Json]:
@@ -102,12 +102,14 @@ class Introduction:
         }
 
 
-async def meet(link: Link, introduction: Introduction, era: Era | None = None) -> Agreement:
+async def negotiate(
+    transport: ClientTransport, identity: ClientIdentity, era: Era | None = None
+) -> Negotiated:
     """Agree with a server on a revision.
 
     Args:
-        link: The way to the server.
-        introduction: What the client says of itself.
+        transport: The way to the server.
+        identity: What the client says of itself.
         era: Do not find out, but take this one.
 
     Raises:
@@ -116,38 +118,38 @@ async def meet(link: Link, introduction: Introduction, era: Era | None = None) -
         ConnectionEnded: The server went away.
     """
     if era == "modern":
-        return await _discover(link, introduction)
+        return await _discover(transport, identity)
     if era == "legacy":
-        return await _initialize(link, introduction)
-    if not link.answers_always:
-        return await _Race(link, introduction).run()
+        return await _initialize(transport, identity)
+    if not transport.always_responds:
+        return await _Race(transport, identity).run()
     try:
-        return await _discover(link, introduction)
+        return await _discover(transport, identity)
     except _NotModern:
-        return await _initialize(link, introduction)
+        return await _initialize(transport, identity)
 
 
 class _Race:
     """The probe, and after it the handshake; the first good answer wins."""
 
-    def __init__(self, link: Link, introduction: Introduction) -> None:
-        self._link = link
-        self._introduction = introduction
+    def __init__(self, transport: ClientTransport, identity: ClientIdentity) -> None:
+        self._transport = transport
+        self._identity = identity
         self._probe_failed = trio.Event()
-        self._agreement: Agreement | None = None
+        self._negotiated: Negotiated | None = None
         self._errors: list[Exception] = []
 
-    async def run(self) -> Agreement:
+    async def run(self) -> Negotiated:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._probe, nursery.cancel_scope)
-            nursery.start_soon(self._shake_hands, nursery.cancel_scope)
-        if self._agreement is None:
+            nursery.start_soon(self._handshake, nursery.cancel_scope)
+        if self._negotiated is None:
             raise self._errors[-1]
-        return self._agreement
+        return self._negotiated
 
     async def _probe(self, done: trio.CancelScope) -> None:
         try:
-            self._agreement = await _discover(self._link, self._introduction)
+            self._negotiated = await _discover(self._transport, self._identity)
             done.cancel()
         except _NotModern:
             self._probe_failed.set()
@@ -155,13 +157,13 @@ class _Race:
             self._errors.append(error)
             done.cancel()
 
-    async def _shake_hands(self, done: trio.CancelScope) -> None:
-        with trio.move_on_after(PROBE_PATIENCE):
+    async def _handshake(self, done: trio.CancelScope) -> None:
+        with trio.move_on_after(PROBE_TIMEOUT):
             await self._probe_failed.wait()
         try:
-            agreement = await _initialize(self._link, self._introduction)
+            negotiated = await _initialize(self._transport, self._identity)
             await trio.lowlevel.cancel_shielded_checkpoint()  # if both answer at once, modern wins
-            self._agreement = self._agreement or agreement
+            self._negotiated = self._negotiated or negotiated
         except Exception as error:
             self._errors.append(error)
             if not self._probe_failed.is_set():  # a modern server may still speak up
@@ -173,14 +175,14 @@ class _NotModern(ProtocolError):
     """The server does not know `server/discover`."""
 
 
-async def _discover(link: Link, introduction: Introduction) -> Agreement:
+async def _discover(transport: ClientTransport, identity: ClientIdentity) -> Negotiated:
     revision = NEWEST
     try:
-        result = await _ask_to_discover(link, introduction, revision)
+        result = await _ask_to_discover(transport, identity, revision)
     except _Refused as refused:
         revision = _common(refused.offered)
         try:
-            result = await _ask_to_discover(link, introduction, revision)
+            result = await _ask_to_discover(transport, identity, revision)
         except _Refused:
             raise ProtocolError(
                 f"no common protocol version: the server refuses {revision.name}, "
@@ -189,7 +191,7 @@ async def _discover(link: Link, introduction: Introduction) -> Agreement:
     match result:
         case {"supportedVersions": list(offered), "capabilities": dict(capabilities)}:
             meta = result.get("_meta")
-            return Agreement(
+            return Negotiated(
                 revision=_common(offered),
                 capabilities=capabilities,
                 server_info=_identity(meta.get(META_SERVER_INFO) if isinstance(meta, dict) else 0),
@@ -206,9 +208,11 @@ class _Refused(Exception):
         self.offered = offered
 
 
-async def _ask_to_discover(link: Link, introduction: Introduction, revision: Revision) -> Json:
+async def _ask_to_discover(
+    transport: ClientTransport, identity: ClientIdentity, revision: Revision
+) -> Json:
     try:
-        return await link.request("server/discover", {"_meta": introduction.meta(revision)})
+        return await transport.request("server/discover", {"_meta": identity.meta(revision)})
     except McpError as error:
         if error.code == UNSUPPORTED_PROTOCOL_VERSION:
             offered = error.data.get("supported") if isinstance(error.data, dict) else None
@@ -241,25 +245,25 @@ def _common(offered: Json) -> Revision:
     )
 
 
-async def _initialize(link: Link, introduction: Introduction) -> Agreement:
-    wanted = introduction.insists_on or NEWEST_LEGACY
+async def _initialize(transport: ClientTransport, identity: ClientIdentity) -> Negotiated:
+    wanted = identity.required_revision or NEWEST_LEGACY
     params = {
         "protocolVersion": wanted.name,
-        "capabilities": introduction.capabilities,
-        "clientInfo": to_wire(introduction.info, wanted),
+        "capabilities": identity.capabilities,
+        "clientInfo": to_wire(identity.info, wanted),
     }
     try:
-        result = await link.request("initialize", params)
+        result = await transport.request("initialize", params)
     except McpError as error:
         raise ProtocolError(f"the server refuses the handshake: {error}") from None
     match result:
         case {"protocolVersion": str(version), "capabilities": dict(capabilities)}:
             if version not in LEGACY:
                 raise ProtocolError(f"the server chose protocol version {version!r}")
-            if introduction.insists_on not in (None, LEGACY[version]):
+            if identity.required_revision not in (None, LEGACY[version]):
                 raise ProtocolError(f"the server does not speak {wanted.name}, but {version}")
-            link.notify("notifications/initialized")
-            return Agreement(
+            transport.notify("notifications/initialized")
+            return Negotiated(
                 revision=LEGACY[version],
                 capabilities=capabilities,
                 server_info=_identity(result.get("serverInfo")),

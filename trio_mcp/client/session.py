@@ -10,11 +10,11 @@ from typing import Any, Final
 import trio
 
 from trio_mcp.client.changes import Subscriptions
-from trio_mcp.client.era import Agreement, Era, Introduction, meet
 from trio_mcp.client.errors import CallTimeout, ClientError, NotConnected, ProtocolError
 from trio_mcp.client.handlers import Handlers
-from trio_mcp.client.links import Link, Params
+from trio_mcp.client.negotiation import ClientIdentity, Era, Negotiated, negotiate
 from trio_mcp.client.state import ClientState, StateLog
+from trio_mcp.client.transport import ClientTransport, Params
 from trio_mcp.peer.asking import ConnectionEnded, DeadlinePassed
 from trio_mcp.transports.observe import Broadcast
 from trio_mcp.wire.errors import McpError
@@ -40,25 +40,25 @@ def _block_was_left() -> ClientError:
     return NotConnected("the block of connect() was left, and the connection ended with it")
 
 
-class Requester:
+class ClientSession:
     """A connection to a server, as far as it does not matter what is asked of it."""
 
     def __init__(
         self,
-        link: Link,
-        introduction: Introduction,
+        transport: ClientTransport,
+        identity: ClientIdentity,
         handlers: Handlers,
         *,
         request_timeout: float,
         question_timeout: float,
         on_log: Log | None = None,
     ) -> None:
-        self._link = link
-        self._introduction = introduction
+        self._transport = transport
+        self._identity = identity
         self._handlers = handlers
         self._question_timeout = question_timeout
         self._on_log = on_log
-        self._agreement: Agreement | None = None
+        self._negotiated: Negotiated | None = None
         self._meta: dict[str, Json] | None = None
         self._progress: dict[Json, Progress] = {}
         self._next_token = 0
@@ -121,10 +121,10 @@ class Requester:
         return self._messages.listen()
 
     @property
-    def _agreed(self) -> Agreement:
-        if self._agreement is None:
+    def _agreed(self) -> Negotiated:
+        if self._negotiated is None:
             raise NotConnected("the client is not connected yet")
-        return self._agreement
+        return self._negotiated
 
     # -- requests -------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class Requester:
                     raise ProtocolError(f"{method}: the server answered with a {kind!r} result")
                 asked = trio.current_time()
                 with trio.move_on_after(self._question_timeout) as scope:
-                    answers = await self._fulfil(result)
+                    answers = await self._input_responses(result)
                 if scope.cancelled_caught:
                     what = f"the answer to a question of the server ({method})"
                     raise CallTimeout(what, self._question_timeout, self.stderr())
@@ -182,7 +182,7 @@ class Requester:
 
     def next_id(self) -> Id:
         """Reserve the id of a request."""
-        return self._link.next_id()
+        return self._transport.next_id()
 
     def failure(self) -> ClientError:
         """Tell how the connection ended."""
@@ -209,7 +209,7 @@ class Requester:
         if meta is not None:
             params = {**params, "_meta": meta}
         try:
-            result = await self._link.request(method, params, deadline, id)
+            result = await self._transport.request(method, params, deadline, id)
         except ConnectionEnded:
             await self.over.wait()
             raise self.failure() from None
@@ -220,7 +220,7 @@ class Requester:
             raise ProtocolError(f"{method}: the server's result is no object")
         return result
 
-    async def _fulfil(self, result: dict[str, Json]) -> Params:
+    async def _input_responses(self, result: dict[str, Json]) -> Params:
         """Answer the questions in an `input_required` result, side by side."""
         asked = result.get("inputRequests") or {}
         if not isinstance(asked, dict):
@@ -282,10 +282,10 @@ class Requester:
     async def introduce(self, era: Era | None) -> None:
         """Shake hands and learn the tools. Called by `connect`."""
         try:
-            self._agreement = await meet(self._link, self._introduction, era)
-            if self._agreement.revision.modern:
-                self._meta = self._introduction.meta(self._agreement.revision)
-            await self.explore()
+            self._negotiated = await negotiate(self._transport, self._identity, era)
+            if self._negotiated.revision.modern:
+                self._meta = self._identity.meta(self._negotiated.revision)
+            await self.load_tools()
         except ConnectionEnded:
             await self.over.wait()
             raise self.failure() from None
@@ -293,7 +293,7 @@ class Requester:
             raise ProtocolError(f"the server does not list its tools: {error}") from None
         self._states.connected()
 
-    async def explore(self) -> None:
+    async def load_tools(self) -> None:
         """Learn what has to be known before the connection is of use."""
 
     async def set_log_level(self, level: LoggingLevel) -> None:
@@ -357,7 +357,7 @@ class Requester:
             self._messages.announce(line)
 
 
-_NOTIFICATIONS: Final[dict[str, Callable[[Requester, Params], None]]] = {
-    "notifications/progress": Requester._on_progress,
-    "notifications/message": Requester._on_message,
+_NOTIFICATIONS: Final[dict[str, Callable[[ClientSession, Params], None]]] = {
+    "notifications/progress": ClientSession._on_progress,
+    "notifications/message": ClientSession._on_message,
 }

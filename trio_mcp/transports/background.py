@@ -9,7 +9,7 @@ import trio
 
 
 @asynccontextmanager
-async def beside(task: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
+async def background_task(task: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
     """Run a task while the block lasts, and cancel it at its end.
 
     What the block raises comes out as it is, not inside of an exception group.

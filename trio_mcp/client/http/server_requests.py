@@ -8,7 +8,7 @@ import trio
 from attrs import define, field
 
 from trio_mcp.client.http.streams import Session
-from trio_mcp.client.links import ClientSide
+from trio_mcp.client.transport import InboundHandler
 from trio_mcp.peer.exchange import Call, Cause, Exchange
 from trio_mcp.wire.jsonrpc import Id, Json, Request
 
@@ -17,17 +17,17 @@ Post = Callable[[Session, bytes], Awaitable[None]]
 
 
 @define(eq=False)
-class Questions:
+class ServerRequests:
     """The questions of the server that are open.
 
     Args:
-        side: Who answers.
+        inbound: Who answers.
         post: Sends the answers.
         nursery: Where that is done.
         most: How many are answered at the same time; streams that bring more are not read on.
     """
 
-    _side: ClientSide
+    _inbound: InboundHandler
     _post: Post
     _nursery: trio.Nursery
     most: int
@@ -52,7 +52,7 @@ class Questions:
             self._open.pop(request.id, None)
             raise
         if request.id in self._open:  # else it was called off meanwhile
-            call = self._side.begin(request, False)
+            call = self._inbound.begin(request, False)
             self._nursery.start_soon(self._answer, request.id, call, session)
         else:
             self._slots.release()
@@ -73,7 +73,7 @@ class Questions:
         exchange = self._open[id] = Exchange(id, call, None, 0, scope=scope)
         return await call.run(exchange, scope)
 
-    def call_off(self, id: Json) -> bool:
+    def cancel(self, id: Json) -> bool:
         """Stop answering a question. Returns whether it was open."""
         if not isinstance(id, str | int) or id not in self._open:
             return False

@@ -1,8 +1,8 @@
 """How many calls of one tool run at the same time.
 
-A place is given back when the work has ended, not when its caller has. A worker thread cannot be
-cancelled, so one that was abandoned keeps its place until the function returns, as it keeps its
-place among all threads: both are held by one limiter, which Trio asks before it starts a thread,
+A slot is given back when the work has ended, not when its caller has. A worker thread cannot be
+cancelled, so one that was abandoned keeps its slot until the function returns, as it keeps its
+slot among all threads: both are held by one limiter, which Trio asks before it starts a thread,
 and tells when the thread is done.
 """
 
@@ -15,8 +15,8 @@ import trio
 from attrs import frozen
 
 
-class Places:
-    """The places of one tool.
+class Slots:
+    """The slots of one tool.
 
     Each run of Trio has its own: what was abandoned in one that is over tells nobody when it ends.
 
@@ -26,21 +26,21 @@ class Places:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("places")
+        self._limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("slots")
 
     async def run(self, start: Callable[[], Awaitable[Any]]) -> Any:
-        """Run an async function in a place of its own. Cancelled, it waits no more."""
+        """Run an async function in a slot of its own. Cancelled, it waits no more."""
         async with self._limiter_of_run():
             return await start()
 
-    def beside(self, threads: trio.CapacityLimiter | None) -> ThreadPlaces:
-        """A limiter for a worker thread that needs a place here, too.
+    def with_threads(self, threads: trio.CapacityLimiter | None) -> ThreadSlots:
+        """A limiter for a worker thread that needs a slot here, too.
 
         Args:
             threads: Bounds all threads; `None` for Trio's own limiter.
         """
         others = threads or trio.to_thread.current_default_thread_limiter()
-        return ThreadPlaces(self._limiter_of_run(), others)
+        return ThreadSlots(self._limiter_of_run(), others)
 
     def _limiter_of_run(self) -> trio.CapacityLimiter:
         try:
@@ -52,14 +52,14 @@ class Places:
 
 
 @frozen(eq=False)
-class ThreadPlaces:
+class ThreadSlots:
     """Two limiters as one, for `trio.to_thread.run_sync`."""
 
     _first: trio.CapacityLimiter
     _second: trio.CapacityLimiter
 
     async def acquire_on_behalf_of(self, borrower: object) -> None:
-        """Wait for a place in each. Cancelled, it has neither."""
+        """Wait for a slot in each. Cancelled, it has neither."""
         await self._first.acquire_on_behalf_of(borrower)
         try:
             await self._second.acquire_on_behalf_of(borrower)
