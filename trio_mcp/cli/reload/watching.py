@@ -13,7 +13,7 @@ import trio
 from watchfiles import Change, watch
 
 from trio_mcp.cli.failures import Failure
-from trio_mcp.transports.beside import beside
+from trio_mcp.transports.background import background_task
 
 _STEP_MS: Final = 50
 """How long nothing may change before a change is told, and how quickly the watching ends."""
@@ -42,7 +42,7 @@ async def watching(root: Path) -> AsyncIterator[trio.MemoryReceiveChannel[None]]
     # `watchfiles.awatch` would do under Trio, but for its end: it waits for a thread that a
     # cancellation does not reach, for up to five seconds.
     work = partial(_watch, root, stop, tell)
-    async with beside(partial(trio.to_thread.run_sync, work)):
+    async with background_task(partial(trio.to_thread.run_sync, work)):
         try:
             await started.wait()  # a change from here on is seen
             yield changes
