@@ -15,7 +15,7 @@ from tests.support.processes import ENVIRONMENT, ROOT, run
 from trio_mcp.cli.app import make_app
 from trio_mcp.cli.inspecting.session import COMMANDS
 from trio_mcp.cli.install.hosts import HOSTS
-from trio_mcp.cli.session import Connecting
+from trio_mcp.cli.options import ConnectionOptions
 
 PAGE = (ROOT / "docs" / "cli.md").read_text()
 SHOWN = re.findall(r"```sh\n(trio-mcp [^\n]*)\n```\n(?:\n```text\n(.*?)```)?", PAGE, re.DOTALL)
@@ -80,7 +80,7 @@ def test_every_command_and_option_is_described(cli: CommandLine) -> None:
     commands = {name for row in rows("Command") for name in names(row[0])}
     assert commands == {each for each in make_app() if not each.startswith("-")}
     described = {name.split()[0].rstrip(",") for row in rows("Option") for name in names(row[0])}
-    fields = {f"--{each.name.replace('_', '-')}" for each in attrs.fields(Connecting)}
+    fields = {f"--{each.name.replace('_', '-')}" for each in attrs.fields(ConnectionOptions)}
     assert fields <= described
     for command in commands:
         options = set(re.findall(r"(?<=[ │*])--[a-z-]+", cli(command, "--help").out))

@@ -13,7 +13,8 @@ import trustme
 from tests.cli.support import COMMAND, CommandLine
 from tests.support.processes import EXAMPLES, Server, run, running
 from trio_mcp import connect
-from trio_mcp.cli.exposure import Exposure
+from trio_mcp.cli.http_options import HttpServerOptions
+from trio_mcp.cli.options import as_words
 from trio_mcp.client import HttpOptions
 
 CALCULATOR = str(EXAMPLES / "calculator.py")
@@ -225,14 +226,14 @@ def test_a_port_that_is_taken(cli: CommandLine) -> None:
 
 def test_options_survive_a_new_start() -> None:
     """`--reload` passes them on to each of its servers."""
-    exposure = Exposure(
+    where = HttpServerOptions(
         http="0.0.0.0:80",
         path="/-x",
         allow_host=("a", "b"),
         rate=2.5,
         trust_proxy=("unix",),
     )
-    assert exposure.words() == [
+    assert as_words(where) == [
         "--http=0.0.0.0:80",
         "--path=/-x",
         "--allow-host=a",
@@ -240,4 +241,4 @@ def test_options_survive_a_new_start() -> None:
         "--rate=2.5",
         "--trust-proxy=unix",
     ]
-    assert Exposure().words() == []
+    assert as_words(HttpServerOptions()) == []

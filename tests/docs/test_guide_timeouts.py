@@ -30,7 +30,7 @@ from trio_mcp import (
     serve_http,
     serve_stream,
 )
-from trio_mcp.cli.session import Connecting
+from trio_mcp.cli.options import ConnectionOptions
 from trio_mcp.client import CallTimeout, Client, HttpOptions, connect
 from trio_mcp.client.connect import Target
 from trio_mcp.client.negotiation import Era
@@ -88,7 +88,7 @@ def test_limits_are_those_of_the_code() -> None:
             defaults["tool_timeout"].default,
             defaults["request_timeout"].default,
             defaults["connect_timeout"].default,
-            Connecting().timeout,
+            ConnectionOptions().timeout,
         )
     ]
     assert says(f"{Limits().max_worker_threads} that a server has (`Limits.max_worker_threads`)")

@@ -56,7 +56,7 @@ def make_app(*, overview: bool = True) -> App:
         print_error=False,
         exit_on_error=False,
         end_of_options_delimiter="",
-        default_parameter=Parameter(negative=""),
+        default_parameter=Parameter(negative="", show_default=_shown),
         group_commands=Group("More", sort_key=len(_COMMANDS)),
     )
     for number, (title, commands) in enumerate(_COMMANDS.items()):
@@ -82,6 +82,11 @@ def run(words: Sequence[str]) -> int:
     except (Exception, KeyboardInterrupt) as error:
         return report(error)
     return status if isinstance(status, int) else OK
+
+
+def _shown(default: object) -> str | None:
+    """Show a default that says something."""
+    return None if default is None or default is False or default == () else str(default)
 
 
 def _version() -> str:

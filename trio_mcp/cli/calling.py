@@ -2,94 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from trio_mcp.cli.arguments import ask_for_missing, check_arguments, parse_arguments, parse_texts
 from trio_mcp.cli.content import in_words, show_contents, show_result, words_of
 from trio_mcp.cli.failures import FAILED, OK, Failure, one_line, way_out_of
-from trio_mcp.cli.listing import AsJson, find_prompt, prompt_arguments, prompt_signature
-from trio_mcp.cli.running import run_async
-from trio_mcp.cli.screen import Screen
-from trio_mcp.cli.session import Connecting, Session, connected
-from trio_mcp.cli.target import parse_target
+from trio_mcp.cli.listing import find_prompt, prompt_arguments, prompt_signature
+from trio_mcp.cli.options import (
+    NO_OPTIONS,
+    AsJson,
+    ConnectionOptions,
+    TargetWord,
+    ToolArguments,
+)
+from trio_mcp.cli.session import Session, use
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import META_SERVER_INFO, NEWEST
 
-_DEFAULT = Connecting()
-
 
 def call(
-    target: str,
-    name: str,
+    target: TargetWord,
+    name: Annotated[str, Parameter(help="The tool.")],
     /,
-    *arguments: str,
+    *arguments: ToolArguments,
     as_json: AsJson = False,
-    connecting: Connecting = _DEFAULT,
+    options: ConnectionOptions = NO_OPTIONS,
 ) -> int:
     """Call a tool.
 
     On a terminal, required arguments that are missing are asked for, and so is what the server
     wants to know meanwhile.
-
-    Args:
-        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or else a command, last, after --.
-        name: The tool.
-        arguments: KEY=VALUE, where the tool's schema decides what 3 is; KEY:=JSON; one JSON
-            object; or - for a JSON object on stdin.
-        as_json: Write JSON, for programs.
-        connecting: How the server is reached.
     """
-    return _run(target, as_json, connecting, partial(call_tool, name=name, words=arguments))
+    return use(target, options, partial(call_tool, name=name, words=arguments), as_json=as_json)
 
 
 def read(
-    target: str, uri: str, /, *, as_json: AsJson = False, connecting: Connecting = _DEFAULT
+    target: TargetWord,
+    uri: Annotated[str, Parameter(help="The URI of the resource.")],
+    /,
+    *,
+    as_json: AsJson = False,
+    options: ConnectionOptions = NO_OPTIONS,
 ) -> int:
-    """Read a resource. What is not text goes to a file or a pipe as it is.
-
-    Args:
-        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or else a command, last, after --.
-        uri: The URI of the resource.
-        as_json: Write JSON, for programs.
-        connecting: How the server is reached.
-    """
-    return _run(target, as_json, connecting, partial(read_resource, uri=uri))
+    """Read a resource. What is not text goes to a file or a pipe as it is."""
+    return use(target, options, partial(read_resource, uri=uri), as_json=as_json)
 
 
 def prompt(
-    target: str,
-    name: str,
+    target: TargetWord,
+    name: Annotated[str, Parameter(help="The prompt.")],
     /,
-    *arguments: str,
+    *arguments: Annotated[str, Parameter(help="KEY=VALUE.")],
     as_json: AsJson = False,
-    connecting: Connecting = _DEFAULT,
+    options: ConnectionOptions = NO_OPTIONS,
 ) -> int:
-    """Have a prompt written.
-
-    Args:
-        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or else a command, last, after --.
-        name: The prompt.
-        arguments: KEY=VALUE.
-        as_json: Write JSON, for programs.
-        connecting: How the server is reached.
-    """
-    return _run(target, as_json, connecting, partial(get_prompt, name=name, words=arguments))
-
-
-def _run(
-    target: str, as_json: bool, options: Connecting, use: Callable[[Session], Awaitable[int]]
-) -> int:
-    place = parse_target(target)
-
-    async def main() -> int:
-        async with connected(place, options, Screen(as_json=as_json)) as session:
-            return await use(session)
-
-    return run_async(main)
+    """Have a prompt written."""
+    return use(target, options, partial(get_prompt, name=name, words=arguments), as_json=as_json)
 
 
 # -- what is done ------------------------------------------------------------------------

@@ -2,80 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Final
 
 from cyclopts import Parameter
 
 from trio_mcp.cli.constraints import constraints_of
-from trio_mcp.cli.failures import OK, Failure
-from trio_mcp.cli.running import run_async
+from trio_mcp.cli.failures import Failure
+from trio_mcp.cli.options import NO_OPTIONS, AsJson, ConnectionOptions, TargetWord
 from trio_mcp.cli.schemas import default_of, in_words, properties_of, required_of, signature
 from trio_mcp.cli.screen import Screen
-from trio_mcp.cli.session import Connecting, Session, connected, missing
-from trio_mcp.cli.target import parse_target
+from trio_mcp.cli.session import Session, missing, use
 from trio_mcp.wire.jsonrpc import Json
 
-AsJson = Annotated[bool, Parameter(name="--json", show_default=False)]
-
-_DEFAULT = Connecting()
 _MOST_CHOICES: Final = 100
 """Choices of an argument that are shown where one tool is shown in full."""
 
 
 def tools(
-    target: str,
-    name: str | None = None,
+    target: TargetWord,
+    name: Annotated[str | None, Parameter(help="Show all that is known of this tool.")] = None,
     /,
     *,
     as_json: AsJson = False,
-    connecting: Connecting = _DEFAULT,
+    options: ConnectionOptions = NO_OPTIONS,
 ) -> int:
-    """Show the tools of a server.
-
-    Args:
-        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or else a command, last, after --.
-        name: Show just this tool, with all that is known of it.
-        as_json: Write JSON, for programs.
-        connecting: How the server is reached.
-    """
-    return _run(target, as_json, connecting, partial(show_tools, name=name))
+    """Show the tools of a server."""
+    return use(target, options, partial(show_tools, name=name), as_json=as_json)
 
 
-def resources(target: str, /, *, as_json: AsJson = False, connecting: Connecting = _DEFAULT) -> int:
-    """Show the resources of a server, and its families of resources.
-
-    Args:
-        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or else a command, last, after --.
-        as_json: Write JSON, for programs.
-        connecting: How the server is reached.
-    """
-    return _run(target, as_json, connecting, show_resources)
-
-
-def prompts(target: str, /, *, as_json: AsJson = False, connecting: Connecting = _DEFAULT) -> int:
-    """Show the prompts of a server.
-
-    Args:
-        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or else a command, last, after --.
-        as_json: Write JSON, for programs.
-        connecting: How the server is reached.
-    """
-    return _run(target, as_json, connecting, show_prompts)
-
-
-def _run(
-    target: str, as_json: bool, options: Connecting, show: Callable[[Session], Awaitable[None]]
+def resources(
+    target: TargetWord, /, *, as_json: AsJson = False, options: ConnectionOptions = NO_OPTIONS
 ) -> int:
-    place = parse_target(target)
+    """Show the resources of a server, and its families of resources."""
+    return use(target, options, show_resources, as_json=as_json)
 
-    async def main() -> int:
-        async with connected(place, options, Screen(as_json=as_json)) as session:
-            await show(session)
-        return OK
 
-    return run_async(main)
+def prompts(
+    target: TargetWord, /, *, as_json: AsJson = False, options: ConnectionOptions = NO_OPTIONS
+) -> int:
+    """Show the prompts of a server."""
+    return use(target, options, show_prompts, as_json=as_json)
 
 
 # -- what is shown -----------------------------------------------------------------------

@@ -6,65 +6,77 @@ from functools import partial
 from typing import Annotated
 
 import trio
+from attrs import evolve, frozen
 from cyclopts import Parameter, validators
 
 from trio_mcp import serve as serve_stdio
-from trio_mcp.cli.exposure import Exposure
 from trio_mcp.cli.failures import OK
+from trio_mcp.cli.http_options import HttpServerOptions
 from trio_mcp.cli.lifespans import name_failures
 from trio_mcp.cli.logs import LogFormat, LogLevel, configure
+from trio_mcp.cli.options import Seconds, as_words
 from trio_mcp.cli.target import OURSELVES, load_registry, registry_target
 from trio_mcp.wire.limits import Limits
 
-_DEFAULT = Exposure()
+_STDIO = HttpServerOptions()
 _LIMITS = Limits()
 
 
+@Parameter(name="*")
+@frozen(kw_only=True)
+class ServerOptions:
+    """How a server runs."""
+
+    tool_timeout: Seconds = _LIMITS.tool_timeout
+    """Seconds that a tool may run, unless it says otherwise itself."""
+    shutdown_grace: Annotated[float, Parameter(validator=validators.Number(gte=0))] = (
+        _LIMITS.shutdown_grace
+    )
+    """Seconds that calls have to finish after the first signal."""
+    reload: bool = False
+    """Start anew whenever a Python file beside the target changes, for development."""
+    log_level: LogLevel = "info"
+    """The least important messages that are logged to stderr."""
+    log_format: LogFormat = "text"
+    """Readable text, or one JSON object a line."""
+
+
+_OPTIONS = ServerOptions()
+
+
 def serve(
-    target: str,
+    target: Annotated[
+        str,
+        Parameter(
+            help="FILE.py:REGISTRY or MODULE:REGISTRY, or a function that makes the registry; the "
+            "name may be left out if there is one registry only."
+        ),
+    ],
     /,
     *,
-    exposure: Exposure = _DEFAULT,
-    tool_timeout: Annotated[
-        float, Parameter(validator=validators.Number(gt=0))
-    ] = _LIMITS.tool_timeout,
-    shutdown_grace: Annotated[
-        float, Parameter(validator=validators.Number(gte=0))
-    ] = _LIMITS.shutdown_grace,
-    reload: Annotated[bool, Parameter(show_default=False)] = False,
-    log_level: LogLevel = "info",
-    log_format: LogFormat = "text",
+    http: HttpServerOptions = _STDIO,
+    options: ServerOptions = _OPTIONS,
 ) -> int:
-    """Serve a registry on stdin and stdout, or over HTTP.
-
-    Args:
-        target: FILE.py:REGISTRY or MODULE:REGISTRY, or a function that makes the registry; the
-            name may be left out if there is one registry only.
-        exposure: Where it is reached over HTTP, and by whom.
-        tool_timeout: Seconds that a tool may run, unless it says otherwise itself.
-        shutdown_grace: Seconds that calls have to finish after the first signal.
-        reload: Start anew whenever a Python file beside the target changes, for development.
-        log_level: The least important messages that are logged to stderr.
-        log_format: Readable text, or one JSON object a line.
-    """
+    """Serve a registry on stdin and stdout, or over HTTP."""
     place = registry_target(target)
-    exposure.check()
-    configure(log_level, log_format)
-    if reload:
+    http.check()
+    configure(options.log_level, options.log_format)
+    if options.reload:
         from trio_mcp.cli.reload.command import serve_again_and_again, source_of
 
-        bounds = [f"--tool-timeout={tool_timeout}", f"--shutdown-grace={shutdown_grace}"]
-        log = [f"--log-level={log_level}", f"--log-format={log_format}"]
-        command = [*OURSELVES, "serve", place, *exposure.words(), *bounds, *log]
+        words = [*as_words(http), *as_words(evolve(options, reload=False))]
         return serve_again_and_again(
-            command, source_of(place), over_http=exposure.is_wanted, grace=shutdown_grace
+            [*OURSELVES, "serve", place, *words],
+            source_of(place),
+            over_http=http.is_wanted,
+            grace=options.shutdown_grace,
         )
     registry = load_registry(place)
     name_failures(registry)
-    limits = Limits(tool_timeout=tool_timeout, shutdown_grace=shutdown_grace)
-    if not exposure.is_wanted:
+    limits = Limits(tool_timeout=options.tool_timeout, shutdown_grace=options.shutdown_grace)
+    if not http.is_wanted:
         trio.run(partial(serve_stdio, registry, limits=limits))
         return OK
     from trio_mcp.cli.serve_http import run_http
 
-    return run_http(registry, exposure, limits)
+    return run_http(registry, http, limits)

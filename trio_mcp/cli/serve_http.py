@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from trio_mcp.cli.exposure import Exposure, address
 from trio_mcp.cli.failures import OK, Failure, Usage
-from trio_mcp.cli.tokens import token_from
+from trio_mcp.cli.http_options import HttpServerOptions, address
+from trio_mcp.cli.options import token_from
 from trio_mcp.registry import Registry
 from trio_mcp.server.signals import stop_at_signals
 from trio_mcp.wire.limits import Limits
@@ -35,7 +35,7 @@ _SOCKET_TROUBLE: Final = {
 }
 
 
-def run_http(registry: Registry, exposure: Exposure, limits: Limits) -> int:
+def run_http(registry: Registry, where: HttpServerOptions, limits: Limits) -> int:
     """Serve over HTTP until SIGINT or SIGTERM; return the exit status.
 
     Raises:
@@ -44,48 +44,48 @@ def run_http(registry: Registry, exposure: Exposure, limits: Limits) -> int:
     if find_spec("httptools") is None:
         raise Failure("HTTP needs more packages: pip install 'trio-mcp[cli,http]'")
     options = {
-        **_place(exposure),
-        "path": exposure.path,
-        "sse_path": exposure.sse_path,
-        "policy": _policy(exposure),
-        "ssl_context": _tls(exposure),
+        **_place(where),
+        "path": where.path,
+        "sse_path": where.sse_path,
+        "policy": _policy(where),
+        "ssl_context": _tls(where),
         "limits": limits,
     }
-    trio.run(partial(_serve, registry, exposure, options))
+    trio.run(partial(_serve, registry, where, options))
     return OK
 
 
-async def _serve(registry: Registry, exposure: Exposure, options: dict[str, Any]) -> None:
+async def _serve(registry: Registry, where: HttpServerOptions, options: dict[str, Any]) -> None:
     from trio_mcp import serve_http
 
     async with trio.open_nursery() as nursery:
         try:
             handle = await nursery.start(partial(serve_http, registry, **options))
         except OSError as error:
-            raise Failure(_cannot_listen(exposure, error)) from None
+            raise Failure(_cannot_listen(where, error)) from None
         except ValueError as error:  # the path
             raise Usage(str(error)) from None
         await stop_at_signals(handle)
 
 
-def _place(exposure: Exposure) -> dict[str, Any]:
-    if exposure.http is None:
-        return {"unix_socket": exposure.unix_socket, "unix_socket_mode": exposure.permissions()}
-    host, port = address(exposure.http)
+def _place(where: HttpServerOptions) -> dict[str, Any]:
+    if where.http is None:
+        return {"unix_socket": where.unix_socket, "unix_socket_mode": where.permissions()}
+    host, port = address(where.http)
     return {"host": host, "port": port}
 
 
-def _policy(exposure: Exposure) -> HttpPolicy:
+def _policy(where: HttpServerOptions) -> HttpPolicy:
     from trio_mcp import HttpPolicy
 
-    token = None if exposure.token_env is None else token_from(exposure.token_env)
+    token = None if where.token_env is None else token_from(where.token_env)
     try:
         return HttpPolicy(
-            allowed_hosts=[*HttpPolicy().allowed_hosts, *exposure.allow_host],
-            allowed_origins=exposure.allow_origin,
+            allowed_hosts=[*HttpPolicy().allowed_hosts, *where.allow_host],
+            allowed_origins=where.allow_origin,
             tokens={} if token is None else {token: "token"},
-            rate=exposure.rate,
-            trusted_proxies=exposure.trust_proxy,
+            rate=where.rate,
+            trusted_proxies=where.trust_proxy,
         )
     except ValueError as error:
         told = str(error)
@@ -94,12 +94,12 @@ def _policy(exposure: Exposure) -> HttpPolicy:
         raise Usage(told) from None
 
 
-def _tls(exposure: Exposure) -> ssl.SSLContext | None:
-    if exposure.tls_certificate is None:
+def _tls(where: HttpServerOptions) -> ssl.SSLContext | None:
+    if where.tls_certificate is None:
         return None
     import ssl
 
-    certificate, key = exposure.tls_certificate, exposure.tls_key
+    certificate, key = where.tls_certificate, where.tls_key
     for option, file in (("--tls-certificate", certificate), ("--tls-key", key)):
         if file is not None:
             _check_readable(option, file)
@@ -131,9 +131,9 @@ def _no_passphrase() -> str:
     raise Failure("the key of --tls-key has a passphrase, which nobody is asked for; remove it")
 
 
-def _cannot_listen(exposure: Exposure, error: OSError) -> str:
-    if exposure.http is not None:
-        host, port = address(exposure.http)
+def _cannot_listen(where: HttpServerOptions, error: OSError) -> str:
+    if where.http is not None:
+        host, port = address(where.http)
         return f"cannot listen on {host}:{port}: {error.strerror or error}"
     why = _SOCKET_TROUBLE.get(error.errno or 0) or error.strerror or error
-    return f"cannot listen on {exposure.unix_socket}: {why}"
+    return f"cannot listen on {where.unix_socket}: {why}"

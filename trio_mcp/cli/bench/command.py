@@ -13,54 +13,53 @@ from trio_mcp.cli.bench.calls import Meeting, calls_of
 from trio_mcp.cli.bench.figures import Run, percentile
 from trio_mcp.cli.bench.meeting import ERAS, meet, shake_hands
 from trio_mcp.cli.failures import FAILED, OK, Failure, explain
-from trio_mcp.cli.listing import AsJson
+from trio_mcp.cli.options import (
+    NO_OPTIONS,
+    AsJson,
+    ConnectionOptions,
+    Seconds,
+    TargetWord,
+    ToolArguments,
+)
 from trio_mcp.cli.probing.base import Waits
 from trio_mcp.cli.running import run_async
 from trio_mcp.cli.screen import Screen
-from trio_mcp.cli.session import Connecting, http_options
 from trio_mcp.cli.target import Target, parse_target
 from trio_mcp.wire.jsonrpc import Json
 
 if TYPE_CHECKING:
     from trio_mcp.cli.probing.stdio import StdioProbe
 
-_DEFAULT = Connecting()
 _WARM_UP: Final = 0.2
 """Seconds of calls that do not count."""
 _PROBE_PATIENCE: Final = 3.0
 _MUTE: Final = "the server answers neither handshake; `trio-mcp doctor` examines it"
 
-_positive = validators.Number(gt=0)
-
 
 def bench(
-    target: str,
-    name: str | None = None,
+    target: TargetWord,
+    name: Annotated[str | None, Parameter(help="The tool to call.")] = None,
     /,
-    *arguments: str,
-    in_flight: Annotated[tuple[int, ...], Parameter(validator=_positive)] = (1, 64),
-    seconds: Annotated[float, Parameter(validator=_positive)] = 2.0,
+    *arguments: ToolArguments,
+    in_flight: Annotated[
+        tuple[int, ...],
+        Parameter(
+            validator=validators.Number(gt=0),
+            help="How many calls are open at the same time. May be repeated.",
+        ),
+    ] = (1, 64),
+    seconds: Annotated[Seconds, Parameter(help="How long each measurement takes.")] = 2.0,
     as_json: AsJson = False,
-    connecting: Connecting = _DEFAULT,
+    options: ConnectionOptions = NO_OPTIONS,
 ) -> int:
     """Measure how many calls a server answers in a second, and how long one takes.
 
     The tool is really called, many times.
-
-    Args:
-        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or else a command, last, after --.
-        name: The tool to call.
-        arguments: KEY=VALUE, where the tool's schema decides what 3 is; KEY:=JSON; or one JSON
-            object.
-        in_flight: How many calls are open at the same time. May be repeated.
-        seconds: How long each measurement takes.
-        as_json: Write JSON, for programs.
-        connecting: How the server is reached.
     """
     place = parse_target(target)
-    http_options(place, connecting)
+    options.http_options(place)
     measure = _measure_url if place.url is not None else _measure_process
-    work = partial(measure, place, name, arguments, connecting, in_flight, seconds)
+    work = partial(measure, place, name, arguments, options, in_flight, seconds)
     meeting, runs = run_async(work)
     screen = Screen(as_json=as_json)
     if as_json:
@@ -74,7 +73,7 @@ async def _measure_process(
     target: Target,
     name: str | None,
     words: Sequence[str],
-    options: Connecting,
+    options: ConnectionOptions,
     in_flight: Sequence[int],
     seconds: float,
 ) -> tuple[Meeting, list[Run]]:
@@ -113,7 +112,7 @@ async def _measure_url(
     target: Target,
     name: str | None,
     words: Sequence[str],
-    options: Connecting,
+    options: ConnectionOptions,
     in_flight: Sequence[int],
     seconds: float,
 ) -> tuple[Meeting, list[Run]]:
@@ -121,7 +120,7 @@ async def _measure_url(
     from trio_mcp.cli.probing.http import check_access, open_http_probe
 
     assert target.url is not None
-    http = http_options(target, options)
+    http = options.http_options(target)
     for era in ERAS:
         if options.era not in (None, era):
             continue

@@ -10,13 +10,11 @@ from rich.text import Text
 
 from trio_mcp.cli.doctor.chart import Chart, Finding, Severity
 from trio_mcp.cli.failures import FAILED, OK
-from trio_mcp.cli.listing import AsJson
+from trio_mcp.cli.options import NO_OPTIONS, AsJson, ConnectionOptions, TargetWord
 from trio_mcp.cli.running import run_async
 from trio_mcp.cli.screen import Screen, harmless
-from trio_mcp.cli.session import Connecting, http_options
 from trio_mcp.cli.target import Target, parse_target
 
-_DEFAULT = Connecting()
 _SIGNS: Final[dict[Severity, tuple[str, str]]] = {
     "error": ("✗", "bold red"),
     "warning": ("!", "yellow"),
@@ -24,21 +22,18 @@ _SIGNS: Final[dict[Severity, tuple[str, str]]] = {
 }
 
 
-def doctor(target: str, /, *, as_json: AsJson = False, connecting: Connecting = _DEFAULT) -> int:
+def doctor(
+    target: TargetWord, /, *, as_json: AsJson = False, options: ConnectionOptions = NO_OPTIONS
+) -> int:
     """Examine a server against the protocol, in both eras.
 
     It is started (several times), asked what it offers, and told a few things that are wrong, to
     see whether it copes. None of its tools is called. The exit status is 1 if there are errors.
-
-    Args:
-        target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or else a command, last, after --.
-        as_json: Write JSON, for programs.
-        connecting: How the server is reached.
     """
     place = parse_target(target)
     screen = Screen(as_json=as_json)
     with screen.busy(f"examining {place.text}"):
-        chart = run_async(partial(examine, place, connecting))
+        chart = run_async(partial(examine, place, options))
     if as_json:
         screen.json(chart.as_json())
     else:
@@ -46,11 +41,11 @@ def doctor(target: str, /, *, as_json: AsJson = False, connecting: Connecting = 
     return FAILED if chart.count("error") else OK
 
 
-async def examine(target: Target, options: Connecting) -> Chart:
+async def examine(target: Target, options: ConnectionOptions) -> Chart:
     """Examine a target."""
     from trio_mcp.cli.doctor.visits import Times, examine_process, examine_url
 
-    http = http_options(target, options)
+    http = options.http_options(target)
     if target.url is not None:
         return await examine_url(target.url, http, Times())
     process = options.process_options()

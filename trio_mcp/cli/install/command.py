@@ -14,8 +14,8 @@ from trio_mcp.cli.install.editing import BrokenJson, Document
 from trio_mcp.cli.install.entry import command_of, name_of
 from trio_mcp.cli.install.files import ConfigFile, read_config
 from trio_mcp.cli.install.hosts import HOSTS, Host, HostName, Scope
+from trio_mcp.cli.options import ConnectionOptions, TargetWord, variables
 from trio_mcp.cli.screen import Screen
-from trio_mcp.cli.session import Connecting, variables
 from trio_mcp.cli.target import parse_target
 from trio_mcp.wire.jsonrpc import Json
 
@@ -24,7 +24,7 @@ _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def install(
-    target: str,
+    target: TargetWord,
     /,
     *,
     host: HostName,
@@ -61,7 +61,7 @@ def install(
     if place.url is None and header:
         raise Usage("--header is for a URL; a command takes --env")
     if place.url is not None:
-        entry = chosen.url_entry(place.url, Connecting(header=header).headers())
+        entry = chosen.url_entry(place.url, ConnectionOptions(header=header).headers())
     else:
         entry = chosen.command_entry(*command_of(place, variables(env)))
     config = read_config(file or chosen.file(scope))

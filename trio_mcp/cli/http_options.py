@@ -8,10 +8,11 @@ from __future__ import annotations
 from math import inf
 from typing import Annotated, Final
 
-from attrs import fields, frozen
+from attrs import frozen
 from cyclopts import Parameter, validators
 
 from trio_mcp.cli.failures import Usage
+from trio_mcp.cli.options import as_words
 
 _MOST_MODE: Final = 0o777
 _NEEDS: Final = {
@@ -24,63 +25,34 @@ _NEEDS: Final = {
 
 @Parameter(name="*", group="Over HTTP")
 @frozen(kw_only=True)
-class Exposure:
+class HttpServerOptions:
     """Where a server is reached over HTTP, and by whom."""
 
-    http: Annotated[
-        str | None,
-        Parameter(help="Serve over HTTP at HOST:PORT, or at PORT on this machine only."),
-    ] = None
-    unix_socket: Annotated[
-        str | None, Parameter(help="Serve over HTTP on the Unix socket of this path.")
-    ] = None
-    unix_socket_mode: Annotated[
-        str,
-        Parameter(help="The permissions of the socket, such as 660: who may write may connect."),
-    ] = "600"
-    path: Annotated[str, Parameter(help="The path of the endpoint.")] = "/mcp"
-    sse_path: Annotated[
-        str | None,
-        Parameter(help="Serve clients of 2024-11-05 as well, whose endpoint is this path."),
-    ] = None
-    allow_host: Annotated[
-        tuple[str, ...],
-        Parameter(
-            help="A further value of the Host header that is served. May be repeated.",
-            show_default=False,
-        ),
-    ] = ()
-    allow_origin: Annotated[
-        tuple[str, ...],
-        Parameter(help="An Origin that is served. May be repeated.", show_default=False),
-    ] = ()
-    token_env: Annotated[
-        str | None,
-        Parameter(
-            help="A variable of the environment; clients need its value as their bearer token."
-        ),
-    ] = None
-    rate: Annotated[
-        float | None,
-        Parameter(
-            help="Requests of one client in a second, in the long run.",
-            validator=validators.Number(gt=0, lt=inf),
-        ),
-    ] = None
-    trust_proxy: Annotated[
-        tuple[str, ...],
-        Parameter(
-            help="An address or network of proxies, or unix, whose X-Forwarded-For says who the "
-            "client is that --rate is about. May be repeated.",
-            show_default=False,
-        ),
-    ] = ()
-    tls_certificate: Annotated[
-        str | None, Parameter(help="Speak TLS, with the certificate in this file (PEM).")
-    ] = None
-    tls_key: Annotated[
-        str | None, Parameter(help="The file of its key, if that is not in the same file.")
-    ] = None
+    http: str | None = None
+    """Serve over HTTP at HOST:PORT, or at PORT on this machine only."""
+    unix_socket: str | None = None
+    """Serve over HTTP on the Unix socket of this path."""
+    unix_socket_mode: str = "600"
+    """The permissions of the socket, such as 660: who may write may connect."""
+    path: str = "/mcp"
+    """The path of the endpoint."""
+    sse_path: str | None = None
+    """Serve clients of 2024-11-05 as well, whose endpoint is this path."""
+    allow_host: tuple[str, ...] = ()
+    """A further value of the Host header that is served. May be repeated."""
+    allow_origin: tuple[str, ...] = ()
+    """An Origin that is served. May be repeated."""
+    token_env: str | None = None
+    """A variable of the environment; clients need its value as their bearer token."""
+    rate: Annotated[float | None, Parameter(validator=validators.Number(gt=0, lt=inf))] = None
+    """Requests of one client in a second, in the long run."""
+    trust_proxy: tuple[str, ...] = ()
+    """An address or network of proxies, or unix, whose X-Forwarded-For says who the client is that
+    --rate is about. May be repeated."""
+    tls_certificate: str | None = None
+    """Speak TLS, with the certificate in this file (PEM)."""
+    tls_key: str | None = None
+    """The file of its key, if that is not in the same file."""
 
     @property
     def is_wanted(self) -> bool:
@@ -110,7 +82,7 @@ class Exposure:
         Raises:
             Usage: They do not.
         """
-        given = self.words()
+        given = as_words(self)
         if given and not self.is_wanted:
             option = given[0].partition("=")[0]
             raise Usage(f"{option} is for HTTP; say where with --http or --unix-socket")
@@ -123,17 +95,6 @@ class Exposure:
             if option in options and needed not in options:
                 raise Usage(f"{option} does nothing without {needed}")
         self.permissions()
-
-    def words(self) -> list[str]:
-        """The options that are not what they are by default, as they are written."""
-        found = []
-        for each in fields(Exposure):
-            value = getattr(self, each.name)
-            if value != each.default:
-                option = f"--{each.name.replace('_', '-')}"
-                several = value if isinstance(value, tuple) else (value,)
-                found += [f"{option}={one}" for one in several]
-        return found
 
 
 def address(text: str) -> tuple[str, int]:

@@ -1,0 +1,149 @@
+"""What commands take from the command line: a target, how to reach it, how to write results."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from attrs import AttrsInstance, fields, frozen
+from cyclopts import Parameter, validators
+
+from trio_mcp.cli.failures import Failure, Usage
+from trio_mcp.cli.target import Target
+from trio_mcp.wire.payloads import LoggingLevel
+
+if TYPE_CHECKING:
+    from trio_mcp.client.http.options import HttpOptions
+    from trio_mcp.transports.process import ProcessOptions
+
+TargetWord = Annotated[
+    str,
+    Parameter(
+        name="TARGET",
+        help="FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or else a command, last, after --.",
+    ),
+]
+ToolArguments = Annotated[
+    str,
+    Parameter(
+        help="KEY=VALUE, where the tool's schema decides what 3 is; KEY:=JSON; one JSON object; "
+        "or - for a JSON object on stdin."
+    ),
+]
+AsJson = Annotated[bool, Parameter(name="--json", help="Write JSON, for programs.")]
+Seconds = Annotated[float, Parameter(validator=validators.Number(gt=0))]
+
+_AUTHORIZATION: Final = "Authorization"
+
+
+@Parameter(name="*", group="Connecting")
+@frozen(kw_only=True)
+class ConnectionOptions:
+    """How a server is reached."""
+
+    env: tuple[str, ...] = ()
+    """A variable KEY=VALUE for the server's process. May be repeated."""
+    header: tuple[str, ...] = ()
+    """A header 'Name: value' of each HTTP request. May be repeated."""
+    token_env: str | None = None
+    """A variable of the environment whose value is the bearer token for a URL."""
+    root: tuple[str, ...] = ()
+    """A directory that the server may know of. May be repeated."""
+    era: Literal["modern", "legacy"] | None = None
+    """Speak a modern or a legacy revision; else what the server speaks."""
+    timeout: Seconds = 60.0
+    """Seconds to wait for an answer."""
+    log_level: LoggingLevel = "info"
+    """The least important log messages of the server that are shown."""
+    verbose: Annotated[bool, Parameter(alias="-v")] = False
+    """Show what the server writes to stderr."""
+
+    def headers(self) -> dict[str, str]:
+        """The headers by name, with the token that is in the environment.
+
+        Raises:
+            Usage: One of them is none, or there are two tokens.
+            Failure: There is no token.
+        """
+        found = {}
+        for each in self.header:
+            name, colon, value = each.partition(":")
+            if not colon or not name.strip():
+                raise Usage("a header is written 'Name: value'")  # which may be a secret
+            found[name.strip()] = value.strip()
+        if self.token_env is not None:
+            if _AUTHORIZATION.lower() in map(str.lower, found):
+                raise Usage("--token-env and --header Authorization exclude each other")
+            found[_AUTHORIZATION] = f"Bearer {token_from(self.token_env)}"
+        return found
+
+    def process_options(self) -> ProcessOptions:
+        """How the server's process is run: in our environment, as any command is."""
+        from trio_mcp.transports.process import ProcessOptions
+
+        stderr: Literal["forward", "capture"] = "forward" if self.verbose else "capture"
+        return ProcessOptions(env={**os.environ, **variables(self.env)}, stderr=stderr)
+
+    def http_options(self, target: Target) -> HttpOptions:
+        """How a URL is reached.
+
+        Raises:
+            Usage: There are headers or a token for what is no URL.
+            Failure: There is no token, or a package is missing.
+        """
+        from trio_mcp.client.http.options import HttpOptions
+
+        if target.url is None:
+            for option, given in (("--header", self.header), ("--token-env", self.token_env)):
+                if given:
+                    raise Usage(f"{option} is for a URL; a command takes --env")
+            return HttpOptions()
+        if find_spec("httpx2") is None or find_spec("httptools") is None:
+            raise Failure("a URL needs more packages: pip install 'trio-mcp[cli,http]'")
+        try:
+            return HttpOptions(headers=self.headers())
+        except ValueError as error:
+            raise Usage(str(error)) from None
+
+
+NO_OPTIONS: Final = ConnectionOptions()
+
+
+def as_words(options: AttrsInstance) -> list[str]:
+    """Write the options that are not what they are by default, for a command line."""
+    found = []
+    for each in fields(type(options)):
+        value = getattr(options, each.name)
+        if value != each.default:
+            option = f"--{each.name.replace('_', '-')}"
+            several = value if isinstance(value, tuple) else (value,)
+            found += [f"{option}={one}" for one in several]
+    return found
+
+
+def variables(words: tuple[str, ...]) -> dict[str, str]:
+    """Understand `KEY=VALUE`.
+
+    Raises:
+        Usage: One of them is not written like that.
+    """
+    found = {}
+    for each in words:
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise Usage(f"a variable is written KEY=VALUE, not {each!r}")
+        found[name] = value
+    return found
+
+
+def token_from(variable: str) -> str:
+    """Find a bearer token in a variable of the environment: arguments are for all to see.
+
+    Raises:
+        Failure: There is none.
+    """
+    token = os.environ.get(variable, "").strip()
+    if not token:
+        raise Failure(f"there is no token in the variable {variable}; set it and start again")
+    return token
