@@ -8,8 +8,7 @@ import trio
 from tests.cli.support import COMMAND, SHOP, CommandLine, faulty
 from tests.support.processes import run
 from trio_mcp import Registry, serve_http
-from trio_mcp.cli.bench.calls import Meeting, calls_of, outcome
-from trio_mcp.cli.bench.figures import Run, percentile
+from trio_mcp.cli.bench.load import Run, calls_of, outcome
 
 SHORT = ["--seconds", "0.2", "--in-flight", "1", "--in-flight", "8"]
 
@@ -80,7 +79,7 @@ def test_a_call_that_cannot_be(words: list[str], told: str, cli: CommandLine, sh
     ("words", "fault", "told"),
     [
         ([], "failing-list", "the server does not list its tools"),
-        (["--era", "legacy"], "modern-only", "the server answers neither handshake"),
+        (["--era", "legacy"], "modern-only", "the server refuses the handshake"),
         ([], "crash", "the server exited with status 1: RuntimeError: no database"),
     ],
 )
@@ -113,14 +112,15 @@ def test_a_server_that_dies_under_the_load(cli: CommandLine, tmp_path: Path) -> 
 
 def test_percentiles() -> None:
     values = [float(number) for number in range(1, 101)]
-    assert [percentile(values, each) for each in (1, 50, 99, 100)] == [1.0, 50.0, 99.0, 100.0]
-    assert percentile([7.0], 50) == 7.0
-    assert percentile([], 50) == 0.0
+    run = Run(1, 1.0, [each / 1e3 for each in values], 0)
+    assert [run.percentile(each) for each in (1, 50, 99, 100)] == [1.0, 50.0, 99.0, 100.0]
+    assert Run(1, 1.0, [0.007], 0).percentile(50) == 7.0
+    assert Run(1, 1.0, [], 0).percentile(50) == 0.0
     assert Run(1, 0.0, [], 0).rate == 0.0
 
 
 def test_calls_differ_in_their_ids_only() -> None:
-    calls = calls_of(Meeting(False, "a", {"id": 0}, None))
+    calls = calls_of({"name": "a", "arguments": {"id": 0}})
     (first, one), (second, other) = next(calls), next(calls)
     assert second == first + 1
     assert one.replace(str(first).encode(), b"") == other.replace(str(second).encode(), b"")

@@ -9,8 +9,8 @@ import pytest
 import trio
 
 from tests.cli.support import requests
-from trio_mcp.cli.bench.calls import Meeting, calls_of
 from trio_mcp.cli.bench.http import load_http
+from trio_mcp.cli.bench.load import calls_of
 from trio_mcp.cli.doctor.chart import Chart
 from trio_mcp.cli.doctor.checks import check_manners
 from trio_mcp.cli.doctor.visits import Times, examine_url
@@ -21,6 +21,7 @@ from trio_mcp.client.http.options import HttpOptions
 
 Reply = tuple[int, str, bytes, str]
 Answer = Callable[[dict[str, Any]], Reply]
+CALL: dict[str, Any] = {"name": "a", "arguments": {}}
 JSON, EVENTS = "application/json", "text/event-stream"
 
 
@@ -143,9 +144,8 @@ async def test_a_server_that_breaks_connections() -> None:
     ],
 )
 async def test_replies_are_counted(reply: Reply, good: bool) -> None:
-    meeting = Meeting(False, "a", {}, None)
     async with serving(lambda message: reply) as url:
-        run = await load_http(url, {"X-Percent": "100%"}, calls_of(meeting), 2, 0.05)
+        run = await load_http(url, {"X-Percent": "100%"}, calls_of(CALL), 2, 0.05)
     assert run.in_flight == 2
     assert len(run.times) > 2
     assert run.failed == (0 if good else len(run.times))
@@ -156,7 +156,7 @@ async def test_loads_of_what_is_no_server() -> None:
         await stream.send_all(b"hello\r\n\r\n")
         await stream.aclose()
 
-    calls = calls_of(Meeting(False, "a", {}, None))
+    calls = calls_of(CALL)
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(trio.serve_tcp, babble, 0)
         port = listeners[0].socket.getsockname()[1]

@@ -73,9 +73,15 @@ def missing(noun: str, name: str, known: list[str]) -> str:
 
 @asynccontextmanager
 async def connected(
-    target: Target, options: ConnectionOptions, screen: Screen
+    target: Target, options: ConnectionOptions, screen: Screen, *, may_ask: bool = True
 ) -> AsyncIterator[Session]:
     """Be connected to a target for the length of a block.
+
+    Args:
+        target: The target.
+        options: How it is reached.
+        screen: Where everything is shown.
+        may_ask: Whether the server may have questions for the person.
 
     Raises:
         Failure: The command line asks for something that cannot be.
@@ -85,7 +91,7 @@ async def connected(
     connection = connect(
         target.url or target.process or (),
         era=options.era,
-        handlers=terminal_handlers(asker, options.root),
+        handlers=terminal_handlers(asker, options.root) if may_ask else None,
         process_options=options.process_options(),
         http=options.http_options(target),
         connect_timeout=max(_START_PATIENCE, options.timeout),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import trio
+from attrs import frozen
 from cyclopts import Parameter, validators
 
-from trio_mcp.cli.bench.calls import Meeting, calls_of
-from trio_mcp.cli.bench.figures import Run, percentile
-from trio_mcp.cli.bench.meeting import ERAS, meet, shake_hands
-from trio_mcp.cli.failures import FAILED, OK, Failure, explain
+from trio_mcp.cli.arguments import check_arguments, parse_arguments
+from trio_mcp.cli.bench.http import load_http
+from trio_mcp.cli.bench.load import Run, calls_of
+from trio_mcp.cli.bench.stdio import load_stdio
+from trio_mcp.cli.content import words_of
+from trio_mcp.cli.failures import FAILED, OK, Failure, one_line
 from trio_mcp.cli.options import (
     NO_OPTIONS,
     AsJson,
@@ -21,19 +25,25 @@ from trio_mcp.cli.options import (
     TargetWord,
     ToolArguments,
 )
-from trio_mcp.cli.probing.base import Waits
+from trio_mcp.cli.probing.base import Era, Probe, Waits, initialize_params, modern_meta
+from trio_mcp.cli.probing.http import open_http_probe
+from trio_mcp.cli.probing.stdio import StdioProbe
 from trio_mcp.cli.running import run_async
 from trio_mcp.cli.screen import Screen
+from trio_mcp.cli.session import connected
 from trio_mcp.cli.target import Target, parse_target
+from trio_mcp.transports.background import background_task
+from trio_mcp.transports.process import open_process
+from trio_mcp.wire.errors import McpError
+from trio_mcp.wire.framing import LineDecoder
 from trio_mcp.wire.jsonrpc import Json
-
-if TYPE_CHECKING:
-    from trio_mcp.cli.probing.stdio import StdioProbe
+from trio_mcp.wire.limits import Limits
 
 _WARM_UP: Final = 0.2
 """Seconds of calls that do not count."""
-_PROBE_PATIENCE: Final = 3.0
-_MUTE: Final = "the server answers neither handshake; `trio-mcp doctor` examines it"
+
+Load = Callable[[int, float], Awaitable[Run]]
+"""Keeps so many calls in flight for so many seconds."""
 
 
 def bench(
@@ -57,118 +67,153 @@ def bench(
     The tool is really called, many times.
     """
     place = parse_target(target)
-    options.http_options(place)
-    measure = _measure_url if place.url is not None else _measure_process
-    work = partial(measure, place, name, arguments, options, in_flight, seconds)
-    meeting, runs = run_async(work)
     screen = Screen(as_json=as_json)
+    found = run_async(
+        partial(_measure, screen, place, name, arguments, options, in_flight, seconds)
+    )
     if as_json:
-        screen.json(_as_json(place, meeting, runs))
+        screen.json(found.as_json(place))
     else:
-        _show(screen, place, meeting, runs)
-    return FAILED if any(run.failed for run in runs) else OK
+        found.show(screen, place)
+    return FAILED if any(run.failed for run in found.runs) else OK
 
 
-async def _measure_process(
+@frozen
+class Call:
+    """The call that a server is loaded with."""
+
+    tool: str
+    era: Era
+    revision: str
+    params: dict[str, Json]
+
+
+@frozen
+class Measurement:
+    """What was measured."""
+
+    call: Call
+    start_seconds: float | None
+    """From the start of the process to its first answer; `None` for a URL."""
+    runs: list[Run]
+
+    def as_json(self, target: Target) -> dict[str, Json]:
+        """The figures for programs."""
+        start = self.start_seconds
+        return {
+            "target": target.text,
+            "tool": self.call.tool,
+            "era": self.call.era,
+            "startSeconds": None if start is None else round(start, 3),
+            "runs": [run.as_json() for run in self.runs],
+        }
+
+    def show(self, screen: Screen, target: Target) -> None:
+        """Show the figures in a table."""
+        start = self.start_seconds
+        after = "" if start is None else f", first answer after {start:.2f} s"
+        screen.heading(f"{self.call.tool} of {target.text} ({self.call.era}{after})")
+        rows = [
+            (
+                str(run.in_flight),
+                f"{run.rate:,.0f}",
+                f"{run.percentile(50):,.3f}",
+                f"{run.percentile(99):,.3f}",
+                str(run.failed),
+            )
+            for run in self.runs
+        ]
+        screen.table(("In flight", "Calls/s", "p50 ms", "p99 ms", "Failed"), rows)
+
+
+async def _measure(
+    screen: Screen,
     target: Target,
     name: str | None,
     words: Sequence[str],
     options: ConnectionOptions,
     in_flight: Sequence[int],
     seconds: float,
-) -> tuple[Meeting, list[Run]]:
-    from trio_mcp.cli.bench.stdio import load_stdio
-    from trio_mcp.cli.probing.stdio import StdioProbe
-    from trio_mcp.transports.background import background_task
-    from trio_mcp.transports.process import open_process
-    from trio_mcp.wire.framing import LineDecoder
-    from trio_mcp.wire.limits import Limits
-
-    ended = ""
-    for era in ERAS:
-        if options.era not in (None, era):
-            continue
-        began = trio.current_time()
-        async with open_process(target.process or [], options.process_options()) as transport:
-            probe = StdioProbe(era, transport, Waits())
-            async with background_task(probe.read):
-                patience = _PROBE_PATIENCE if era == "modern" else options.timeout
-                if await shake_hands(probe, patience) is None:
-                    ended = _ended(probe)
-                    continue
-                started = trio.current_time() - began
-                meeting = await meet(probe, name, words, started)
-            decoder = LineDecoder(Limits().max_message_bytes)
-            calls = calls_of(meeting)
-            await load_stdio(transport, decoder, calls, 1, min(_WARM_UP, seconds))
-            runs = [
-                await load_stdio(transport, decoder, calls, number, seconds) for number in in_flight
-            ]
-            return meeting, runs
-    raise Failure(ended or _MUTE)
+) -> Measurement:
+    call = await _first_call(screen, target, name, words, options)
+    opened = _open_process_load if target.url is None else _open_url_load
+    async with opened(target, options, call) as (load, start_seconds):
+        runs = []
+        with screen.busy(f"calling {call.tool}"):
+            await load(1, min(_WARM_UP, seconds))
+        for number in in_flight:
+            with screen.busy(f"calling {call.tool}, {number} in flight, for {seconds:g} s"):
+                runs.append(await load(number, seconds))
+    return Measurement(call, start_seconds, runs)
 
 
-async def _measure_url(
+async def _first_call(
+    screen: Screen,
     target: Target,
     name: str | None,
     words: Sequence[str],
     options: ConnectionOptions,
-    in_flight: Sequence[int],
-    seconds: float,
-) -> tuple[Meeting, list[Run]]:
-    from trio_mcp.cli.bench.http import load_http
-    from trio_mcp.cli.probing.http import check_access, open_http_probe
+) -> Call:
+    """Call the tool once, to see that it can be called.
 
+    Raises:
+        Failure: There is no such tool, or the call fails.
+        Usage: The arguments are none.
+    """
+    async with connected(target, options, screen, may_ask=False) as session:
+        client = session.client
+        if name is None:
+            names = ", ".join(client.tools)
+            raise Failure(f"say which tool to call (it really is called): {names}")
+        tool = session.tool(name)
+        arguments = parse_arguments(words, tool.input_schema)
+        check_arguments(tool, arguments)
+        params: dict[str, Json] = {"name": name, "arguments": arguments}
+        try:
+            result = await client.request("tools/call", params)
+        except McpError as error:
+            raise Failure(f"a call of tool {name!r} fails: {error.message}") from None
+        if result.get("isError") is True:
+            raise Failure(f"a call of tool {name!r} fails: {one_line(words_of(result))}")
+        if client.era == "modern":
+            params["_meta"] = modern_meta(client.revision)
+        return Call(name, client.era, client.revision, params)
+
+
+@asynccontextmanager
+async def _open_process_load(
+    target: Target, options: ConnectionOptions, call: Call
+) -> AsyncIterator[tuple[Load, float | None]]:
+    began = trio.current_time()
+    async with open_process(target.process or [], options.process_options()) as transport:
+        probe = StdioProbe(call.era, transport, Waits(answer=options.timeout))
+        async with background_task(probe.read):
+            await _shake_hands(probe, call)
+        started = trio.current_time() - began
+        decoder = LineDecoder(Limits().max_message_bytes)
+        yield partial(load_stdio, transport, decoder, calls_of(call.params)), started
+
+
+@asynccontextmanager
+async def _open_url_load(
+    target: Target, options: ConnectionOptions, call: Call
+) -> AsyncIterator[tuple[Load, float | None]]:
     assert target.url is not None
     http = options.http_options(target)
-    for era in ERAS:
-        if options.era not in (None, era):
-            continue
-        async with open_http_probe(target.url, http, era, Waits()) as probe:
-            await check_access(probe)
-            if await shake_hands(probe, options.timeout) is None:
-                continue
-            meeting = await meet(probe, name, words, None)
-            calls = calls_of(meeting)
-            headers = {**probe.headers("tools/call", meeting.params), **http.headers}
-            load = partial(load_http, target.url, headers, calls)
-            await load(1, min(_WARM_UP, seconds))
-            return meeting, [await load(number, seconds) for number in in_flight]
-    raise Failure(_MUTE)
+    waits = Waits(answer=options.timeout)
+    async with open_http_probe(target.url, http, call.era, waits) as probe:
+        await _shake_hands(probe, call)
+        headers = {**probe.headers("tools/call", call.params), **http.headers}
+        yield partial(load_http, target.url, headers, calls_of(call.params)), None
 
 
-def _ended(probe: StdioProbe) -> str:
-    """Say how a server ended instead of answering; nothing if it did not end."""
-    from trio_mcp.client.errors import ServerExited
-
-    status = probe.transport.returncode
-    return "" if status is None else explain(ServerExited(status, probe.stderr))
-
-
-def _as_json(target: Target, meeting: Meeting, runs: list[Run]) -> dict[str, Json]:
-    start = meeting.start_seconds
-    return {
-        "target": target.text,
-        "tool": meeting.tool,
-        "era": "modern" if meeting.modern else "legacy",
-        "startSeconds": None if start is None else round(start, 3),
-        "runs": [run.as_json() for run in runs],
-    }
-
-
-def _show(screen: Screen, target: Target, meeting: Meeting, runs: list[Run]) -> None:
-    start = meeting.start_seconds
-    after = "" if start is None else f", first answer after {start:.2f} s"
-    era = "modern" if meeting.modern else "legacy"
-    screen.heading(f"{meeting.tool} of {target.text} ({era}{after})")
-    rows = [
-        (
-            str(run.in_flight),
-            f"{run.rate:,.0f}",
-            f"{percentile(run.times, 50) * 1e3:,.3f}",
-            f"{percentile(run.times, 99) * 1e3:,.3f}",
-            str(run.failed),
-        )
-        for run in runs
-    ]
-    screen.table(("In flight", "Calls/s", "p50 ms", "p99 ms", "Failed"), rows)
+async def _shake_hands(probe: Probe, call: Call) -> None:
+    """Begin as a client that knows already what the server speaks."""
+    if call.era == "modern":
+        answer = await probe.ask("server/discover")
+    else:
+        answer = await probe.ask("initialize", initialize_params(call.revision))
+        probe.version = call.revision
+        await probe.tell("notifications/initialized")
+    if answer is None or answer.result is None:
+        raise Failure("the server did its part once, and now it does not; try again")

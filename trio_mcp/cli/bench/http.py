@@ -6,14 +6,13 @@ the replies no more is read than it takes to know where they end and whether the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 import trio
 
-from trio_mcp.cli.bench.calls import Calls
-from trio_mcp.cli.bench.figures import Run
+from trio_mcp.cli.bench.load import Run
 from trio_mcp.cli.failures import Failure
 
 _CHUNK_BYTES: Final = 65536
@@ -90,7 +89,11 @@ class Connection:
 
 
 async def load_http(
-    url: str, headers: Mapping[str, str], calls: Calls, in_flight: int, seconds: float
+    url: str,
+    headers: Mapping[str, str],
+    calls: Iterator[tuple[int, bytes]],
+    in_flight: int,
+    seconds: float,
 ) -> Run:
     """Keep so many calls in flight for so long.
 

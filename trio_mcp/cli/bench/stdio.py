@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import trio
 
-from trio_mcp.cli.bench.calls import Calls, outcome
-from trio_mcp.cli.bench.figures import Run
+from trio_mcp.cli.bench.load import Run, outcome
 from trio_mcp.cli.failures import Failure
 from trio_mcp.transports.process import StdioTransport
 from trio_mcp.wire.framing import LineDecoder
@@ -17,7 +17,11 @@ _LAST_ANSWERS: Final = 10.0
 
 
 async def load_stdio(
-    transport: StdioTransport, decoder: LineDecoder, calls: Calls, in_flight: int, seconds: float
+    transport: StdioTransport,
+    decoder: LineDecoder,
+    calls: Iterator[tuple[int, bytes]],
+    in_flight: int,
+    seconds: float,
 ) -> Run:
     """Keep so many calls in flight for so long.
 
