@@ -3,44 +3,42 @@
 import json
 import subprocess
 import uuid
+from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
+from tests.cli.in_process import probe, watch
+from tests.cli.programs.faulty import Faulty
 from tests.cli.support import CommandLine, faulty, requests
 from tests.support.processes import EXAMPLES
 from trio_mcp import Registry, serve_http
 from trio_mcp.cli.doctor.chart import Chart
-from trio_mcp.cli.doctor.visits import Times, examine_process, examine_url
-from trio_mcp.cli.probing.base import Waits
+from trio_mcp.cli.doctor.visits import Times, examine_process, examine_url, visit
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.transports.process import ProcessOptions
 
-SHORT_WAITS = Waits(answer=0.4, reaction=0.15)
-TIMES = {
-    "asks": Times(waits=Waits(reaction=0.15)),
-    "changes-ids": Times(start=5.0, waits=SHORT_WAITS),
+LEFT_IN_TIME = {
     "ignores-signals": Times(exit=0.2),
-    "mute": Times(start=0.2, probe=0.1, waits=SHORT_WAITS),
-    "no-exit": Times(exit=0.2),
-    "silent-on-bad-json": Times(waits=Waits(reaction=0.15)),
-    "late": Times(waits=Waits(answer=0.2, reaction=0.15)),
-    "silent-on-bad-request": Times(waits=Waits(reaction=0.15)),
-    "silent-on-discover": Times(probe=0.1),
-    "silent-on-ping": Times(waits=SHORT_WAITS),
     "leaves-a-child": Times(linger=0.1),
     "leaves-a-daemon": Times(linger=0.1),
-    "several-lines": Times(start=0.4, again=0.1),
-    "slow-exit": Times(slow_exit=0.1),
-    "slow-start": Times(notable_start=0.25),
+    "no-exit": Times(exit=0.2),
 }
-"""Where the usual times would make a test long, or a fault invisible."""
+"""Faults of a process, not of what it says; and the times that do not make a test long."""
 OPTIONS = ProcessOptions(close_timeout=0.1, terminate_timeout=0.1)
 
 
-async def examine(fault: str) -> Chart:
-    return await examine_process(faulty(fault), OPTIONS, fault, TIMES.get(fault, Times()))
+async def examine(fault: str, name: str = "faulty") -> Chart:
+    """Examine a server in this process, as long as that may take: the clock jumps."""
+    chart, times, server = Chart(fault), Times(), Faulty(fault, name)
+    await visit(chart, partial(probe, server, times.waits), partial(watch, server), times)
+    return chart
+
+
+async def examine_a_process(fault: str, name: str) -> Chart:
+    return await examine_process([*faulty(fault), name], OPTIONS, fault, LEFT_IN_TIME[fault])
 
 
 def found(chart: Chart) -> set[tuple[str, str]]:
@@ -56,7 +54,7 @@ def found(chart: Chart) -> set[tuple[str, str]]:
     ],
 )
 async def test_of_a_good_server_nothing_bad_is_said(
-    fault: str, modern: str | None, legacy: str | None
+    fault: str, modern: str | None, legacy: str | None, autojump_clock: trio.testing.MockClock
 ) -> None:
     chart = await examine(fault)
     assert found(chart) == set()
@@ -86,9 +84,7 @@ async def test_of_a_good_server_nothing_bad_is_said(
         ("not-a-number", "error", "bad-message", "JSON has no NaN"),
         ("byte-order-mark", "error", "bad-message", "begins with a byte order mark"),
         ("several-lines", "error", "bad-message", "it writes one message in several lines"),
-        ("leaves-a-child", "warning", "leaves-processes", "sleep(60) # of faulty"),
-        ("leaves-a-daemon", "warning", "leaves-processes", "sleep(60) # of faulty"),
-        ("silent-on-ping", "error", "no-answer", "`ping`: no answer within 0.4 s"),
+        ("silent-on-ping", "error", "no-answer", "`ping`: no answer within 10 s"),
         ("ping", "error", "bad-result", '{"pong": 1}'),
         ("no-server-info", "error", "bad-handshake", "serverInfo needs name and version"),
         ("refuses-versions", "error", "version-negotiation", "is refused: -32602"),
@@ -126,8 +122,32 @@ async def test_of_a_good_server_nothing_bad_is_said(
         ("tool-name", "warning", "tool-name", "'an echo, and more'"),
         ("duplicate", "warning", "duplicate", "2 tools are called 'echo'"),
         ("contradiction", "note", "contradiction", "only read, and to destroy"),
-        ("slow-start", "note", "slow-start", "its first answer took 0."),
-        ("slow-exit", "warning", "slow-exit", "s to exit after its stdin has ended"),
+        ("slow-start", "note", "slow-start", "its first answer took 3.0 s"),
+        ("slow-exit", "warning", "slow-exit", "3.0 s to exit after its stdin has ended"),
+        ("exit-status", "note", "exit-status", "exited with status 4"),
+    ],
+)
+async def test_a_fault_is_found_and_named(
+    fault: str, severity: str, code: str, told: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    check_finding(await examine(fault), fault, severity, code, told)
+
+
+@pytest.mark.parametrize(
+    ("fault", "severity", "code", "told"),
+    [
+        (
+            "leaves-a-child",
+            "warning",
+            "leaves-processes",
+            "after its exit, what it started still runs: ",
+        ),
+        (
+            "leaves-a-daemon",
+            "warning",
+            "leaves-processes",
+            "after its exit, what it started still runs: ",
+        ),
         (
             "no-exit",
             "warning",
@@ -135,11 +155,18 @@ async def test_of_a_good_server_nothing_bad_is_said(
             "0.2 s after its stdin has ended, it still runs; SIGTERM ends it",
         ),
         ("ignores-signals", "error", "ignores-signals", "after SIGTERM as well"),
-        ("exit-status", "note", "exit-status", "exited with status 4"),
     ],
 )
-async def test_a_fault_is_found_and_named(fault: str, severity: str, code: str, told: str) -> None:
-    chart = await examine(fault)
+async def test_a_fault_of_a_process_is_found_and_nothing_is_left_behind(
+    fault: str, severity: str, code: str, told: str
+) -> None:
+    name = uuid.uuid4().hex
+    chart = await examine_a_process(fault, name)
+    assert running(name) == []
+    check_finding(chart, fault, severity, code, told)
+
+
+def check_finding(chart: Chart, fault: str, severity: str, code: str, told: str) -> None:
     telling = [each for each in chart.findings if told in each.message]
     assert {(each.severity, each.code) for each in telling} == {(severity, code)}
     assert all(each.way_out for each in telling)
@@ -155,14 +182,14 @@ CONSEQUENCES = {
 """What else is wrong because of a fault."""
 
 
-async def test_a_late_answer_is_no_stray_one() -> None:
+async def test_a_late_answer_is_no_stray_one(autojump_clock: trio.testing.MockClock) -> None:
     """It was asked for; it is just that nobody waits for it any longer."""
     chart = await examine("late")
     assert "stray-answer" not in {each.code for each in chart.findings}
-    assert "`ping`: no answer within 0.2 s" in [each.message for each in chart.findings]
+    assert "`ping`: no answer within 10 s" in [each.message for each in chart.findings]
 
 
-async def test_an_old_code_is_right_in_its_era_only() -> None:
+async def test_an_old_code_is_right_in_its_era_only(autojump_clock: trio.testing.MockClock) -> None:
     """-32002 is what legacy revisions have for an unknown resource: https://modelcontextprotocol.io
     /specification/2025-11-25/server/resources#error-handling.
     """
@@ -174,35 +201,30 @@ async def test_an_old_code_is_right_in_its_era_only() -> None:
     assert chart.as_json()["findings"][0]["onlyIn"] == "modern"
 
 
-async def test_what_is_wrong_in_both_eras_is_said_once_and_of_none_of_them() -> None:
+async def test_what_is_wrong_in_both_eras_is_said_once_and_of_none_of_them(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     chart = await examine("unknown-prompt")
     (finding,) = chart.findings
     assert chart.only_in(finding) is None
 
 
-async def test_a_start_that_is_slow_just_once_is_told_apart(tmp_path: Path) -> None:
-    times = Times(notable_start=0.55)
-    command = [*faulty("slow-first-start"), str(tmp_path / "installed")]
-    chart = await examine_process(command, OPTIONS, "slow", times)
+async def test_a_start_that_is_slow_just_once_is_told_apart(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    chart = await examine("slow-first-start", str(tmp_path / "installed"))
     assert found(chart) == {("note", "slow-first-start")}
-    assert " s when it was started again" in chart.findings[0].message
+    assert chart.findings[0].message == (
+        "its first answer took 3.0 s, and 0.0 s when it was started again"
+    )
 
 
-@pytest.mark.parametrize("fault", ["leaves-a-child", "leaves-a-daemon", "mute", "ignores-signals"])
-async def test_nothing_is_left_behind(fault: str) -> None:
-    name = uuid.uuid4().hex
-    await examine_process([*faulty(fault), name], OPTIONS, fault, TIMES[fault])
-    assert running(name) == []
-
-
-@pytest.mark.parametrize("fault", ["leaves-a-daemon", "mute"])
-async def test_nothing_is_left_behind_by_an_examination_that_is_cancelled(fault: str) -> None:
+async def test_nothing_is_left_behind_by_an_examination_that_is_cancelled() -> None:
     name = uuid.uuid4().hex
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(
-            examine_process, [*faulty(fault), name], OPTIONS, fault, Times(linger=30.0)
-        )
-        while not running(name):
+        command = [*faulty("leaves-a-daemon"), name]
+        nursery.start_soon(examine_process, command, OPTIONS, "it", Times(linger=30.0))
+        while not [each for each in running(name) if "sleep(60)" in each]:
             await trio.sleep(0)
         nursery.cancel_scope.cancel()
     assert running(name) == []
@@ -215,7 +237,9 @@ def running(name: str) -> list[str]:
     return [line for line in listed.stdout.splitlines() if name in line and line[0] != "Z"]
 
 
-async def test_a_server_that_never_answers_is_given_up() -> None:
+async def test_a_server_that_never_answers_is_given_up(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     chart = await examine("mute")
     assert found(chart) == {("error", "no-revision")}
 

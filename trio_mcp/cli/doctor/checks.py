@@ -382,7 +382,7 @@ async def _check_meta(chart: Chart, probe: Probe) -> None:
 async def _check_robustness(chart: Chart, probe: Probe, sign_of_life: str) -> None:
     """Check that a server survives what is no message, or none that it knows, or a large one."""
     what = "a line that is no JSON" if probe.on_lines else "a body that is no JSON"
-    reaction = await probe.throw(b'{"jsonrpc":"2.0","id":1,"method":', sign_of_life)
+    reaction = await probe.throw(b'{"jsonrpc":"2.0","method":', sign_of_life)
     answer = reaction.answer
     if not _survived(chart, probe, what, reaction.alive):
         return

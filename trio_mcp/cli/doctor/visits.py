@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -22,9 +24,9 @@ from trio_mcp.cli.doctor.checks import (
     check_modern,
     check_version_negotiation,
 )
-from trio_mcp.cli.doctor.watched import marked, open_watched
+from trio_mcp.cli.doctor.watched import Watched, marked, open_watched
 from trio_mcp.cli.failures import last_words
-from trio_mcp.cli.probing.base import Waits, initialize_params
+from trio_mcp.cli.probing.base import Era, Waits, initialize_params
 from trio_mcp.cli.probing.http import HttpProbe, check_access, open_http_probe
 from trio_mcp.cli.probing.stdio import StdioProbe, open_stdio_probe
 from trio_mcp.client.http.options import HttpOptions
@@ -36,6 +38,9 @@ from trio_mcp.wire.jsonrpc import encode
 from trio_mcp.wire.revisions import NEWEST_LEGACY
 
 _MOST_STDERR_LINES: Final = 20
+
+OpenProbe = Callable[[Era], AbstractAsyncContextManager[StdioProbe]]
+OpenWatched = Callable[[], AbstractAsyncContextManager[Watched]]
 
 
 @frozen(kw_only=True)
@@ -76,20 +81,27 @@ async def examine_process(
         CannotStart: The command does not exist, or cannot be executed.
     """
     chart = Chart(target)
-    with marked(options) as (options, survivors):
-        await _visit(chart, command, options, times)
+    async with marked(options) as (options, survivors):
+        visitor = partial(open_stdio_probe, command, options, waits=times.waits)
+        watcher = partial(open_watched, command, options)
+        await visit(chart, visitor, watcher, times)
         left = survivors()
     if left and not chart.has("leaves-processes"):
         _tell_of_survivors(chart, left)
-    _check_start(chart, times)
     return chart
 
 
-async def _visit(
-    chart: Chart, command: Sequence[str], options: ProcessOptions, times: Times
-) -> None:
+async def visit(chart: Chart, open_probe: OpenProbe, watch: OpenWatched, times: Times) -> None:
+    """Visit a server in each era, and see what is left of it.
+
+    Args:
+        chart: Where to write down what is found.
+        open_probe: Starts the server for a conversation in an era.
+        watch: Starts it so that what it leaves behind can be seen.
+        times: How long things may take.
+    """
     problems: list[str] = []
-    async with open_stdio_probe(command, options, "legacy", times.waits) as probe:
+    async with open_probe("legacy") as probe:
         legacy = await check_legacy(chart, probe, patience=times.start)
         _note_problem(chart, probe, problems, "initialize" if not legacy else None)
         silent = not legacy and not probe.has_answered and probe.gone is None
@@ -98,19 +110,20 @@ async def _visit(
         check_manners(chart, probe)
     wait = (chart.start_seconds or 0) * 2 + times.probe
     first = min(times.start, times.again) if silent else times.start
-    async with open_stdio_probe(command, options, "modern", times.waits) as probe:
+    async with open_probe("modern") as probe:
         modern = await check_modern(chart, probe, patience=wait if legacy else first)
         _note_problem(chart, probe, problems, "server/discover" if not modern else None)
         if modern and not legacy:
             await _check_exit(chart, probe, times)
         check_manners(chart, probe)
     if legacy or modern:
-        await _check_survivors(chart, command, options, times, wait, legacy=legacy)
+        await _check_survivors(chart, watch, times, wait, legacy=legacy)
     if not legacy and not modern:
         chart.add("no-revision" if not problems else "does-not-start", _why(problems))
     elif any("server/discover" in each for each in problems):
         what = "it exits at `server/discover`, with which modern clients begin"
         chart.add("dies", what)
+    _check_start(chart, times)
 
 
 async def examine_url(url: str, options: HttpOptions, times: Times) -> Chart:
@@ -182,16 +195,10 @@ def _check_start(chart: Chart, times: Times) -> None:
 
 
 async def _check_survivors(
-    chart: Chart,
-    command: Sequence[str],
-    options: ProcessOptions,
-    times: Times,
-    wait: float,
-    *,
-    legacy: bool,
+    chart: Chart, watch: OpenWatched, times: Times, wait: float, *, legacy: bool
 ) -> None:
     """Start it once more, and see what is left of it when it has gone."""
-    async with open_watched(command, options) as watched:
+    async with watch() as watched:
         probe = StdioProbe("legacy" if legacy else "modern", watched, times.waits)
         async with background_task(probe.read):
             if legacy:

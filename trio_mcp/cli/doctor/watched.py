@@ -13,8 +13,8 @@ import os
 import signal
 import subprocess
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -26,10 +26,13 @@ from trio_mcp.transports.process import SAFE_ENVIRONMENT, CannotStart, ProcessOp
 _MARK: Final = "TRIO_MCP_DOCTOR"
 _PROCESSES: Final = Path("/proc")
 _LOOK_EVERY: Final = 0.02
+_TO_DIE: Final = 5.0
 
 
-@contextmanager
-def marked(options: ProcessOptions) -> Iterator[tuple[ProcessOptions, Callable[[], list[str]]]]:
+@asynccontextmanager
+async def marked(
+    options: ProcessOptions,
+) -> AsyncIterator[tuple[ProcessOptions, Callable[[], list[str]]]]:
     """Mark all processes that are started with some options; at the end of the block, end them.
 
     Yields:
@@ -42,9 +45,20 @@ def marked(options: ProcessOptions) -> Iterator[tuple[ProcessOptions, Callable[[
             lambda: _commands(_marked(mark)),
         )
     finally:
-        for pid in _marked(mark):
+        with trio.CancelScope(shield=True), trio.move_on_after(_TO_DIE):
+            await _end_marked(mark)
+
+
+async def _end_marked(mark: str) -> None:
+    """Kill all processes with a mark, and wait until they have gone."""
+    unseen = 0
+    while unseen < 2:  # one that is just being executed shows no environment for a moment
+        pids = _marked(mark)
+        unseen = 0 if pids else unseen + 1
+        for pid in pids:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
+        await trio.sleep(_LOOK_EVERY)  # nobody tells of the end of processes that are not ours
 
 
 class Watched:

@@ -189,7 +189,7 @@ class StdioProbe(Probe):
         id: Json = message.get("id")
         known = id if is_id(id) else None
         waiting = self._waiting.pop(known, None) if known is not None else None
-        if waiting is None and self._is_reaction(message):
+        if waiting is None and self._is_reaction(message, known):
             waiting, self._reaction = self._reaction, None
         if waiting is not None:
             if known is not None:
@@ -206,8 +206,10 @@ class StdioProbe(Probe):
             if len(kept) < _MOST_KEPT:
                 kept.append(id)
 
-    def _is_reaction(self, message: dict[str, Json]) -> bool:
-        return self._reaction is not None and "error" in message
+    def _is_reaction(self, message: dict[str, Json], id: Id | None) -> bool:
+        if self._reaction is None or "error" not in message:
+            return False
+        return not id or id not in self._answered  # else it is a second answer, and just late
 
     async def _answer_question(self, message: dict[str, Json]) -> None:
         """Answer what the server asks, as one who can do nothing of it."""
