@@ -1,3 +1,4 @@
+import gc
 import json
 import math
 import tracemalloc
@@ -123,16 +124,18 @@ def test_a_huge_id_is_echoed_exactly():
         b"{]",
         b"nonsense",
         b'{"jsonrpc":"2.0","id":1,"method":"m"}}',
-        request_with("NaN"),
-        request_with("Infinity"),
-        request_with("1e400"),
         request_with("01"),
         request_with("'x'"),
-        request_with('"\ud800"'),
-        request_with(r'"\ud800"'),
-        request_with('"\x00"'),
-        request_with('"a\tb"'),
-        b'{"jsonrpc":"2.0","id":1,"method":"\xff"}',
+        b'{"jsonrpc":"2.0","id":1,"meth',
+        b'{"jsonrpc":"2.0","id":1,"method":"m"}{"jsonrpc":"2.0","id":2,"method":"m"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"x":NaN},"id":2}',
+        b'{"jsonrpc":"2.0","id":"\xff","method":"m"}',
+        rb'{"jsonrpc":"2.0","id":"\ud800","method":"m"}',
+        b'{"jsonrpc":"2.0","id":NaN,"method":"m"}',
+        b'{"jsonrpc":"2.0","params":{"id":1},"method":NaN}',
+        b'[{"jsonrpc":"2.0","id":1,"method":NaN}]',
+        b"\xef\xbb\xbf " * 100_000,
+        b"NaN",
         b"\x00",
         b"[" * 5000 + b"]" * 5000,
     ],
@@ -141,6 +144,62 @@ def test_malformed_json_is_a_parse_error_with_the_empty_id(line):
     id, code, message = refused(line)
     assert (id, code) == ("", PARSE_ERROR)
     assert message.startswith("Parse error: ")
+
+
+@pytest.mark.requirement("A6")
+@pytest.mark.parametrize("id", [1, "a", "\u00e9", 10**30])
+@pytest.mark.parametrize("padding", ["", "x" * 2**20])
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"NaN",
+        b"-Infinity",
+        b"2.5e999",
+        b"9" * 400,
+        b'"\xed\xa0\x80"',
+        rb'"\ud800"',
+        rb'"\udc00\ud800"',
+        b'"\x00"',
+        b'"a\tb"',
+        b'"\xff"',
+    ],
+)
+def test_a_request_that_cannot_be_read_but_for_its_id_is_answered_under_that(id, padding, value):
+    head = json.dumps({"jsonrpc": "2.0", "id": id}, ensure_ascii=False).encode()[:-1]
+    line = (
+        head + b',"method":"m","params":{"x":' + value + b"," + f'"y":"{padding}"'.encode() + b"}}"
+    )
+    got, code, message = refused(line)
+    assert (got, code) == (id, PARSE_ERROR)
+    assert message.startswith("Parse error: ")
+
+
+@pytest.mark.requirement("A6")
+def test_a_byte_order_mark_behind_a_request_is_answered_under_its_id():
+    assert refused(b'{"jsonrpc":"2.0","id":1,"method":"m"}\xef\xbb\xbf\r')[:2] == (1, PARSE_ERROR)
+
+
+@pytest.mark.requirement("A6")
+@pytest.mark.parametrize(
+    "line",
+    [
+        request_with("NaN"),
+        request_with('{"secret":1,"secret":2}'),
+        request_with("[" * 300 + "]" * 300),
+        b'{"jsonrpc":"2.0","id":1,"method":["secret"]}',
+        b'{"jsonrpc":"2.0","id":1,"method":"m","params":"secret"}',
+        b'["secret", {"secret": 1}, "secret"]',
+        b"secret",
+        b"\xff secret",
+        b"[]",
+    ],
+)
+def test_what_is_malformed_tells_a_log_its_size_and_no_content(line):
+    message = decode(line, 2)
+    assert isinstance(message, Malformed)
+    assert message.size == len(line)
+    assert message.cause
+    assert "secret" not in message.cause
 
 
 @pytest.mark.requirement("A6")
@@ -197,8 +256,28 @@ def test_repeated_keys_are_refused_at_any_depth():
     assert refused(b'{"jsonrpc":"2.0","id":1,"method":"m","\\u0061":1,"a":2}')[0] == 1
 
 
-def test_a_repeated_id_is_no_id():
-    assert refused(b'{"jsonrpc":"2.0","id":1,"method":"m","id":2}')[0] == ""
+@pytest.mark.parametrize("padding", ["", "x" * 2**20])
+def test_a_repeated_id_is_no_id(padding):
+    def id_of(text: str) -> str | int:
+        return refused(text.replace("PADDING", padding).encode())[0]
+
+    assert id_of('{"jsonrpc":"2.0","id":1,"method":"mPADDING","id":2}') == ""
+    assert id_of('{"jsonrpc":"2.0","id":1,"method":"mPADDING","\\u0069d":1}') == ""
+    assert id_of('{"jsonrpc":"2.0","id":1,"params":{"id":1,"id":"PADDING"},"method":"m"}') == 1
+
+
+def test_repeated_keys_are_found_however_many_there_are():
+    """Not in the square of their number: that would be half an hour here."""
+    many = ",".join(f'"{number}":0' for number in range(500_000))
+    id, code, message = refused(request_with("{" + many + ',"7":1}'))
+    assert (id, code, message) == (1, INVALID_REQUEST, "Invalid request: repeated key")
+    few = ",".join(f'"{number}":0' for number in range(20_000))
+    assert refused(request_with("{" + few + ',"7":1}'))[2].endswith('repeated key "7"')
+
+
+def test_a_long_key_is_named_in_short():
+    key = "x" * 10_000
+    assert len(refused(request_with(f'{{"{key}":1,"{key}":1}}'))[2]) < 200
 
 
 def test_nesting_is_served_up_to_a_depth_and_refused_beyond():
@@ -226,6 +305,27 @@ def test_a_batch_holds_messages_and_malformed_entries():
     assert request == Request(1, "m", {})
     assert notification == Notification("n", {})
     assert isinstance(malformed, Malformed)
+
+
+@pytest.mark.requirement("A15")
+def test_a_batch_is_refused_for_its_length_before_its_messages_are_made(monkeypatch):
+    """Each of them would take fifty times the memory of `{}`."""
+    line = b"[" + b",".join([b"{}"] * 100_000) + b"]"
+    monkeypatch.delattr("trio_mcp.wire.jsonrpc._single")
+    assert refused(line) == (
+        "",
+        INVALID_REQUEST,
+        "Invalid request: a batch holds at most 1000 messages",
+    )
+    message = decode(line, 99_999)
+    assert isinstance(message, Malformed)
+    assert "at most 99999 messages" in message.error.message
+
+
+def test_a_batch_may_be_as_long_as_allowed():
+    message = decode(b"[" + b",".join([b"{}"] * 3) + b"]", 3)
+    assert isinstance(message, Batch)
+    assert len(message.messages) == 3
 
 
 # -- encoding ---------------------------------------------------------------------------------
@@ -313,6 +413,57 @@ def test_arbitrary_json_never_crashes_the_decoder(value):
     assert message is not None
 
 
+@st.composite
+def json_texts(draw, depth: int = 0) -> tuple[str, bool]:
+    """A text, written in any way that there is, and whether a key is repeated in it."""
+
+    def character(char: str) -> str:
+        how = draw(st.integers(0, 3))
+        if char in '"\\' or how == 0:
+            return f"\\u{ord(char):04x}"
+        return f"\\u{ord(char):04X}" if how == 1 else "\\/" if char == "/" and how == 2 else char
+
+    def string(text: str) -> str:
+        return '"' + "".join(map(character, text)) + '"'
+
+    def space() -> str:
+        return draw(st.sampled_from(["", "", " ", "\t", " \r\n"]))
+
+    names = st.text(st.sampled_from('ab:"{ \\/\u00e9'), max_size=3)
+    kind = draw(st.integers(0, 5 if depth < 3 else 2))
+    if kind == 0:
+        return string(draw(names)), False
+    if kind == 1:
+        return draw(st.sampled_from(["1.50", "1e2", "-0", "7", "true", "null"])), False
+    if kind == 2:
+        return str(draw(st.integers(-(2**70), 2**70))), False
+    parts, repeated, keys = [], False, []
+    for _ in range(draw(st.integers(0, 3))):
+        part, inner = draw(json_texts(depth + 1))
+        repeated |= inner
+        if kind != 3:
+            keys.append(draw(names))
+            part = f"{string(keys[-1])}{space()}:{space()}{part}"
+        parts.append(f"{space()}{part}{space()}")
+    repeated |= len(set(keys)) != len(keys)
+    inside = ",".join(parts) or space()
+    return (f"[{inside}]" if kind == 3 else f"{{{inside}}}"), repeated
+
+
+@given(json_texts())
+def test_what_is_written_differently_is_served_exactly_and_what_is_lost_refused(case):
+    text, repeated = case
+    message = decode(request_with(text))
+    if repeated:
+        assert isinstance(message, Malformed)
+        assert "repeated key" in message.error.message
+    else:
+        assert isinstance(message, Request)
+        assert repr(message.params["value"]).replace("-0", "0") == repr(json.loads(text)).replace(
+            "-0", "0"
+        )
+
+
 # -- speed ------------------------------------------------------------------------------------
 
 
@@ -327,9 +478,33 @@ def test_a_mebibyte_is_parsed_without_a_look_at_each_value(content, monkeypatch)
     line = json.dumps(
         {"jsonrpc": "2.0", "id": 1, "result": {"content": content}}, separators=(",", ":")
     ).encode()
-    monkeypatch.delattr("trio_mcp.wire.jsonrpc._exact")
-    monkeypatch.delattr("trio_mcp.wire.jsonrpc._decode_carefully")
+    monkeypatch.delattr("trio_mcp.wire.jsonrpc.exact")
     assert decode(line) == Response(1, {"content": content})
+
+
+@pytest.mark.requirement("E9")
+@pytest.mark.parametrize("indent", [None, 2])
+def test_what_python_writes_is_parsed_once_as_well(indent, monkeypatch):
+    """Its white space and its escapes are told apart from losses without parsing once more."""
+    content = [
+        {"a": 1, "text": 'a "b" \\ : {\u00e9, \U0001f600}\n\x7f\0', "b": [{}, [], 1.5]}
+    ] * 10_000
+    line = json.dumps({"jsonrpc": "2.0", "id": 1, "result": content}, indent=indent).encode()
+    monkeypatch.delattr("trio_mcp.wire.exact._exact_by_parsing")
+    assert decode(line) == Response(1, content)
+
+
+def test_the_collector_is_left_as_it_was():
+    line = request_with('"' + "x" * 100_000 + '"')
+    for refused_too in (line, line[:-1]):
+        decode(refused_too)
+        assert gc.isenabled()
+    gc.disable()
+    try:
+        decode(line)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
 
 
 def test_a_line_that_is_kept_takes_no_more_memory_than_it_is_long() -> None:

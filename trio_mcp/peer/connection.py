@@ -239,7 +239,7 @@ class Connection(SteadyBack):
         if isinstance(frame, bytes):
             if self._on_line is not None:
                 self._on_line(frame)
-            message = decode(frame)
+            message = decode(frame, self._limits.max_batch)
             if isinstance(message, Request):  # most of them, by the shortest way
                 self._on_request(message, len(frame), None)
             elif isinstance(message, Response):

@@ -58,6 +58,7 @@ class ControlRouter:
         if not servers:
             raise ValueError("there is no server to route to")
         self._registries = dict(servers)
+        self._max_batch = (limits or Limits()).max_batch
         self._servers = {name: Embedded(each, limits) for name, each in servers.items()}
         self._lifespans = AsyncExitStack()
         self._closed = False
@@ -123,7 +124,8 @@ class ControlRouter:
             data = {"server": name, "known": list(self._servers)}
             error = McpError(METHOD_NOT_FOUND, f"Server not found: {name}", data)
             return orjson.loads(encode_error(_id_of(message), error))
-        copied = decode(encode(message)[:-1])  # neither side can change the other's
+        # Neither side is to be able to change what the other one holds.
+        copied = decode(encode(message)[:-1], self._max_batch)
         line = None if copied is None else await server.answer(copied)
         return None if line is None else json.loads(line)
 

@@ -94,7 +94,7 @@ class Embedded:
 
         Cancelled, the calls in it are cancelled with it.
         """
-        decoded = decode(message.strip(b"\n"))
+        decoded = decode(message.strip(b"\n"), self._limits.max_batch)
         line = None if decoded is None else await self.answer(decoded)
         return None if line is None else line.rstrip(b"\n")
 

@@ -4,7 +4,7 @@ A line becomes exactly one value: a `Request`, a `Notification`, a `Response`, a
 or `Malformed`, which carries the error that answers it. Nothing is raised for bad input and
 nothing is altered silently: what JSON allows but Python would change on the way (integers beyond
 64 bits, repeated keys) is found by encoding the parsed value once more. If that gives back the
-line, byte for byte, nothing was lost; only if it does not, a slower look decides.
+line, byte for byte, nothing was lost; only if it does not, a closer look decides (`exact`).
 
 An error whose request id cannot be known has the id `""`: the one value that the schema of
 every MCP revision accepts.
@@ -14,8 +14,9 @@ import json
 from typing import Any, Final
 
 import orjson
-from attrs import define, field, frozen
+from attrs import Factory, define, evolve, field, frozen
 
+from trio_mcp.wire.collector import collector_paused
 from trio_mcp.wire.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -23,6 +24,9 @@ from trio_mcp.wire.errors import (
     PARSE_ERROR,
     McpError,
 )
+from trio_mcp.wire.exact import RepeatedKey, exact
+from trio_mcp.wire.ids import id_of_unreadable
+from trio_mcp.wire.limits import Limits
 
 Json = Any
 """A JSON value: what a peer may put where the protocol does not say."""
@@ -67,6 +71,10 @@ class Malformed:
 
     id: Id
     error: McpError
+    size: int = field(default=0, eq=False)
+    """Bytes of the line that it came in; 0 for one of a batch."""
+    cause: str = field(default=Factory(lambda self: self.error.message, takes_self=True), eq=False)
+    """What is wrong with it, for a log: nothing of its content."""
 
 
 @frozen
@@ -80,51 +88,69 @@ Single = Request | Notification | Response | Malformed
 Message = Single | Batch
 
 
-def decode(line: bytes) -> Message | None:
+_MAX_BATCH: Final = Limits().max_batch
+_LONG: Final = 64 * 1024
+
+
+def decode(line: bytes, max_batch: int = _MAX_BATCH) -> Message | None:
     """Turn one line into a message.
 
     Args:
         line: The line, without its newline. White space around it does not matter.
+        max_batch: The most messages in a batch, `Limits.max_batch`. A longer one is refused here,
+            before there is anything of it but what the parser made: each of its messages would
+            take many times the memory of its text.
 
     Returns:
         The message, or `Malformed` with the error to answer; `None` for a blank line.
     """
     try:
-        value = orjson.loads(line)
-        if orjson.dumps(value) != line:
-            value = _exact(line, value)
-    except (ValueError, TypeError):  # TypeError: too deep to be encoded again
-        return _decode_carefully(line)
+        value = orjson.loads(line) if len(line) < _LONG else _loads_long(line)
+        again = orjson.dumps(value)
+        if again != line:
+            value = exact(line, again, value)
+    except RepeatedKey as repeated:
+        return _repeats(value, repeated, len(line))
+    except TypeError:  # what was parsed can be encoded, unless it is too deep
+        return _too_deep(value, len(line))
+    except ValueError as error:
+        return _unread(line, error, max_batch)
     try:  # most messages are plain requests: this is the short way for them
         id: Json = value["id"]
         method = value["method"]
         params = value["params"]
         if (
             value["jsonrpc"] == "2.0"
-            and is_id(id)
+            and (id.__class__ is int or id.__class__ is str)
             and method.__class__ is str
             and params.__class__ is dict
         ):
             return Request(id, method, params)
     except (KeyError, TypeError):
         pass
-    return message_of(value)
+    message = _message_of(value, max_batch)
+    return evolve(message, size=len(line)) if isinstance(message, Malformed) else message
 
 
-_ID_TYPES: Final = frozenset({str, int})
+def _loads_long(line: bytes) -> Json:
+    with collector_paused():
+        return orjson.loads(line)
 
 
 def is_id(value: Json) -> bool:
     """Whether a JSON value can be the id of a request."""
-    return value.__class__ in _ID_TYPES
+    return value.__class__ is int or value.__class__ is str
 
 
-def message_of(value: Json) -> Message:
+def _message_of(value: Json, max_batch: int) -> Message:
     """Check a parsed JSON value and turn it into a message."""
     if not isinstance(value, list):
         return _single(value)
     if not value:
         return Malformed(UNKNOWN_ID, McpError(INVALID_REQUEST, "Invalid request: empty batch"))
+    if len(value) > max_batch:
+        why = f"Invalid request: a batch holds at most {max_batch} messages"
+        return Malformed(UNKNOWN_ID, McpError(INVALID_REQUEST, why))
     return Batch([_single(item) for item in value])
 
 
@@ -188,98 +214,44 @@ def json_type(value: Json) -> str:
     return _TYPE_NAMES.get(value.__class__, "something else")
 
 
-# -- exactness --------------------------------------------------------------------------------
+# -- what cannot be served --------------------------------------------------------------------
 
-_DIGITS_TO_ZERO: Final = bytes.maketrans(b"123456789", b"000000000")
-_LONG_NUMBER: Final = b"0" * 19  # 2**63 has 19 digits
-
-
-class _Refused(Exception):
-    """Valid JSON that cannot be served, and the key that is to blame, if it is one."""
-
-    def __init__(self, why: str, key: str | None = None) -> None:
-        super().__init__(why)
-        self.key = key
+_SPACE: Final = b" \t\r\n"
+_BOM: Final = b"\xef\xbb\xbf"
+_MOST_OF_A_KEY: Final = 100
 
 
-def _exact(line: bytes, value: Json) -> Json:
-    """The value of a line whose parsed form does not encode to the same bytes.
-
-    Mostly that is white space or an escape, and `value` is right. A number of 19 digits or more
-    may have lost some, and where the text has more keys than the value a key was repeated.
-
-    Raises:
-        ValueError: The line was not served, for a reason that `_decode_carefully` finds again.
-    """
-    keys, depth = _survey(value)
-    if depth > MAX_DEPTH or (keys != line.count(b":") and keys != _count_keys(line)):
-        raise ValueError
-    if _LONG_NUMBER in line.translate(_DIGITS_TO_ZERO):
-        return json.loads(line)
-    return value
-
-
-def _survey(value: Json) -> tuple[int, int]:
-    """Count the keys of a value and its levels of nesting."""
-    keys = 0
-    depth = 0
-    level = [value]
-    while level:
-        below: list[Json] = []
-        for node in level:
-            if node.__class__ is dict:
-                keys += len(node)
-                below += [v for v in node.values() if v.__class__ is dict or v.__class__ is list]
-            elif node.__class__ is list:
-                below += [v for v in node if v.__class__ is dict or v.__class__ is list]
-        level = below
-        depth += 1
-    return keys, depth
-
-
-def _count_keys(line: bytes) -> int:
-    """Count the keys in valid JSON text: the colons outside its strings."""
-    if b"\\" in line:
-        line = line.replace(b"\\\\", b"").replace(b'\\"', b"")
-    return b"".join(line.split(b'"')[::2]).count(b":")
-
-
-def _decode_carefully(line: bytes) -> Message | None:
-    """Decode a line that the quick way refused, and say what is wrong with it."""
-    line = line.strip(b" \t\r\n")
-    if line.startswith(b"\xef\xbb\xbf"):  # RFC 8259, section 8.1: a byte order mark may be ignored
-        line = line[3:]
-    if not line:
+def _unread(line: bytes, error: ValueError, max_batch: int) -> Message | None:
+    """Make sense of a line that the parser refused, or say what is wrong with it."""
+    bare = line.strip(_SPACE)
+    if not bare:
         return None
-    try:
-        value = orjson.loads(line)
-    except ValueError as error:
-        return Malformed(UNKNOWN_ID, McpError(PARSE_ERROR, f"Parse error: {_explain(line, error)}"))
-    try:
-        if _survey(value)[1] > MAX_DEPTH:
-            raise _Refused(f"nested more than {MAX_DEPTH} levels deep")
-        exact = json.loads(line, object_pairs_hook=_unique)
-    except _Refused as refusal:
-        id = UNKNOWN_ID if refusal.key == "id" else _id_of(value)
-        return Malformed(id, McpError(INVALID_REQUEST, f"Invalid request: {refusal}"))
-    return message_of(exact)
+    if bare.startswith(_BOM):  # RFC 8259, section 8.1: a byte order mark may be ignored
+        bare = bare[len(_BOM) :].lstrip(_SPACE)
+        if not bare.startswith(_BOM):  # one of them: this does not go on for ever
+            return decode(bare, max_batch)
+    why = McpError(PARSE_ERROR, f"Parse error: {_explain(bare, error)}")
+    return Malformed(_or_unknown(id_of_unreadable(bare)), why, len(line))
 
 
-def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    unique = dict(pairs)
-    if len(unique) != len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise _Refused(f'repeated key "{repeated}"', repeated)
-    return unique
+def _repeats(value: Json, repeated: RepeatedKey, size: int) -> Malformed:
+    named = "" if repeated.key is None else f' "{sendable_text(repeated.key[:_MOST_OF_A_KEY])}"'
+    error = McpError(INVALID_REQUEST, f"Invalid request: repeated key{named}")
+    id = UNKNOWN_ID if repeated.is_id else _id_of(value)
+    return Malformed(id, error, size, "Invalid request: repeated key")
+
+
+def _too_deep(value: Json, size: int) -> Malformed:
+    why = f"Invalid request: nested more than {MAX_DEPTH} levels deep"
+    return Malformed(_id_of(value), McpError(INVALID_REQUEST, why), size)
 
 
 def _id_of(value: Json) -> Id:
-    id: Json = value.get("id") if isinstance(value, dict) else None
-    if is_id(id):
-        found: Id = id
-        return found
-    return UNKNOWN_ID
+    return _or_unknown(value.get("id") if isinstance(value, dict) else None)
+
+
+def _or_unknown(id: Json) -> Id:
+    return id if is_id(id) else UNKNOWN_ID
 
 
 def _explain(line: bytes, error: ValueError) -> str:

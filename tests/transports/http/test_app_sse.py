@@ -286,9 +286,8 @@ async def test_a_batch_is_answered_with_an_array() -> None:
         ]
         answers = {each["id"]: each for each in await client.ask(batch)}
         assert set(answers) == {batch[0]["id"], batch[2]["id"], ""}  # type: ignore[index]
-        many = [client.request_of("ping") for _ in range(1001)]
-        client.judging = False
-        assert (await client.ask(many))["error"]["code"] == -32600
+        refused = await client.post([client.request_of("ping") for _ in range(1001)])
+        assert (refused.status, refused.error["code"]) == (400, -32600)
 
 
 async def test_a_message_may_be_written_on_many_lines() -> None:

@@ -361,7 +361,7 @@ class HttpTransport:
     ) -> None:
         """Deal with a message that came on the stream of a request, or on no request's."""
         self.inbound.on_line(line)
-        message = decode(line)
+        message = decode(line, self.limits.max_batch)
         singles: list[Single] = []
         if isinstance(message, Batch):
             singles = message.messages

@@ -264,7 +264,7 @@ class HttpApp:
         check_json(http)
         if not (accepts(http, JSON) and accepts(http, EVENTS)):
             raise Refusal(406, "The client must accept application/json and text/event-stream.")
-        message, _ = await read_message(http, self._limits.max_message_bytes)
+        message, _ = await read_message(http, self._limits)
         if _begins_something(message):  # which a server that stops would have to end at once
             self._refuse_if_stopping()
         if isinstance(message, Request) and _speaks_modern(http, message):

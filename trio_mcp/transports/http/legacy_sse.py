@@ -235,7 +235,7 @@ class SseEndpoint:
         """Take a message of a session's client."""
         session = self._find(http)
         check_json(http)
-        _, body = await read_message(http, self._dispatcher.limits.max_message_bytes)
+        _, body = await read_message(http, self._dispatcher.limits)
         line = body.replace(b"\n", b" ") + b"\n"  # in JSON, only white space has newlines
 
         async def deliver() -> None:

@@ -7,14 +7,15 @@ from functools import lru_cache
 from trio_mcp.transports.http.request import EVENTS, JSON, HttpRequest, Refusal
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Id, Malformed, Message, decode, error_line
+from trio_mcp.wire.limits import Limits
 
 
-async def read_message(http: HttpRequest, most: int) -> tuple[Message, bytes]:
+async def read_message(http: HttpRequest, limits: Limits) -> tuple[Message, bytes]:
     """Read the message of a POST.
 
     Args:
         http: The request.
-        most: Bytes that its body may have.
+        limits: How long its body, and a batch in it, may be.
 
     Returns:
         The message, which is not `Malformed`, and the body that it was decoded from.
@@ -23,8 +24,8 @@ async def read_message(http: HttpRequest, most: int) -> tuple[Message, bytes]:
         Refusal: It is too long (413), or no message (400).
         Disconnected: The client left before all of it had come.
     """
-    body = await http.body(most)
-    message = decode(body)
+    body = await http.body(limits.max_message_bytes)
+    message = decode(body, limits.max_batch)
     if message is None:
         raise bad_message(UNKNOWN_ID, McpError(INVALID_REQUEST, "Invalid request: it is empty"))
     if isinstance(message, Malformed):

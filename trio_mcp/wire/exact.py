@@ -1,0 +1,103 @@
+"""Whether a parsed JSON value is all that its text says.
+
+A parser may lose something without a word: the digits of a long integer, all but one of several
+members with the same name. The value's own encoding tells. Where that is the text, byte for byte,
+nothing was lost, and nobody comes here. Where it is not, both are made alike, step by step, in
+passes that each are one call of a function written in C: a message of ten megabytes must not hold
+everybody else up, whatever is in it, so nothing here looks at the single values.
+"""
+
+import json
+from json.encoder import encode_basestring_ascii
+from typing import Any, Final
+
+import orjson
+
+from trio_mcp.wire.collector import collector_paused
+
+_SPACE: Final = b" \t\r\n"
+_AS_ARRAYS: Final = bytes.maketrans(b"{}:", b"[],")
+_DIGITS_TO_ZERO: Final = bytes.maketrans(b"123456789", b"000000000")
+_LONG: Final = b"0" * 19
+"""As many digits as 2**63 has: what has fewer is never lost."""
+_ESCAPED_DIGIT: Final = b"\\u003"
+
+CLOSE_LOOK: Final = 256 * 1024
+"""Bytes of the longest text that is also looked at by slower means, to say more about an error."""
+
+
+class RepeatedKey(Exception):
+    """An object has several members with the same name.
+
+    Args:
+        key: The name, if it was looked for.
+        is_id: It is (also) the `id` of the outermost object.
+    """
+
+    def __init__(self, key: str | None, is_id: bool = False) -> None:
+        super().__init__(key)
+        self.key = key
+        self.is_id = is_id
+
+
+def exact(line: bytes, again: bytes, value: Any) -> Any:
+    """Return the value of a text whose parsed form does not encode to the same bytes.
+
+    Args:
+        line: The text.
+        again: The encoding of what it was parsed to.
+        value: What it was parsed to.
+
+    Raises:
+        RepeatedKey: The value cannot hold what the text says.
+    """
+    # Without white space, inside of strings too, the tokens are still apart. So if both are equal
+    # now, they have the same tokens but for spaces in strings, and none was lost.
+    bare = line.translate(None, _SPACE)
+    if bare == again.translate(None, _SPACE):
+        return value
+    if b"\\u" in bare and bare == _ascii(again).translate(None, _SPACE):
+        return value
+    with collector_paused():
+        return _exact_by_parsing(line, again, value)
+
+
+def _exact_by_parsing(line: bytes, again: bytes, value: Any) -> Any:
+    """The same for a text with other escapes, other ways to write a number, or something lost."""
+    # With arrays in place of objects, no parser has a reason to drop anything.
+    flat = orjson.loads(line.translate(_AS_ARRAYS))
+    if orjson.dumps(flat).translate(_AS_ARRAYS) != again.translate(_AS_ARRAYS):
+        is_id = value.__class__ is dict and flat[::2].count("id") > 1
+        raise RepeatedKey(_repeated(line), is_id)
+    if _long_numbers(line) != _long_numbers(again) or _ESCAPED_DIGIT in line:
+        return json.loads(line)
+    return value
+
+
+def _ascii(text: bytes) -> bytes:
+    r"""Write what is not ASCII in a JSON text as `\uXXXX`, as `json.dumps` does."""
+    quoted = encode_basestring_ascii(text.decode())[1:-1]
+    # That was for a text in quotes, so it has escaped quotes and backslashes as well.
+    return quoted.replace("\\\\", "\0").replace('\\"', '"').replace("\0", "\\").encode()
+
+
+def _long_numbers(text: bytes) -> int:
+    return text.translate(_DIGITS_TO_ZERO).count(_LONG)
+
+
+def _repeated(line: bytes) -> str | None:
+    """Find a name that is repeated, if the text is not too long."""
+    if len(line) <= CLOSE_LOOK:
+        try:
+            json.loads(line, object_pairs_hook=_unique)
+        except RepeatedKey as repeated:
+            return repeated.key
+    return None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> None:
+    seen = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise RepeatedKey(name)
+        seen.add(name)
