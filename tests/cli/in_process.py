@@ -9,13 +9,14 @@ from contextlib import asynccontextmanager
 import trio
 
 from tests.cli.programs.faulty import END, Faulty
+from trio_mcp.cli.doctor.visits import FindOrphans
 from trio_mcp.cli.probing.base import Era, Waits
 from trio_mcp.cli.probing.stdio import StdioProbe
 from trio_mcp.transports.background import background_task
 
 
 class FaultyInProcess:
-    """What a probe sees of a server process, and of one that is watched."""
+    """What a probe sees of a server process."""
 
     def __init__(self, server: Faulty) -> None:
         self._server = server
@@ -41,14 +42,6 @@ class FaultyInProcess:
 
     async def aclose(self) -> None:
         self._give.close()
-
-    async def wait_exited(self, patience: float) -> bool:
-        with trio.move_on_after(patience):
-            await self.exited.wait()
-        return self.exited.is_set()
-
-    async def survivors(self, patience: float) -> list[str]:
-        return []
 
     async def run(self) -> None:
         """Run the server; its exit, however it comes, is that of a process."""
@@ -82,17 +75,23 @@ class FaultyInProcess:
 
 
 @asynccontextmanager
-async def watch(server: Faulty) -> AsyncIterator[FaultyInProcess]:
-    """Run a server for the length of a block, as `open_watched` does."""
+async def probe(server: Faulty, waits: Waits, era: Era) -> AsyncIterator[StdioProbe]:
+    """Run a server for the length of a block and talk to it, as `open_stdio_probe` does."""
     process = FaultyInProcess(server)
-    async with background_task(process.run):
-        yield process
+    probe = StdioProbe(era, process, waits)
+    async with background_task(process.run), background_task(probe.read):
+        yield probe
 
 
 @asynccontextmanager
-async def probe(server: Faulty, waits: Waits, era: Era) -> AsyncIterator[StdioProbe]:
-    """Run a server for the length of a block and talk to it, as `open_stdio_probe` does."""
-    async with watch(server) as process:
-        probe = StdioProbe(era, process, waits)
-        async with background_task(probe.read):
-            yield probe
+async def last(
+    server: Faulty, waits: Waits, era: Era
+) -> AsyncIterator[tuple[StdioProbe, FindOrphans]]:
+    """Do the same with one that leaves nothing behind, as none does that is no process."""
+
+    async def find_orphans(patience: float) -> list[str]:
+        await trio.lowlevel.checkpoint()
+        return []
+
+    async with probe(server, waits, era) as opened:
+        yield opened, find_orphans

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from tests.cli.in_process import probe, watch
+from tests.cli.in_process import last, probe
 from tests.cli.programs.faulty import Faulty
 from tests.cli.support import CommandLine, faulty, requests
 from tests.support.processes import EXAMPLES
@@ -33,7 +33,9 @@ OPTIONS = ProcessOptions(close_timeout=0.1, terminate_timeout=0.1)
 async def examine(fault: str, name: str = "faulty") -> Chart:
     """Examine a server in this process, as long as that may take: the clock jumps."""
     chart, times, server = Chart(fault), Times(), Faulty(fault, name)
-    await visit(chart, partial(probe, server, times.waits), partial(watch, server), times)
+    await visit(
+        chart, partial(probe, server, times.waits), partial(last, server, times.waits), times
+    )
     return chart
 
 

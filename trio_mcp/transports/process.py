@@ -66,6 +66,7 @@ class ProcessOptions:
         terminate_timeout: Seconds that it has to go after SIGTERM, before SIGKILL.
         kill_timeout: Seconds that its end is waited for after SIGKILL. A process in the kernel's
             hands cannot be waited for any longer.
+        kill_children: Whether processes that it started and that outlive it are killed at once.
 
     Raises:
         ValueError: A timeout is less than 0.
@@ -81,6 +82,7 @@ class ProcessOptions:
     close_timeout: float = field(default=2.0, validator=_at_least_zero)
     terminate_timeout: float = field(default=2.0, validator=_at_least_zero)
     kill_timeout: float = field(default=5.0, validator=_at_least_zero)
+    kill_children: bool = True
 
 
 @frozen
@@ -181,7 +183,8 @@ class StdioTransport(trio.abc.Stream):
         """The process was reaped (or cannot be): see to its children, and to what it wrote."""
         if not self._gone:
             self._gone = True
-            self._signal_group(signal.SIGKILL)
+            if self._options.kill_children:
+                self._signal_group(signal.SIGKILL)
             self._receiving.deadline = trio.current_time() + _AFTER_EXIT
             if self._process.returncode is not None:
                 self._states.announce(Exited(self._process.returncode))

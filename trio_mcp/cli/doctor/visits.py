@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
 import trio
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from trio_mcp.cli.doctor.chart import Chart, Severity, cut
 from trio_mcp.cli.doctor.checks import (
@@ -24,13 +24,12 @@ from trio_mcp.cli.doctor.checks import (
     check_modern,
     check_version_negotiation,
 )
-from trio_mcp.cli.doctor.watched import Watched, marked, open_watched
+from trio_mcp.cli.doctor.orphans import commands_of, marked, orphans_of
 from trio_mcp.cli.failures import last_words
 from trio_mcp.cli.probing.base import Era, Waits, initialize_params
 from trio_mcp.cli.probing.http import HttpProbe, check_access, open_http_probe
 from trio_mcp.cli.probing.stdio import StdioProbe, open_stdio_probe
 from trio_mcp.client.http.options import HttpOptions
-from trio_mcp.transports.background import background_task
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.wire.errors import HEADER_MISMATCH
 from trio_mcp.wire.headers import METHOD_HEADER, SESSION_HEADER
@@ -40,7 +39,9 @@ from trio_mcp.wire.revisions import NEWEST_LEGACY
 _MOST_STDERR_LINES: Final = 20
 
 OpenProbe = Callable[[Era], AbstractAsyncContextManager[StdioProbe]]
-OpenWatched = Callable[[], AbstractAsyncContextManager[Watched]]
+FindOrphans = Callable[[float], Awaitable[list[str]]]
+"""Finds the commands that a server started and that still run, so many seconds after its exit."""
+OpenLast = Callable[[Era], AbstractAsyncContextManager[tuple[StdioProbe, FindOrphans]]]
 
 
 @frozen(kw_only=True)
@@ -81,23 +82,23 @@ async def examine_process(
         CannotStart: The command does not exist, or cannot be executed.
     """
     chart = Chart(target)
-    async with marked(options) as (options, survivors):
-        visitor = partial(open_stdio_probe, command, options, waits=times.waits)
-        watcher = partial(open_watched, command, options)
-        await visit(chart, visitor, watcher, times)
-        left = survivors()
+    async with marked(options) as (options, find):
+        open_probe = partial(open_stdio_probe, command, options, waits=times.waits)
+        open_last = partial(_open_last, command, options, times.waits)
+        await visit(chart, open_probe, open_last, times)
+        left = commands_of(find())
     if left and not chart.has("leaves-processes"):
-        _tell_of_survivors(chart, left)
+        _tell_of_orphans(chart, left)
     return chart
 
 
-async def visit(chart: Chart, open_probe: OpenProbe, watch: OpenWatched, times: Times) -> None:
+async def visit(chart: Chart, open_probe: OpenProbe, open_last: OpenLast, times: Times) -> None:
     """Visit a server in each era, and see what is left of it.
 
     Args:
         chart: Where to write down what is found.
         open_probe: Starts the server for a conversation in an era.
-        watch: Starts it so that what it leaves behind can be seen.
+        open_last: Does the same, and tells what it leaves behind.
         times: How long things may take.
     """
     problems: list[str] = []
@@ -117,7 +118,7 @@ async def visit(chart: Chart, open_probe: OpenProbe, watch: OpenWatched, times: 
             await _check_exit(chart, probe, times)
         check_manners(chart, probe)
     if legacy or modern:
-        await _check_survivors(chart, watch, times, wait, legacy=legacy)
+        await _check_orphans(chart, open_last, times, wait, "legacy" if legacy else "modern")
     if not legacy and not modern:
         chart.add("no-revision" if not problems else "does-not-start", _why(problems))
     elif any("server/discover" in each for each in problems):
@@ -194,26 +195,35 @@ def _check_start(chart: Chart, times: Times) -> None:
         chart.add("slow-first-start", what)
 
 
-async def _check_survivors(
-    chart: Chart, watch: OpenWatched, times: Times, wait: float, *, legacy: bool
+@asynccontextmanager
+async def _open_last(
+    command: Sequence[str], options: ProcessOptions, waits: Waits, era: Era
+) -> AsyncIterator[tuple[StdioProbe, FindOrphans]]:
+    async with marked(evolve(options, kill_children=False, stderr="ignore")) as (options, find):
+        async with open_stdio_probe(command, options, era, waits) as probe:
+
+            async def find_orphans(patience: float) -> list[str]:
+                return commands_of(await orphans_of(probe.transport.pid, find, patience))
+
+            yield probe, find_orphans
+
+
+async def _check_orphans(
+    chart: Chart, open_last: OpenLast, times: Times, wait: float, era: Era
 ) -> None:
     """Start it once more, and see what is left of it when it has gone."""
-    async with watch() as watched:
-        probe = StdioProbe("legacy" if legacy else "modern", watched, times.waits)
-        async with background_task(probe.read):
-            if legacy:
-                await check_version_negotiation(chart, probe, patience=wait)
-            else:
-                await probe.ask("server/discover", patience=wait)
-            check_manners(chart, probe)
-            if probe.gone is not None or chart.exit_seconds is None:
-                return
-            await watched.aclose()
-            if await watched.wait_exited(times.exit):
-                _tell_of_survivors(chart, await watched.survivors(times.linger), times.linger)
+    async with open_last(era) as (probe, find_orphans):
+        if era == "legacy":
+            await check_version_negotiation(chart, probe, patience=wait)
+        else:
+            await probe.ask("server/discover", patience=wait)
+        check_manners(chart, probe)
+        exits = probe.gone is None and chart.exit_seconds is not None
+        if exits and await probe.hang_up(times.exit) is not None:
+            _tell_of_orphans(chart, await find_orphans(times.linger), times.linger)
 
 
-def _tell_of_survivors(chart: Chart, left: Sequence[str], after: float | None = None) -> None:
+def _tell_of_orphans(chart: Chart, left: Sequence[str], after: float | None = None) -> None:
     if left:
         when = "after its exit" if after is None else f"{after:g} s after its exit"
         more = f" and {len(left) - 3} more" if len(left) > 3 else ""
