@@ -2,11 +2,14 @@
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
+import platformdirs
 import pytest
+from platformdirs import windows
+from platformdirs.macos import MacOS
+from platformdirs.unix import Unix
 
 from tests.cli.support import COMMAND, SHOP, CommandLine
 from tests.support.processes import run
@@ -102,6 +105,9 @@ def test_what_should_be_an_object_and_is_none() -> None:
 # -- hosts -------------------------------------------------------------------------------
 
 
+PLATFORMS = {"darwin": MacOS, "linux": Unix, "win32": windows.Windows}
+
+
 @pytest.mark.parametrize(
     ("platform", "host", "place"),
     [
@@ -130,8 +136,9 @@ def test_where_hosts_look(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(sys, "platform", platform)
-    monkeypatch.setenv("APPDATA", str(tmp_path / "roaming"))
+    monkeypatch.setattr(platformdirs, "PlatformDirs", PLATFORMS[platform])
+    folders = {"CSIDL_APPDATA": str(tmp_path / "roaming")}
+    monkeypatch.setattr(windows, "get_win_folder", folders.__getitem__)
     name, _, scope = host.partition(" ")
     found = HOSTS[name].file(scope or None)  # type: ignore[index, arg-type]
     assert found == tmp_path / place

@@ -6,10 +6,10 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
+from platformdirs import user_state_path
 
 from trio_mcp.cli.asking import CtrlC, NoAnswer, Prompt
 from trio_mcp.cli.screen import Screen
@@ -72,8 +72,7 @@ def _history() -> History:
     """What was typed in earlier sessions, for nobody else to read."""
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    path = Path(state) / "trio-mcp" / "history"
+    path = user_state_path("trio-mcp", appauthor=False) / "history"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))

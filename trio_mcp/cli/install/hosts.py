@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal
 
-from attrs import field, frozen
+from attrs import frozen
+from platformdirs import user_config_path
 
 from trio_mcp.cli.failures import Failure, Usage
 from trio_mcp.wire.jsonrpc import Json
@@ -34,7 +33,7 @@ class Host:
     """Whether it can reach a URL at all."""
     comments: bool = False
     """Whether its configuration may have comments and trailing commas."""
-    afterwards: str = field(default="")
+    afterwards: str = ""
     """What is left to do."""
 
     def file(self, scope: Scope | None) -> Path:
@@ -71,27 +70,15 @@ class Host:
         return {**entry, "headers": headers} if headers else entry
 
 
-def _settings(mac: str, windows: str, linux: str) -> Callable[[], Path]:
+def _settings(application: str, *path: str) -> Callable[[], Path]:
     """Where an application keeps its settings on this system."""
-
-    def find() -> Path:
-        if sys.platform == "darwin":
-            return Path.home() / "Library" / "Application Support" / mac
-        if sys.platform == "win32":
-            return Path(os.environ.get("APPDATA", Path.home() / "AppData" / "Roaming")) / windows
-        return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / linux
-
-    return find
-
-
-def _same(path: str) -> Callable[[], Path]:
-    return _settings(path, path, path)
+    return lambda: user_config_path(application, appauthor=False, roaming=True).joinpath(*path)
 
 
 HOSTS: Final[dict[HostName, Host]] = {
     "claude-desktop": Host(
         title="Claude Desktop",
-        files={"user": _same("Claude/claude_desktop_config.json")},
+        files={"user": _settings("Claude", "claude_desktop_config.json")},
         command_type=None,
         urls=False,
         afterwards="Quit Claude Desktop and open it again.",
@@ -117,7 +104,7 @@ HOSTS: Final[dict[HostName, Host]] = {
         title="VS Code",
         files={
             "project": lambda: Path.cwd() / ".vscode" / "mcp.json",
-            "user": _same("Code/User/mcp.json"),
+            "user": _settings("Code", "User", "mcp.json"),
         },
         key="servers",
         comments=True,
