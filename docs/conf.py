@@ -15,7 +15,7 @@ from docutils import nodes
 from sphinx.ext.napoleon import Config
 from sphinx.ext.napoleon.docstring import GoogleDocstring
 
-import trio_mcp.client
+import trio_mcp.errors
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the extensions in docs/_ext
 
@@ -106,7 +106,7 @@ def show_bases(app: Any, name: str, it: Any, options: Any, bases: list[Any]) -> 
     """In place of an error's base that is not public, show the nearest one that is."""
     if not issubclass(it, Exception):
         return
-    public = {each for each in vars(trio_mcp.client).values() if isinstance(each, type)}
+    public = {each for each in vars(trio_mcp.errors).values() if isinstance(each, type)}
     bases[:] = [
         next(each for each in base.__mro__ if each in public or each.__module__ == "builtins")
         for base in bases

@@ -1,140 +1,203 @@
-"""The Model Context Protocol for Trio."""
+"""The Model Context Protocol for Trio.
 
-from typing import TYPE_CHECKING, Any
+What is public can be imported from here, and errors from `trio_mcp.errors`. Each name is imported
+when it is first asked for, so a program pays only for what it uses.
+"""
 
-from trio_mcp.registry import Context, Registry
-from trio_mcp.registry.asking import Answer
-from trio_mcp.registry.changes import ListChanged, ResourceUpdated
-from trio_mcp.server.lifecycle import ServerHandle, ServerState
-from trio_mcp.server.signals import stop_at_signals
-from trio_mcp.transports.stdio.serve import serve
-from trio_mcp.transports.stream import serve_stream
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
 from trio_mcp.version import __version__ as __version__
-from trio_mcp.wire.errors import McpError, ResourceNotFound, ToolError
-from trio_mcp.wire.limits import Limits
-from trio_mcp.wire.payloads import (
-    Annotations,
-    AudioContent,
-    BlobResourceContents,
-    CallToolResult,
-    Completion,
-    CreateMessageResult,
-    EmbeddedResource,
-    GetPromptResult,
-    Icon,
-    ImageContent,
-    Implementation,
-    ModelHint,
-    ModelPreferences,
-    PromptMessage,
-    ResourceLink,
-    Root,
-    SamplingMessage,
-    TextContent,
-    TextResourceContents,
-    ToolAnnotations,
-    ToolResultContent,
-    ToolUseContent,
-)
 
 if TYPE_CHECKING:
-    from trio_mcp.client import Client as Client
-    from trio_mcp.client import connect as connect
+    from trio_mcp.client.changes import ChangeStream as ChangeStream
+    from trio_mcp.client.client import Client as Client
+    from trio_mcp.client.client import RemoteTool as RemoteTool
+    from trio_mcp.client.connect import connect as connect
+    from trio_mcp.client.contents import ReadResult as ReadResult
     from trio_mcp.client.handlers import Handlers as Handlers
     from trio_mcp.client.http.options import HttpOptions as HttpOptions
+    from trio_mcp.client.result import CallResult as CallResult
+    from trio_mcp.client.state import ClientState as ClientState
+    from trio_mcp.client.state import Connected as Connected
+    from trio_mcp.client.state import Connecting as Connecting
+    from trio_mcp.client.state import Disconnected as Disconnected
+    from trio_mcp.registry.asking import Answer as Answer
+    from trio_mcp.registry.changes import ListChanged as ListChanged
+    from trio_mcp.registry.changes import ResourceUpdated as ResourceUpdated
+    from trio_mcp.registry.context import Context as Context
+    from trio_mcp.registry.registry import Registry as Registry
     from trio_mcp.schema.errors import SchemaError as SchemaError
+    from trio_mcp.schema.parameters import AnyValue as AnyValue
+    from trio_mcp.schema.parameters import Array as Array
+    from trio_mcp.schema.parameters import Boolean as Boolean
+    from trio_mcp.schema.parameters import Integer as Integer
+    from trio_mcp.schema.parameters import Number as Number
+    from trio_mcp.schema.parameters import Object as Object
+    from trio_mcp.schema.parameters import OneOf as OneOf
+    from trio_mcp.schema.parameters import Parameter as Parameter
+    from trio_mcp.schema.parameters import String as String
+    from trio_mcp.server.lifecycle import ServerHandle as ServerHandle
+    from trio_mcp.server.lifecycle import ServerState as ServerState
+    from trio_mcp.server.signals import stop_at_signals as stop_at_signals
     from trio_mcp.transports.control import ControlRouter as ControlRouter
     from trio_mcp.transports.http.app import http_app as http_app
     from trio_mcp.transports.http.events import EventStore as EventStore
     from trio_mcp.transports.http.policy import HttpPolicy as HttpPolicy
     from trio_mcp.transports.http.serve import HttpHandle as HttpHandle
     from trio_mcp.transports.http.serve import serve_http as serve_http
-    from trio_mcp.transports.http.server import HttpLimits as HttpLimits
+    from trio_mcp.transports.http.server.limits import HttpLimits as HttpLimits
     from trio_mcp.transports.memory import handle_message as handle_message
+    from trio_mcp.transports.process import ProcessExited as ProcessExited
     from trio_mcp.transports.process import ProcessOptions as ProcessOptions
+    from trio_mcp.transports.process import ProcessRunning as ProcessRunning
     from trio_mcp.transports.process import StdioTransport as StdioTransport
     from trio_mcp.transports.process import open_process as open_process
+    from trio_mcp.transports.stdio.serve import serve as serve
+    from trio_mcp.transports.stream import serve_stream as serve_stream
+    from trio_mcp.wire.errors import McpError as McpError
+    from trio_mcp.wire.errors import ResourceNotFound as ResourceNotFound
+    from trio_mcp.wire.errors import ToolError as ToolError
+    from trio_mcp.wire.limits import Limits as Limits
+    from trio_mcp.wire.payloads import Annotations as Annotations
+    from trio_mcp.wire.payloads import AudioContent as AudioContent
+    from trio_mcp.wire.payloads import BlobResourceContents as BlobResourceContents
+    from trio_mcp.wire.payloads import CallToolResult as CallToolResult
+    from trio_mcp.wire.payloads import Completion as Completion
+    from trio_mcp.wire.payloads import CreateMessageResult as CreateMessageResult
+    from trio_mcp.wire.payloads import EmbeddedResource as EmbeddedResource
+    from trio_mcp.wire.payloads import GetPromptResult as GetPromptResult
+    from trio_mcp.wire.payloads import Icon as Icon
+    from trio_mcp.wire.payloads import ImageContent as ImageContent
+    from trio_mcp.wire.payloads import Implementation as Implementation
+    from trio_mcp.wire.payloads import ModelHint as ModelHint
+    from trio_mcp.wire.payloads import ModelPreferences as ModelPreferences
+    from trio_mcp.wire.payloads import PromptArgument as PromptArgument
+    from trio_mcp.wire.payloads import PromptDescription as PromptDescription
+    from trio_mcp.wire.payloads import PromptMessage as PromptMessage
+    from trio_mcp.wire.payloads import ResourceDescription as ResourceDescription
+    from trio_mcp.wire.payloads import ResourceLink as ResourceLink
+    from trio_mcp.wire.payloads import ResourceTemplateDescription as ResourceTemplateDescription
+    from trio_mcp.wire.payloads import Root as Root
+    from trio_mcp.wire.payloads import SamplingMessage as SamplingMessage
+    from trio_mcp.wire.payloads import TextContent as TextContent
+    from trio_mcp.wire.payloads import TextResourceContents as TextResourceContents
+    from trio_mcp.wire.payloads import ToolAnnotations as ToolAnnotations
+    from trio_mcp.wire.payloads import ToolDescription as ToolDescription
+    from trio_mcp.wire.payloads import ToolResultContent as ToolResultContent
+    from trio_mcp.wire.payloads import ToolUseContent as ToolUseContent
 
-# What a server on stdio does not need is imported when it is first asked for.
-_LATER = {
-    "Client": "trio_mcp.client",
-    "ControlRouter": "trio_mcp.transports.control",
-    "EventStore": "trio_mcp.transports.http.events",
-    "Handlers": "trio_mcp.client.handlers",
-    "connect": "trio_mcp.client",
-    "handle_message": "trio_mcp.transports.memory",
-    "HttpHandle": "trio_mcp.transports.http.serve",
-    "HttpOptions": "trio_mcp.client.http.options",
-    "HttpLimits": "trio_mcp.transports.http.server",
-    "HttpPolicy": "trio_mcp.transports.http.policy",
-    "ProcessOptions": "trio_mcp.transports.process",
-    "SchemaError": "trio_mcp.schema.errors",
-    "StdioTransport": "trio_mcp.transports.process",
-    "http_app": "trio_mcp.transports.http.app",
-    "open_process": "trio_mcp.transports.process",
-    "serve_http": "trio_mcp.transports.http.serve",
+_NAMES: Final = {
+    "client.changes": ("ChangeStream",),
+    "client.client": (
+        "Client",
+        "RemoteTool",
+    ),
+    "client.connect": ("connect",),
+    "client.contents": ("ReadResult",),
+    "client.handlers": ("Handlers",),
+    "client.http.options": ("HttpOptions",),
+    "client.result": ("CallResult",),
+    "client.state": (
+        "ClientState",
+        "Connected",
+        "Connecting",
+        "Disconnected",
+    ),
+    "registry.asking": ("Answer",),
+    "registry.changes": (
+        "ListChanged",
+        "ResourceUpdated",
+    ),
+    "registry.context": ("Context",),
+    "registry.registry": ("Registry",),
+    "schema.errors": ("SchemaError",),
+    "schema.parameters": (
+        "AnyValue",
+        "Array",
+        "Boolean",
+        "Integer",
+        "Number",
+        "Object",
+        "OneOf",
+        "Parameter",
+        "String",
+    ),
+    "server.lifecycle": (
+        "ServerHandle",
+        "ServerState",
+    ),
+    "server.signals": ("stop_at_signals",),
+    "transports.control": ("ControlRouter",),
+    "transports.http.app": ("http_app",),
+    "transports.http.events": ("EventStore",),
+    "transports.http.policy": ("HttpPolicy",),
+    "transports.http.serve": (
+        "HttpHandle",
+        "serve_http",
+    ),
+    "transports.http.server.limits": ("HttpLimits",),
+    "transports.memory": ("handle_message",),
+    "transports.process": (
+        "ProcessExited",
+        "ProcessOptions",
+        "ProcessRunning",
+        "StdioTransport",
+        "open_process",
+    ),
+    "transports.stdio.serve": ("serve",),
+    "transports.stream": ("serve_stream",),
+    "wire.errors": (
+        "McpError",
+        "ResourceNotFound",
+        "ToolError",
+    ),
+    "wire.limits": ("Limits",),
+    "wire.payloads": (
+        "Annotations",
+        "AudioContent",
+        "BlobResourceContents",
+        "CallToolResult",
+        "Completion",
+        "CreateMessageResult",
+        "EmbeddedResource",
+        "GetPromptResult",
+        "Icon",
+        "ImageContent",
+        "Implementation",
+        "ModelHint",
+        "ModelPreferences",
+        "PromptArgument",
+        "PromptDescription",
+        "PromptMessage",
+        "ResourceDescription",
+        "ResourceLink",
+        "ResourceTemplateDescription",
+        "Root",
+        "SamplingMessage",
+        "TextContent",
+        "TextResourceContents",
+        "ToolAnnotations",
+        "ToolDescription",
+        "ToolResultContent",
+        "ToolUseContent",
+    ),
 }
+"""The public names, by the module that defines them."""
 
-__all__ = [
-    "Annotations",
-    "Answer",
-    "AudioContent",
-    "BlobResourceContents",
-    "CallToolResult",
-    "Client",
-    "Completion",
-    "Context",
-    "ControlRouter",
-    "CreateMessageResult",
-    "EmbeddedResource",
-    "EventStore",
-    "GetPromptResult",
-    "Handlers",
-    "HttpHandle",
-    "HttpLimits",
-    "HttpOptions",
-    "HttpPolicy",
-    "Icon",
-    "ImageContent",
-    "Implementation",
-    "Limits",
-    "ListChanged",
-    "McpError",
-    "ModelHint",
-    "ModelPreferences",
-    "ProcessOptions",
-    "PromptMessage",
-    "Registry",
-    "ResourceLink",
-    "ResourceNotFound",
-    "ResourceUpdated",
-    "Root",
-    "SamplingMessage",
-    "SchemaError",
-    "ServerHandle",
-    "ServerState",
-    "StdioTransport",
-    "TextContent",
-    "TextResourceContents",
-    "ToolAnnotations",
-    "ToolError",
-    "ToolResultContent",
-    "ToolUseContent",
-    "connect",
-    "handle_message",
-    "http_app",
-    "open_process",
-    "serve",
-    "serve_http",
-    "serve_stream",
-    "stop_at_signals",
-]
+_MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name == "errors":
+        return import_module("trio_mcp.errors")
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = globals()[name] = getattr(import_module(_LATER[name]), name)
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "errors"})

@@ -12,8 +12,7 @@ import trio
 
 from benchmarks.clients.measure import Caller, measure
 from benchmarks.eras import TEXT
-from trio_mcp import Registry
-from trio_mcp.client import connect
+from trio_mcp import Registry, connect
 from trio_mcp.transports.process import ProcessOptions
 
 registry = Registry("echo", version="1.0")

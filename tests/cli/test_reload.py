@@ -15,7 +15,7 @@ from trio_mcp import connect
 from trio_mcp.cli.reload import watching as watching_module
 from trio_mcp.cli.reload.memory import Memory
 from trio_mcp.cli.reload.watching import watching
-from trio_mcp.client import CannotReach
+from trio_mcp.errors import CannotReach
 from trio_mcp.wire.jsonrpc import encode
 
 SOURCE = """

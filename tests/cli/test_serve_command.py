@@ -24,10 +24,9 @@ from tests.support.processes import (
     running,
     text_of,
 )
-from trio_mcp import connect
+from trio_mcp import HttpOptions, connect
 from trio_mcp.cli.target import load_registry
-from trio_mcp.client import HttpOptions
-from trio_mcp.client.errors import Unauthorized
+from trio_mcp.errors import Unauthorized
 
 CALCULATOR = str(EXAMPLES / "calculator.py")
 

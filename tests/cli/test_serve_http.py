@@ -12,10 +12,9 @@ import trustme
 
 from tests.cli.support import COMMAND, CommandLine
 from tests.support.processes import EXAMPLES, Server, run, running
-from trio_mcp import connect
+from trio_mcp import HttpOptions, connect
 from trio_mcp.cli.http_options import HttpServerOptions
 from trio_mcp.cli.options import as_words
-from trio_mcp.client import HttpOptions
 
 CALCULATOR = str(EXAMPLES / "calculator.py")
 HTTP = ("--http", "127.0.0.1:0")

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from trio_mcp import errors
 from trio_mcp.cli.content import show_contents, show_result
 from trio_mcp.cli.failures import Failure, explain, place_of, report
 from trio_mcp.cli.screen import Screen
-from trio_mcp.client import errors
 from trio_mcp.wire.errors import McpError, ResourceNotFound
 
 

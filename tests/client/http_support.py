@@ -19,7 +19,7 @@ import trio
 from attrs import define, field
 from trio.testing import memory_stream_pair
 
-from trio_mcp.client import HttpOptions
+from trio_mcp import HttpOptions
 from trio_mcp.transports.background import background_task
 from trio_mcp.wire.sse import encode_event
 

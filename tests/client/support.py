@@ -15,8 +15,7 @@ import trio
 from trio.testing import memory_stream_pair
 
 from tests.client.programs.torture import Torture
-from trio_mcp import Registry, serve_stream
-from trio_mcp.client import Client, connect
+from trio_mcp import Client, Registry, connect, serve_stream
 from trio_mcp.transports.process import ProcessOptions
 
 PROGRAM = Path(__file__).parent / "programs" / "torture.py"

@@ -7,8 +7,9 @@ from trio.testing import wait_all_tasks_blocked
 
 from tests.client.support import served, tortured
 from tests.support.tools import echo, linger, registry_of, wait
-from trio_mcp import McpError, TextContent, ToolError
-from trio_mcp.client import (
+from trio_mcp import McpError, TextContent, ToolError, connect
+from trio_mcp.client.state import Connected, Disconnected
+from trio_mcp.errors import (
     CallTimeout,
     InvalidArguments,
     NotConnected,
@@ -18,9 +19,7 @@ from trio_mcp.client import (
     ToolFailed,
     UnknownTool,
     WriteFailed,
-    connect,
 )
-from trio_mcp.client.state import Connected, Disconnected
 
 
 @define

@@ -8,11 +8,11 @@ import trio
 from tests.client.support import served, tortured
 from tests.support.processes import EXAMPLES
 from tests.support.tools import echo, registry_of
-from trio_mcp import Implementation, Limits, Registry
-from trio_mcp.client import CallTimeout, ClientError, NotConnected, ProtocolError, connect
+from trio_mcp import Implementation, Limits, Registry, connect
 from trio_mcp.client.client import Client
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.negotiation import ClientIdentity
+from trio_mcp.errors import CallTimeout, ClientError, NotConnected, ProtocolError
 from trio_mcp.wire.limits import SERVER_BOUNDS
 from trio_mcp.wire.revisions import ALL
 

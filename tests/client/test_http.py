@@ -20,15 +20,9 @@ from tests.client.http_support import (
     in_memory,
     serving,
 )
-from trio_mcp.client import (
-    CallTimeout,
-    Handlers,
-    HttpOptions,
-    NotConnected,
-    ProtocolError,
-    connect,
-)
+from trio_mcp import Handlers, HttpOptions, connect
 from trio_mcp.client.state import Connected, Disconnected
+from trio_mcp.errors import CallTimeout, NotConnected, ProtocolError
 from trio_mcp.registry.changes import ListChanged
 from trio_mcp.wire.errors import McpError
 

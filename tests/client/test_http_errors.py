@@ -12,19 +12,17 @@ import trio
 import trustme
 
 from tests.client.http_support import Incoming, Script, in_memory, serving
-from trio_mcp import Limits
-from trio_mcp.client import (
+from trio_mcp import HttpOptions, Limits, connect
+from trio_mcp.errors import (
     CannotReach,
     ClientError,
     ConnectionLost,
     HttpError,
-    HttpOptions,
     ProtocolError,
     RateLimited,
     RequestTooLarge,
     ResponseTooLarge,
     Unauthorized,
-    connect,
 )
 from trio_mcp.wire.errors import McpError
 

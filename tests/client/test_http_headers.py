@@ -5,7 +5,8 @@ import logging
 import pytest
 
 from tests.client.http_support import ECHO, MODERN, Incoming, Script, serving
-from trio_mcp.client import InvalidArguments, UnknownTool, connect
+from trio_mcp import connect
+from trio_mcp.errors import InvalidArguments, UnknownTool
 from trio_mcp.wire.errors import McpError
 
 pytestmark = pytest.mark.requirement("F9")

@@ -13,18 +13,8 @@ import trustme
 from trio.testing import wait_all_tasks_blocked
 
 from tests.client.http_support import ECHO, Incoming, Script, in_memory, serving
-from trio_mcp import Limits
-from trio_mcp.client import (
-    CallTimeout,
-    CannotReach,
-    Client,
-    ConnectionLost,
-    Handlers,
-    HttpOptions,
-    NotConnected,
-    ResponseTooLarge,
-    connect,
-)
+from trio_mcp import Client, Handlers, HttpOptions, Limits, connect
+from trio_mcp.errors import CallTimeout, CannotReach, ConnectionLost, NotConnected, ResponseTooLarge
 from trio_mcp.peer.asking import ConnectionEnded
 
 ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])

@@ -9,8 +9,8 @@ import pytest
 import trio
 
 from tests.client.http_support import Incoming, MemoryNetwork, Script, in_memory
-from trio_mcp import Limits
-from trio_mcp.client import CallTimeout, Client, ConnectionLost, SessionExpired, connect
+from trio_mcp import Client, Limits, connect
+from trio_mcp.errors import CallTimeout, ConnectionLost, SessionExpired
 from trio_mcp.registry.changes import ListChanged
 
 pytestmark = pytest.mark.requirement("F12")

@@ -7,16 +7,8 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from tests.client.http_support import LEGACY, Incoming, Script, in_memory, serving
-from trio_mcp import Limits
-from trio_mcp.client import (
-    CallTimeout,
-    Client,
-    Handlers,
-    HttpOptions,
-    NotConnected,
-    SessionExpired,
-    connect,
-)
+from trio_mcp import Client, Handlers, HttpOptions, Limits, connect
+from trio_mcp.errors import CallTimeout, NotConnected, SessionExpired
 from trio_mcp.registry.changes import ListChanged, ResourceUpdated
 from trio_mcp.wire.errors import McpError
 

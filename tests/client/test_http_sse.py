@@ -18,31 +18,31 @@ from trio.testing import wait_all_tasks_blocked
 from tests.client.http_support import Incoming, Script, in_memory, said, serving
 from tests.support.tools import registry_of
 from trio_mcp import (
+    Client,
     Context,
+    Handlers,
+    HttpOptions,
     HttpPolicy,
     Limits,
     Registry,
     ResourceNotFound,
     ResourceUpdated,
+    connect,
     serve_http,
 )
-from trio_mcp.client import (
+from trio_mcp.errors import (
     CallTimeout,
-    Client,
     ClientError,
     ConnectionLost,
-    Handlers,
     HttpError,
-    HttpOptions,
     NotConnected,
     ProtocolError,
+    RateLimited,
     RequestTooLarge,
     ResponseTooLarge,
     SessionExpired,
     Unauthorized,
-    connect,
 )
-from trio_mcp.client.errors import RateLimited
 
 pytestmark = pytest.mark.requirement("F17")
 

@@ -10,7 +10,7 @@ import trio
 
 from tests.support.tools import registry_of
 from trio_mcp import Context, Handlers, connect
-from trio_mcp.client import CallTimeout
+from trio_mcp.errors import CallTimeout
 
 ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
 

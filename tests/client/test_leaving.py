@@ -18,8 +18,7 @@ from tests.client.support import (
     served,
 )
 from tests.support.tools import echo, registry_of
-from trio_mcp import serve_stream
-from trio_mcp.client import connect
+from trio_mcp import connect, serve_stream
 from trio_mcp.transports.process import ProcessOptions
 
 

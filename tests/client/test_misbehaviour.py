@@ -22,8 +22,9 @@ from tests.client.support import (
     processes,
     served,
 )
-from trio_mcp import Limits, McpError, Registry
-from trio_mcp.client import (
+from trio_mcp import Limits, McpError, Registry, connect
+from trio_mcp.client.state import Connected, Disconnected
+from trio_mcp.errors import (
     CallTimeout,
     CannotStart,
     ClientError,
@@ -31,9 +32,7 @@ from trio_mcp.client import (
     ProtocolError,
     ServerExited,
     WriteFailed,
-    connect,
 )
-from trio_mcp.client.state import Connected, Disconnected
 from trio_mcp.transports.process import ProcessOptions
 
 

@@ -5,8 +5,8 @@ import trio
 
 from tests.client.support import tortured
 from tests.support.client import CLIENT_INFO
-from trio_mcp import Limits, McpError
-from trio_mcp.client import CallTimeout, Handlers, ProtocolError
+from trio_mcp import Handlers, Limits, McpError
+from trio_mcp.errors import CallTimeout, ProtocolError
 
 ROOTS = ["file:///srv/data", "file:///srv/more"]
 

@@ -5,8 +5,9 @@ from unittest.mock import patch
 
 import pytest
 
-from trio_mcp.client import ProtocolError, ToolFailed, result
+from trio_mcp.client import result
 from trio_mcp.client.result import CallResult, call_result
+from trio_mcp.errors import ProtocolError, ToolFailed
 
 TEXT = {"type": "text", "text": "three"}
 SHORT: list[Any] = [

@@ -7,8 +7,9 @@ from trio.testing import wait_all_tasks_blocked
 
 from tests.client.support import served, tortured
 from tests.support.tools import echo, registry_of
-from trio_mcp.client import OutputClosed, connect
+from trio_mcp import connect
 from trio_mcp.client.state import Connected, Connecting, Disconnected, StateLog
+from trio_mcp.errors import OutputClosed
 
 pytestmark = pytest.mark.requirement("E6")
 

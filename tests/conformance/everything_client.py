@@ -35,8 +35,7 @@ async def connected(
     url: str, elicitation: Answer | None = None, *, listen: bool = True
 ) -> AsyncIterator[Client]:
     """Connect, as a client that can be asked for everything."""
-    from trio_mcp import Handlers, connect
-    from trio_mcp.client import HttpOptions
+    from trio_mcp import Handlers, HttpOptions, connect
 
     handlers = Handlers(
         elicitation=elicitation or decline, sampling=write, roots=["file:///test/root"]

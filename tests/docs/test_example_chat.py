@@ -10,9 +10,8 @@ import trio
 
 from tests.cli.support import CTRL_U, Terminal
 from tests.support.processes import EXAMPLES, ROOT, TIME_LIMIT, python
-from trio_mcp import Handlers, McpError, ProcessOptions, connect
+from trio_mcp import CallResult, Client, Handlers, McpError, ProcessOptions, connect
 from trio_mcp.cli.target import load_registry
-from trio_mcp.client import CallResult, Client
 
 CHAT = EXAMPLES / "chat.py"
 

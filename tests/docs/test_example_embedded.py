@@ -10,10 +10,10 @@ import pytest
 import trio
 
 from tests.support.processes import EXAMPLES, TIME_LIMIT, Server, python, running
-from trio_mcp import Registry, ResourceNotFound, ResourceUpdated, ServerState
-from trio_mcp.client import Client, InvalidArguments, connect
+from trio_mcp import Client, Registry, ResourceNotFound, ResourceUpdated, ServerState, connect
 from trio_mcp.client.changes import ChangeStream
 from trio_mcp.client.negotiation import Era
+from trio_mcp.errors import InvalidArguments
 
 PROGRAM = EXAMPLES / "embedded.py"
 ALL = "shop://jobs"

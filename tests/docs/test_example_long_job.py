@@ -10,10 +10,10 @@ import pytest
 import trio
 
 from tests.support.processes import EXAMPLES, ROOT, TIME_LIMIT, python
-from trio_mcp import Limits, Registry
+from trio_mcp import Client, Limits, Registry, connect
 from trio_mcp.cli.target import load_registry
-from trio_mcp.client import CallTimeout, Client, connect
 from trio_mcp.client.connect import Target
+from trio_mcp.errors import CallTimeout
 from trio_mcp.transports.process import ProcessOptions
 
 PROGRAM = EXAMPLES / "long_job.py"

@@ -31,6 +31,7 @@ from cryptography.fernet import Fernet
 from tests.docs.pages import blocks_of
 from tests.support.processes import ENVIRONMENT, EXAMPLES, ROOT, TIME_LIMIT, Server, python, running
 from trio_mcp import (
+    Client,
     Handlers,
     HttpLimits,
     HttpOptions,
@@ -41,8 +42,8 @@ from trio_mcp import (
     serve_http,
 )
 from trio_mcp.cli.target import load_registry
-from trio_mcp.client import Client, HttpError, RateLimited, RequestTooLarge
 from trio_mcp.client.negotiation import Era
+from trio_mcp.errors import HttpError, RateLimited, RequestTooLarge
 
 EXAMPLE = EXAMPLES / "behind_nginx.py"
 GUIDE = ROOT / "docs" / "guides" / "deployment.md"

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from docs.examples import sqlite
 from docs.examples.sqlite import MOST_BYTES, MOST_ROWS, query_server
 from tests.support.processes import EXAMPLES, ROOT, TIME_LIMIT, python, run
-from trio_mcp import Limits, McpError, Registry, ToolError, connect
-from trio_mcp.client import CallResult, Client, InvalidArguments
+from trio_mcp import CallResult, Client, Limits, McpError, Registry, ToolError, connect
+from trio_mcp.errors import InvalidArguments
 from trio_mcp.transports.process import ProcessOptions
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"

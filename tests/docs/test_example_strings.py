@@ -9,9 +9,10 @@ import pytest
 import trio
 
 from tests.support.processes import EXAMPLES, ROOT, TIME_LIMIT, python
+from trio_mcp import Client, connect
 from trio_mcp.cli.target import load_registry
-from trio_mcp.client import Client, InvalidArguments, ToolFailed, connect
 from trio_mcp.client.connect import Target
+from trio_mcp.errors import InvalidArguments, ToolFailed
 from trio_mcp.transports.process import ProcessOptions
 
 Connect = Callable[[], AbstractAsyncContextManager[Client]]

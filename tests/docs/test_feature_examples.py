@@ -9,16 +9,18 @@ import trio
 
 from tests.support.processes import EXAMPLES, ROOT, TIME_LIMIT, python
 from trio_mcp import (
+    Client,
     EmbeddedResource,
+    Handlers,
     ListChanged,
     McpError,
     PromptMessage,
     ResourceNotFound,
     ResourceUpdated,
     TextContent,
+    connect,
 )
 from trio_mcp.cli.target import load_registry
-from trio_mcp.client import Client, Handlers, connect
 from trio_mcp.client.connect import Target
 from trio_mcp.transports.process import ProcessOptions
 

@@ -33,7 +33,7 @@ from trio_mcp import (
     serve_http,
     serve_stream,
 )
-from trio_mcp.client import ConnectionLost
+from trio_mcp.errors import ConnectionLost
 
 GUIDE = ROOT / "docs" / "guides" / "embedding.md"
 TEXT = " ".join(GUIDE.read_text().split())

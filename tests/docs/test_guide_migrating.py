@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 
 from tests.support.processes import ENVIRONMENT, ROOT, TIME_LIMIT
 from trio_mcp import McpError, ProcessOptions, Registry, SchemaError, ToolError, connect
-from trio_mcp.client import InvalidArguments
+from trio_mcp.errors import InvalidArguments
 
 GUIDE = ROOT / "docs" / "guides" / "migrating.md"
 

@@ -32,8 +32,8 @@ from tests.support.processes import EXAMPLES, ROOT
 from tests.support.tools import text_of
 from trio_mcp import Context, McpError, Registry, connect
 from trio_mcp.cli.target import load_registry
-from trio_mcp.client import ClientError, InvalidArguments
 from trio_mcp.client.result import CallResult
+from trio_mcp.errors import ClientError, InvalidArguments
 from trio_mcp.schema import Parameter, SchemaError, String, schema_of
 from trio_mcp.wire.limits import Limits
 

@@ -19,21 +19,24 @@ from tests.support.processes import ROOT, TIME_LIMIT, call, lines, running, work
 from tests.support.tools import echo, error_of, failure_of, linger, registry_of, text_of, wait
 from tests.transports.http.support import LegacyClient, ModernClient, Worker, hosting
 from trio_mcp import (
+    Client,
     Context,
     Handlers,
+    HttpOptions,
     HttpPolicy,
     Limits,
     McpError,
     Registry,
     ToolError,
+    connect,
     handle_message,
     serve_http,
     serve_stream,
 )
 from trio_mcp.cli.options import ConnectionOptions
-from trio_mcp.client import CallTimeout, Client, HttpOptions, connect
 from trio_mcp.client.connect import Target
 from trio_mcp.client.negotiation import Era
+from trio_mcp.errors import CallTimeout
 
 GUIDE = ROOT / "docs" / "guides" / "timeouts.md"
 TEXT = " ".join(GUIDE.read_text().split())

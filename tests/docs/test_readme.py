@@ -16,9 +16,9 @@ import trio.testing
 from tests.docs.pages import LANGUAGES, Block, blocks_of
 from tests.support.client import serving
 from tests.support.processes import ENVIRONMENT, ROOT, call, lines, parse, run, text_of
-from trio_mcp import Handlers, Limits, Registry, connect
+from trio_mcp import Handlers, HttpOptions, Limits, Registry, connect
 from trio_mcp.cli.target import load_registry
-from trio_mcp.client import HttpOptions, ToolFailed
+from trio_mcp.errors import ToolFailed
 from trio_mcp.wire.jsonrpc import MAX_DEPTH
 
 README = ROOT / "README.md"

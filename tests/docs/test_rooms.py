@@ -14,6 +14,8 @@ PAGE = ROOT / "docs" / "contributing" / "rooms.md"
 PACKAGE = ROOT / "trio_mcp"
 ROOMS = {each.parent.name for each in PACKAGE.glob("*/__init__.py")}
 PUBLIC = "the public names"
+GROUND = (["version"], ["public"], ["errors"])
+"""Modules that any room may import."""
 PURE = ("wire", "schema")
 NOT_PURE = {"anyio", "asyncio", "multiprocessing", "select", "signal", "socket", "subprocess"}
 NOT_PURE |= {"trio"}
@@ -49,7 +51,7 @@ def uses(room: str) -> dict[str, str]:
     for file in sorted((PACKAGE / room).rglob("*.py")):
         for module, line in imported(file):
             first, *rest = module.split(".")
-            if first != "trio_mcp" or rest[:1] in ([room], ["version"]):
+            if first != "trio_mcp" or rest[:1] in ([room], *GROUND):
                 continue
             used = rest[0] if rest else PUBLIC
             found.setdefault(used, f"{file.relative_to(ROOT)}:{line}")

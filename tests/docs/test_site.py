@@ -1,12 +1,17 @@
 """The site shows every public name. `make docs` judges the rest."""
 
+import ast
+import pickle
 import re
+from pathlib import Path
 
 import pytest
 
 import trio_mcp
-import trio_mcp.client
+import trio_mcp.errors
 from tests.support.processes import ROOT
+from trio_mcp import Limits, TextContent, ToolError
+from trio_mcp.errors import ServerExited
 
 DOCS = ROOT / "docs"
 
@@ -24,7 +29,31 @@ def documented() -> list[str]:
     return names
 
 
-@pytest.mark.parametrize("module", [trio_mcp, trio_mcp.client], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [trio_mcp, trio_mcp.errors], ids=lambda each: each.__name__)
 def test_every_public_name_is_in_the_reference_once(module) -> None:
     found = [name.rpartition(".")[2] for name in documented()]
     assert [name for name in module.__all__ if found.count(name) != 1] == []
+
+
+def test_what_is_public_says_where_it_is_imported_from() -> None:
+    for name in trio_mcp.__all__:
+        public = getattr(trio_mcp, name)
+        if name in trio_mcp.errors.__all__:
+            assert public is getattr(trio_mcp.errors, name)
+        elif name != "ClientState":  # a union, which has no name of its own
+            assert f"{public.__module__}.{public.__qualname__}" == f"trio_mcp.{name}"
+    for name in trio_mcp.errors.__all__:
+        assert getattr(trio_mcp.errors, name).__module__ == "trio_mcp.errors"
+
+
+def test_what_is_public_can_be_pickled() -> None:
+    for each in (ServerExited(-9, "tail"), ToolError("no"), TextContent("hi"), Limits):
+        again = pickle.loads(pickle.dumps(each))
+        assert again == each or (type(again), again.args) == (type(each), each.args)
+
+
+def test_type_checkers_and_programs_see_the_same_names() -> None:
+    tree = ast.parse(Path(trio_mcp.__file__).read_text())
+    typed = next(node for node in ast.walk(tree) if isinstance(node, ast.If)).body
+    seen = {(node.names[0].name, node.module) for node in typed if isinstance(node, ast.ImportFrom)}
+    assert seen == {(name, f"trio_mcp.{module}") for name, module in trio_mcp._MODULES.items()}

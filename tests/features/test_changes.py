@@ -31,15 +31,8 @@ from tests.support import official
 from tests.support.client import LEGACY, REVISIONS, RawClient, modern_meta, serving
 from tests.support.processes import running
 from tests.support.tools import each_legacy_revision, each_revision, error_of
-from trio_mcp import Limits, McpError, Registry, connect, handle_message, serve_stream
-from trio_mcp.client import (
-    CallTimeout,
-    Client,
-    NotConnected,
-    OutputClosed,
-    ProtocolError,
-    ServerExited,
-)
+from trio_mcp import Client, Limits, McpError, Registry, connect, handle_message, serve_stream
+from trio_mcp.errors import CallTimeout, NotConnected, OutputClosed, ProtocolError, ServerExited
 from trio_mcp.registry.changes import ListChanged, ResourceUpdated
 
 pytestmark = pytest.mark.requirement("H2")

@@ -15,8 +15,7 @@ from tests.client.support import served
 from tests.features import library
 from tests.support.client import RawClient, serving
 from tests.support.processes import TIME_LIMIT, python, running
-from trio_mcp import Limits, Registry, connect, serve_stream
-from trio_mcp.client import Client
+from trio_mcp import Client, Limits, Registry, connect, serve_stream
 
 LIBRARY = Path(library.__file__)
 LOOPBACK = "127.0.0.1"

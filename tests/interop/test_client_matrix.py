@@ -19,19 +19,10 @@ from tests.interop.node import needs_node
 from tests.interop.programs import gallery
 from tests.interop.test_python_client import GALLERY
 from tests.support.processes import ROOT, TIME_LIMIT, python
-from trio_mcp import McpError
-from trio_mcp.client import (
-    CallTimeout,
-    Client,
-    Handlers,
-    InvalidArguments,
-    ProtocolError,
-    ToolFailed,
-    UnknownTool,
-    connect,
-)
+from trio_mcp import Client, Handlers, McpError, connect
 from trio_mcp.client.connect import Target
 from trio_mcp.client.negotiation import Era
+from trio_mcp.errors import CallTimeout, InvalidArguments, ProtocolError, ToolFailed, UnknownTool
 from trio_mcp.transports.process import ProcessOptions
 
 PROGRAMS = ROOT / "tests" / "interop" / "programs"

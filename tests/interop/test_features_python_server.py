@@ -14,7 +14,9 @@ from tests.support.processes import ROOT, TIME_LIMIT, python
 from trio_mcp import (
     Annotations,
     BlobResourceContents,
+    Client,
     Completion,
+    Handlers,
     ListChanged,
     McpError,
     PromptMessage,
@@ -22,8 +24,8 @@ from trio_mcp import (
     ResourceUpdated,
     TextContent,
     TextResourceContents,
+    connect,
 )
-from trio_mcp.client import Client, Handlers, connect
 from trio_mcp.client.negotiation import Era
 from trio_mcp.transports.process import ProcessOptions
 

@@ -9,9 +9,9 @@ import pytest
 import trio
 
 from tests.support.processes import ROOT, Server, python, running
-from trio_mcp import ListChanged, ResourceNotFound
-from trio_mcp.client import CallTimeout, Client, Handlers, connect
+from trio_mcp import Client, Handlers, ListChanged, ResourceNotFound, connect
 from trio_mcp.client.negotiation import Era
+from trio_mcp.errors import CallTimeout
 
 PROGRAM = ROOT / "tests" / "interop" / "programs" / "official_http.py"
 

@@ -11,7 +11,7 @@ import trio
 from tests.interop.node import needs_node
 from tests.support.processes import TIME_LIMIT
 from trio_mcp import McpError, connect
-from trio_mcp.client import CannotReach
+from trio_mcp.errors import CannotReach
 
 pytestmark = [needs_node, pytest.mark.requirement("F7", "F8")]
 

@@ -26,8 +26,8 @@ from tests.interop.test_http_server_python_client import (
     text_of,
 )
 from tests.support.processes import ROOT, Server, python, running
-from trio_mcp import HttpPolicy, serve_http
-from trio_mcp.client import CallTimeout, Client, ConnectionLost, Handlers, connect
+from trio_mcp import Client, Handlers, HttpPolicy, connect, serve_http
+from trio_mcp.errors import CallTimeout, ConnectionLost
 
 PROGRAM = ROOT / "tests" / "interop" / "programs" / "official_http.py"
 

@@ -11,7 +11,7 @@ import trio.testing
 from tests.support import official
 from tests.support.client import CLIENT_INFO, REVISIONS, modern_meta
 from trio_mcp import Context, Limits, Registry, connect, handle_message
-from trio_mcp.client import NotConnected
+from trio_mcp.errors import NotConnected
 from trio_mcp.transports.memory import Embedded
 
 

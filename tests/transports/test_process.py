@@ -9,11 +9,11 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from tests.client.support import TIME_LIMIT, holdings, left_since
+from trio_mcp.errors import CannotStart
 from trio_mcp.transports.process import (
-    CannotStart,
-    Exited,
+    ProcessExited,
     ProcessOptions,
-    Running,
+    ProcessRunning,
     StdioTransport,
     open_process,
 )
@@ -234,7 +234,7 @@ async def test_a_transport_needs_pipes() -> None:
 async def test_a_process_has_states_without_any_protocol():
     async with open_process([sys.executable, "-c", "input(); raise SystemExit(3)"]) as transport:
         states = transport.states()
-        assert await anext(states) == Running(transport.pid)
+        assert await anext(states) == ProcessRunning(transport.pid)
         await transport.send_all(b"\n")
-        assert [each async for each in states] == [Exited(3)]
-        assert [each async for each in transport.states()] == [Exited(3)]
+        assert [each async for each in states] == [ProcessExited(3)]
+        assert [each async for each in transport.states()] == [ProcessExited(3)]

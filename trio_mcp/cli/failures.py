@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trio_mcp.wire.errors import MISSING_CLIENT_CAPABILITY, McpError, ResourceNotFound
 
 if TYPE_CHECKING:
-    from trio_mcp.client import errors
+    from trio_mcp import errors
 
 OK: Final = 0
 FAILED: Final = 1

@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import define
 
-from trio_mcp import connect
+from trio_mcp import Client, RemoteTool, connect
 from trio_mcp.cli.asking import Asker
 from trio_mcp.cli.failures import OK, Failure, one_line
 from trio_mcp.cli.options import ConnectionOptions
@@ -20,7 +20,6 @@ from trio_mcp.cli.questions import terminal_handlers
 from trio_mcp.cli.running import run_async
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.target import Target, parse_target
-from trio_mcp.client import Client, RemoteTool
 from trio_mcp.wire.limits import Limits
 
 _START_PATIENCE: Final = 60.0

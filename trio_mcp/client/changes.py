@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from trio_mcp.client.contents import is_not_found
-from trio_mcp.client.errors import CallTimeout, ClientError, ProtocolError
+from trio_mcp.errors import CallTimeout, ClientError, ProtocolError
+from trio_mcp.public import public
 from trio_mcp.registry.changes import KINDS, Change, Kind, ListChanged, ResourceUpdated
 from trio_mcp.transports.background import background_task
 from trio_mcp.wire.errors import McpError
@@ -33,6 +34,7 @@ _LIST_CHANGED: Final[dict[str, Kind]] = {
 }
 
 
+@public
 class ChangeStream:
     """The changes that come in while a subscription is open; iterate over it.
 

@@ -19,9 +19,10 @@ from trio_mcp.client.contents import (
     payloads,
     read_result,
 )
-from trio_mcp.client.errors import InvalidArguments, ProtocolError, ToolDisabled, UnknownTool
 from trio_mcp.client.result import CallResult, call_result
 from trio_mcp.client.session import ClientSession, Progress
+from trio_mcp.errors import InvalidArguments, ProtocolError, ToolDisabled, UnknownTool
+from trio_mcp.public import public
 from trio_mcp.registry.changes import Kind
 from trio_mcp.schema import SchemaError, Validate, compile_validator
 from trio_mcp.wire.errors import HEADER_MISMATCH, McpError, ResourceNotFound
@@ -39,6 +40,7 @@ logger = logging.getLogger("trio_mcp.client")
 T = TypeVar("T")
 
 
+@public
 @define
 class RemoteTool:
     """A tool of the server."""
@@ -69,6 +71,7 @@ def _accept(_: Json) -> None:
     return None
 
 
+@public
 class Client(ClientSession):
     """A connection to a server. Made by `connect`, and of use only within its block."""
 

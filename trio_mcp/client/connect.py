@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -13,14 +13,6 @@ import trio
 from attrs import frozen
 
 from trio_mcp.client.client import Client
-from trio_mcp.client.errors import (
-    CallTimeout,
-    CannotStart,
-    ClientError,
-    OutputClosed,
-    ServerExited,
-    WriteFailed,
-)
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.negotiation import ClientIdentity, Era, era_of
@@ -31,10 +23,17 @@ from trio_mcp.client.transport import (
     MemoryTransport,
     StreamTransport,
 )
+from trio_mcp.errors import (
+    CallTimeout,
+    ClientError,
+    OutputClosed,
+    ServerExited,
+    WriteFailed,
+)
 from trio_mcp.peer.connection import Connection
+from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.server.subscriptions import tell_changes
-from trio_mcp.transports import process
 from trio_mcp.transports.background import background_task
 from trio_mcp.transports.memory import embed
 from trio_mcp.transports.process import ProcessOptions, StdioTransport, open_process
@@ -55,6 +54,7 @@ _EXIT_TIMEOUT: Final = 0.5
 """Seconds in which a process that closed its pipes may still exit, to tell the two apart."""
 
 
+@public
 @asynccontextmanager
 async def connect(
     target: Target,
@@ -309,11 +309,7 @@ async def _open(target: Target, options: ProcessOptions | None) -> AsyncIterator
             "connect needs a command as a list, a URL that begins with http:// or https://, "
             f"a Registry or a stream, not {type(target).__name__}"
         )
-    async with AsyncExitStack() as stack:
-        try:
-            transport = await stack.enter_async_context(open_process(target, options))
-        except process.CannotStart as error:
-            raise CannotStart(str(error)) from error.__cause__
+    async with open_process(target, options) as transport:
         yield transport
 
 

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from attrs import frozen
 
-from trio_mcp.client.errors import ProtocolError
+from trio_mcp.errors import ProtocolError
+from trio_mcp.public import public
 from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Json
@@ -21,6 +22,7 @@ from trio_mcp.wire.payloads import (
 T = TypeVar("T")
 
 
+@public
 @frozen
 class ReadResult:
     """What `Client.read_resource` found.

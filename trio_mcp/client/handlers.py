@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from attrs import frozen
 
+from trio_mcp.public import public
 from trio_mcp.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Json
 
@@ -15,6 +16,7 @@ Params = dict[str, Json]
 Handler = Callable[[Params], Awaitable[dict[str, Json]]]
 
 
+@public
 @frozen(kw_only=True)
 class Handlers:
     """Answers to a server's questions. What has no answer here is not declared, and is refused.

@@ -16,14 +16,14 @@ from typing import Final, Literal
 import trio
 from attrs import frozen
 
-from trio_mcp.client.errors import (
+from trio_mcp.client.transport import ClientTransport
+from trio_mcp.errors import (
     HttpError,
     ProtocolError,
     RateLimited,
     RequestTooLarge,
     Unauthorized,
 )
-from trio_mcp.client.transport import ClientTransport
 from trio_mcp.wire import revisions
 from trio_mcp.wire.conversion import from_wire, to_wire
 from trio_mcp.wire.errors import (

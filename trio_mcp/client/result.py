@@ -6,7 +6,8 @@ from typing import Any, Final, TypeVar
 import orjson
 from attrs import field, frozen
 
-from trio_mcp.client.errors import ProtocolError, ToolFailed
+from trio_mcp.errors import ProtocolError, ToolFailed
+from trio_mcp.public import public
 from trio_mcp.schema import ArgumentError, compile_validator, schema_of
 from trio_mcp.schema.structuring import structure_arguments
 from trio_mcp.wire.conversion import from_wire
@@ -16,6 +17,7 @@ from trio_mcp.wire.payloads import CallToolResult, ContentBlock, TextContent
 T = TypeVar("T")
 
 
+@public
 @frozen(kw_only=True)
 class CallResult:
     """The result of `Client.call_tool`."""

@@ -10,11 +10,11 @@ from typing import Any, Final
 import trio
 
 from trio_mcp.client.changes import Subscriptions
-from trio_mcp.client.errors import CallTimeout, ClientError, NotConnected, ProtocolError
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.negotiation import ClientIdentity, Era, Negotiated, negotiate
 from trio_mcp.client.state import ClientState, StateLog
 from trio_mcp.client.transport import ClientTransport, Params
+from trio_mcp.errors import CallTimeout, ClientError, NotConnected, ProtocolError
 from trio_mcp.peer.asking import ConnectionEnded, DeadlinePassed
 from trio_mcp.transports.observe import Broadcast
 from trio_mcp.wire.errors import McpError

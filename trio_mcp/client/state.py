@@ -4,20 +4,24 @@ from collections.abc import AsyncIterator
 
 from attrs import frozen
 
-from trio_mcp.client.errors import ClientError
+from trio_mcp.errors import ClientError
+from trio_mcp.public import public
 from trio_mcp.transports.observe import Broadcast
 
 
+@public
 @frozen
 class Connecting:
     """The server is being started, or the handshake is under way."""
 
 
+@public
 @frozen
 class Connected:
     """The handshake is done and the tools are known."""
 
 
+@public
 @frozen
 class Disconnected:
     """The connection has ended, with an error or, left as usual, with none."""

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from attrs import frozen
 
+from trio_mcp.public import public
 from trio_mcp.schema import ArgumentError
 from trio_mcp.wire.conversion import from_wire, to_wire
 from trio_mcp.wire.errors import (
@@ -50,6 +51,7 @@ class Unwound(Exception):
         super().__init__("the handler is run again once its question has been answered")
 
 
+@public
 @frozen
 class Answer(Generic[T]):
     """A user's answer.

@@ -15,10 +15,13 @@ from typing import Final, Literal
 import trio
 from attrs import frozen
 
+from trio_mcp.public import public
+
 Kind = Literal["tools", "resources", "prompts"]
 KINDS: Final[tuple[Kind, ...]] = ("tools", "resources", "prompts")
 
 
+@public
 @frozen
 class ListChanged:
     """The list of tools, of resources (templates among them) or of prompts has changed."""
@@ -26,6 +29,7 @@ class ListChanged:
     kind: Kind
 
 
+@public
 @frozen
 class ResourceUpdated:
     """What a resource says has changed."""

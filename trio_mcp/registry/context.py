@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar, overload
 import trio
 from attrs import field, frozen
 
+from trio_mcp.public import public
 from trio_mcp.registry import asking
 from trio_mcp.registry.asking import Answer
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
@@ -51,6 +52,7 @@ class Conversation(Protocol):
         """Ask the caller something, and return its result."""
 
 
+@public
 @frozen(kw_only=True)
 class Context:
     """The request that a handler is serving, and the way back to who sent it.

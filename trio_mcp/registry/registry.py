@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
 import trio
 
+from trio_mcp.public import public
 from trio_mcp.registry import directories
 from trio_mcp.registry.changes import Changes, Kind
 from trio_mcp.registry.completers import Completers
@@ -41,6 +42,7 @@ Lifespan = Callable[["Registry"], AbstractAsyncContextManager[Any]]
 _CLOSED: Final = object()
 
 
+@public
 class Registry:
     """What a server offers, and who it is.
 

@@ -7,6 +7,8 @@ class SchemaError(ValueError):
     The message names the tool and the parameter where they are known, and says what to do.
     """
 
+    __module__ = "trio_mcp.errors"
+
 
 class ArgumentError(ValueError):
     """A value that its schema accepts cannot become the annotated Python type.

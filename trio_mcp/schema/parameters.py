@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from attrs import NOTHING, field, frozen
 
+from trio_mcp.public import public
 from trio_mcp.schema.annotations import describe
 from trio_mcp.schema.errors import SchemaError
 
@@ -35,6 +36,7 @@ class ParameterType(Protocol):
         ...
 
 
+@public
 @frozen
 class String:
     """Text."""
@@ -44,6 +46,7 @@ class String:
         return {"type": "string"}
 
 
+@public
 @frozen
 class Integer:
     """A whole number."""
@@ -53,6 +56,7 @@ class Integer:
         return {"type": "integer"}
 
 
+@public
 @frozen
 class Number:
     """Any number."""
@@ -62,6 +66,7 @@ class Number:
         return {"type": "number"}
 
 
+@public
 @frozen
 class Boolean:
     """True or false."""
@@ -71,6 +76,7 @@ class Boolean:
         return {"type": "boolean"}
 
 
+@public
 @frozen
 class AnyValue:
     """Whatever JSON can say."""
@@ -80,6 +86,7 @@ class AnyValue:
         return {}
 
 
+@public
 @frozen
 class Array:
     """A list whose items are all of one type."""
@@ -91,6 +98,7 @@ class Array:
         return {"type": "array", "items": self.items.to_schema()}
 
 
+@public
 @frozen
 class Object:
     """An object with named properties.
@@ -121,6 +129,7 @@ class Object:
         }
 
 
+@public
 @frozen(init=False)
 class OneOf:
     """One of a few strings.
@@ -142,6 +151,7 @@ class OneOf:
         return {"type": "string", "enum": list(self.values)}
 
 
+@public
 @frozen
 class Parameter:
     """A parameter that is declared by hand.

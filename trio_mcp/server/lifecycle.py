@@ -5,7 +5,10 @@ from enum import Enum
 
 import trio
 
+from trio_mcp.public import public
 
+
+@public
 class ServerState(Enum):
     """Where a server is in its life. It only ever moves forward."""
 
@@ -22,6 +25,7 @@ class ServerState(Enum):
 _ORDER = list(ServerState)
 
 
+@public
 class ServerHandle:
     """A running server, seen from outside. `nursery.start(serve, registry)` returns one.
 

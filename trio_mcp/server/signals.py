@@ -12,11 +12,13 @@ from typing import Final
 
 import trio
 
+from trio_mcp.public import public
 from trio_mcp.server.lifecycle import ServerHandle, ServerState
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
+@public
 async def stop_at_signals(handle: ServerHandle) -> None:
     """Stop a server gracefully at SIGINT or SIGTERM, and return once it has stopped.
 

@@ -23,6 +23,7 @@ from typing import Final
 
 import orjson
 
+from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.transports.memory import Embedded
 from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
@@ -33,6 +34,7 @@ from trio_mcp.wire.limits import Limits
 _SUBTYPE: Final = "mcp_message"
 
 
+@public
 class ControlRouter:
     """Passes MCP messages to the server that they are meant for.
 

@@ -12,6 +12,7 @@ from typing import Final
 import trio
 
 from trio_mcp.peer.exchange import Back, Cause, Exchange
+from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.server.dispatcher import Dispatcher, Session
 from trio_mcp.server.running import CallRunner
@@ -187,6 +188,7 @@ async def embed(registry: Registry, limits: Limits | None = None) -> AsyncIterat
             await embedded.aclose()
 
 
+@public
 async def handle_message(
     registry: Registry, message: bytes, *, limits: Limits | None = None
 ) -> bytes | None:

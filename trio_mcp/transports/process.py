@@ -22,6 +22,8 @@ from typing import Any, Final, Literal
 import trio
 from attrs import field, frozen, validators
 
+from trio_mcp.errors import CannotStart
+from trio_mcp.public import public
 from trio_mcp.transports.observe import Broadcast
 
 StderrMode = Literal["capture", "forward", "ignore"]
@@ -47,13 +49,10 @@ SAFE_ENVIRONMENT: Final = (
 """Variables that a server inherits; everything else may hold a secret."""
 
 
-class CannotStart(Exception):
-    """The command could not be started: it does not exist, or must not be executed."""
-
-
 _at_least_zero: Any = validators.ge(0)
 
 
+@public
 @frozen(kw_only=True)
 class ProcessOptions:
     """How a server process is started, and how it is ended.
@@ -85,20 +84,23 @@ class ProcessOptions:
     kill_children: bool = True
 
 
+@public
 @frozen
-class Running:
+class ProcessRunning:
     """The process runs."""
 
     pid: int
 
 
+@public
 @frozen
-class Exited:
+class ProcessExited:
     """The process has exited: with a status, or, where that is negative, by a signal."""
 
     returncode: int
 
 
+@public
 class StdioTransport(trio.abc.Stream):
     """The stdin and stdout of a server process. Made by `open_process`.
 
@@ -117,7 +119,7 @@ class StdioTransport(trio.abc.Stream):
         self._receiving = trio.CancelScope()
         self._stderr_ended = trio.Event()
         self._gone = False
-        self._states: Broadcast[Running | Exited] = Broadcast()
+        self._states: Broadcast[ProcessRunning | ProcessExited] = Broadcast()
         self.exited: Final = trio.Event()
         """Set once the process has exited, and what it left behind on stderr has been read."""
 
@@ -131,11 +133,11 @@ class StdioTransport(trio.abc.Stream):
         """Its exit status; negative for a signal; `None` while it runs."""
         return self._process.returncode
 
-    def states(self) -> AsyncIterator[Running | Exited]:
-        """Iterate over its states: `Running` now, unless it has `Exited` already; then that."""
+    def states(self) -> AsyncIterator[ProcessRunning | ProcessExited]:
+        """Iterate over its states: `ProcessRunning` while it runs, and at last `ProcessExited`."""
         if self._process.returncode is not None:
-            return self._states.listen(Exited(self._process.returncode))
-        return self._states.listen(Running(self.pid))
+            return self._states.listen(ProcessExited(self._process.returncode))
+        return self._states.listen(ProcessRunning(self.pid))
 
     @property
     def stderr_tail(self) -> str:
@@ -187,7 +189,7 @@ class StdioTransport(trio.abc.Stream):
                 self._signal_group(signal.SIGKILL)
             self._receiving.deadline = trio.current_time() + _AFTER_EXIT
             if self._process.returncode is not None:
-                self._states.announce(Exited(self._process.returncode))
+                self._states.announce(ProcessExited(self._process.returncode))
             self._states.end()
 
     async def _drain_stderr(self, stderr: trio.abc.ReceiveStream | None) -> None:
@@ -224,6 +226,7 @@ class StdioTransport(trio.abc.Stream):
             os.killpg(self._process.pid, number)
 
 
+@public
 @asynccontextmanager
 async def open_process(
     command: Sequence[str | Path], options: ProcessOptions | None = None

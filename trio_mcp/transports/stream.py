@@ -7,6 +7,7 @@ import trio
 
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.outbox import SendNowait
+from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.server.dispatcher import Dispatcher, Session
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
@@ -14,6 +15,7 @@ from trio_mcp.server.subscriptions import tell_changes
 from trio_mcp.wire.limits import Limits
 
 
+@public
 async def serve_stream(
     registry: Registry,
     stream: trio.abc.Stream,

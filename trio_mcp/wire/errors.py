@@ -32,8 +32,10 @@ class McpError(Exception):
         >>> raise McpError(-32602, "Unknown tool: sum")
         Traceback (most recent call last):
         ...
-        trio_mcp.wire.errors.McpError: Unknown tool: sum (-32602)
+        trio_mcp.errors.McpError: Unknown tool: sum (-32602)
     """
+
+    __module__ = "trio_mcp.errors"
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(code, message, data)
@@ -55,8 +57,10 @@ class ToolError(Exception):
         >>> raise ToolError("Error: Division by zero")
         Traceback (most recent call last):
         ...
-        trio_mcp.wire.errors.ToolError: Error: Division by zero
+        trio_mcp.errors.ToolError: Error: Division by zero
     """
+
+    __module__ = "trio_mcp.errors"
 
 
 class ResourceNotFound(Exception):
@@ -68,5 +72,7 @@ class ResourceNotFound(Exception):
         >>> raise ResourceNotFound("users://42/profile")
         Traceback (most recent call last):
         ...
-        trio_mcp.wire.errors.ResourceNotFound: users://42/profile
+        trio_mcp.errors.ResourceNotFound: users://42/profile
     """
+
+    __module__ = "trio_mcp.errors"

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from attrs import field, frozen, validators
 
+from trio_mcp.public import public
+
 _at_least_zero: Any = validators.ge(0)
 _positive: Any = validators.gt(0)
 
@@ -16,6 +18,7 @@ SERVER_BOUNDS: Final = ("max_worker_threads", "tool_timeout", "progress_rate", "
 """Those of the fields of `Limits` that say nothing to a client."""
 
 
+@public
 @frozen(kw_only=True)
 class Limits:
     """The bounds that a server or a client keeps.

@@ -5,12 +5,11 @@ says otherwise), and the first revision that has it. `conversion` turns payloads
 objects and back.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final, Literal
 
 from attrs import field, frozen, validators
 
+from trio_mcp.public import public
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import FIRST, SINCE, Revision
 
@@ -35,6 +34,7 @@ def _type(name: str) -> Any:
     return field(default=name, init=False, repr=False)
 
 
+@public
 @frozen
 class Icon:
     """An image that stands for something in a user interface.
@@ -52,6 +52,7 @@ class Icon:
     theme: Literal["light", "dark"] | None = _optional()
 
 
+@public
 @frozen
 class Implementation:
     """Who a client or a server is."""
@@ -67,6 +68,7 @@ class Implementation:
 _zero_to_one: Any = validators.optional(validators.and_(validators.ge(0), validators.le(1)))
 
 
+@public
 @frozen(kw_only=True)
 class Annotations:
     """Hints on how content is meant to be used.
@@ -82,6 +84,7 @@ class Annotations:
     last_modified: str | None = _since(_2025_06)
 
 
+@public
 @frozen
 class TextContent:
     """A block of text."""
@@ -92,6 +95,7 @@ class TextContent:
     meta: dict[str, Json] | None = _meta()
 
 
+@public
 @frozen
 class ImageContent:
     """A picture: its bytes in base64, and its media type."""
@@ -103,6 +107,7 @@ class ImageContent:
     meta: dict[str, Json] | None = _meta()
 
 
+@public
 @frozen
 class AudioContent:
     """A sound: its bytes in base64, and its media type.
@@ -117,6 +122,7 @@ class AudioContent:
     meta: dict[str, Json] | None = _meta()
 
 
+@public
 @frozen
 class ResourceLink:
     """A pointer to a resource that the client may read.
@@ -136,6 +142,7 @@ class ResourceLink:
     meta: dict[str, Json] | None = _meta()
 
 
+@public
 @frozen
 class TextResourceContents:
     """The contents of a resource that is text."""
@@ -146,6 +153,7 @@ class TextResourceContents:
     meta: dict[str, Json] | None = _meta()
 
 
+@public
 @frozen
 class BlobResourceContents:
     """The contents of a resource that is not text, in base64."""
@@ -159,6 +167,7 @@ class BlobResourceContents:
 ResourceContents = TextResourceContents | BlobResourceContents
 
 
+@public
 @frozen
 class EmbeddedResource:
     """The contents of a resource, inside a result."""
@@ -186,6 +195,7 @@ BLOCK_SINCE: Final[dict[type, frozenset[Revision]]] = {
 """The blocks that early revisions do not have."""
 
 
+@public
 @frozen(kw_only=True)
 class ToolAnnotations:
     """Hints on what a tool does to the world. A client need not believe them.
@@ -205,6 +215,7 @@ class ToolAnnotations:
     open_world_hint: bool | None = None
 
 
+@public
 @frozen
 class ToolDescription:
     """A tool, as `tools/list` shows it."""
@@ -219,6 +230,7 @@ class ToolDescription:
     meta: dict[str, Json] | None = _meta()
 
 
+@public
 @frozen
 class CallToolResult:
     """What a tool call gave.
@@ -236,6 +248,7 @@ class CallToolResult:
     meta: dict[str, Json] | None = _meta(since=FIRST)
 
 
+@public
 @frozen
 class ResourceDescription:
     """A resource, as `resources/list` shows it."""
@@ -251,6 +264,7 @@ class ResourceDescription:
     meta: dict[str, Json] | None = _meta()
 
 
+@public
 @frozen
 class ResourceTemplateDescription:
     """A family of resources, as `resources/templates/list` shows it."""
@@ -265,6 +279,7 @@ class ResourceTemplateDescription:
     meta: dict[str, Json] | None = _meta()
 
 
+@public
 @frozen
 class PromptArgument:
     """An argument of a prompt. Its value is always text."""
@@ -275,6 +290,7 @@ class PromptArgument:
     required: bool | None = _optional()
 
 
+@public
 @frozen
 class PromptDescription:
     """A prompt, as `prompts/list` shows it."""
@@ -291,6 +307,7 @@ def _as_block(content: Any) -> Any:
     return TextContent(content) if isinstance(content, str) else content
 
 
+@public
 @frozen
 class PromptMessage:
     """One message of a prompt.
@@ -304,6 +321,7 @@ class PromptMessage:
     content: ContentBlock = field(converter=_as_block)
 
 
+@public
 @frozen
 class GetPromptResult:
     """A prompt, filled in."""
@@ -313,6 +331,7 @@ class GetPromptResult:
     meta: dict[str, Json] | None = _meta(since=FIRST)
 
 
+@public
 @frozen
 class Completion:
     """Suggestions for the value of an argument.
@@ -328,6 +347,7 @@ class Completion:
     has_more: bool | None = _optional()
 
 
+@public
 @frozen
 class Root:
     """A directory or file that the client considers relevant, as a `file:` URI."""
@@ -337,6 +357,7 @@ class Root:
     meta: dict[str, Json] | None = _meta()
 
 
+@public
 @frozen
 class ToolUseContent:
     """A model's wish to use a tool (sampling, since 2025-11-25)."""
@@ -348,6 +369,7 @@ class ToolUseContent:
     meta: dict[str, Json] | None = _meta()
 
 
+@public
 @frozen
 class ToolResultContent:
     """What a tool gave to the model that wanted it (sampling, since 2025-11-25)."""
@@ -371,6 +393,7 @@ SAMPLING_BLOCKS: Final[dict[str, type]] = {
 }
 
 
+@public
 @frozen
 class SamplingMessage:
     """One message of a conversation with a model.
@@ -385,6 +408,7 @@ class SamplingMessage:
     meta: dict[str, Json] | None = _meta(since=_2025_11)
 
 
+@public
 @frozen
 class ModelHint:
     """A part of the name of a model that would suit."""
@@ -392,6 +416,7 @@ class ModelHint:
     name: str | None = None
 
 
+@public
 @frozen(kw_only=True)
 class ModelPreferences:
     """What matters in the choice of a model, from 0 (not at all) to 1 (most)."""
@@ -402,6 +427,7 @@ class ModelPreferences:
     intelligence_priority: float | None = field(default=None, validator=_zero_to_one)
 
 
+@public
 @frozen
 class CreateMessageResult:
     """What a model answered (`sampling/createMessage`)."""

@@ -12,8 +12,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from trio_mcp import Registry, ToolError, connect, serve_http
-from trio_mcp.client import HttpOptions
+from trio_mcp import HttpOptions, Registry, ToolError, connect, serve_http
 
 pytestmark = pytest.mark.requirement("G2")
 

@@ -15,7 +15,7 @@ from trio_mcp.cli.inspecting.lines import Lines
 from trio_mcp.cli.listing import listed, show_prompts, show_resources, show_tools
 from trio_mcp.cli.schemas import properties_of
 from trio_mcp.cli.session import Session
-from trio_mcp.client import ClientError, NotConnected
+from trio_mcp.errors import ClientError, NotConnected
 from trio_mcp.registry.changes import KINDS, Change, ListChanged
 from trio_mcp.transports.background import background_task
 from trio_mcp.wire.errors import McpError, ResourceNotFound

@@ -86,7 +86,7 @@ _TEST: Final = '''\
 
 import pytest
 from trio_mcp import connect
-from trio_mcp.client import InvalidArguments
+from trio_mcp.errors import InvalidArguments
 
 from $MODULE import registry
 

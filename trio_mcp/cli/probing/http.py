@@ -18,9 +18,9 @@ from trio_mcp.cli.probing.base import (
     modern_meta,
     read_message,
 )
-from trio_mcp.client.errors import ClientError, ConnectionLost
 from trio_mcp.client.http.endpoint import Endpoint, Reply
 from trio_mcp.client.http.options import HttpOptions
+from trio_mcp.errors import ClientError, ConnectionLost
 from trio_mcp.wire.headers import (
     METHOD_HEADER,
     NAME_HEADER,

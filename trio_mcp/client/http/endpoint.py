@@ -20,7 +20,8 @@ from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 import trio
 from attrs import define
 
-from trio_mcp.client.errors import (
+from trio_mcp.client.http.options import HttpOptions
+from trio_mcp.errors import (
     CannotReach,
     ClientError,
     ConnectionLost,
@@ -28,7 +29,6 @@ from trio_mcp.client.errors import (
     ProtocolError,
     ResponseTooLarge,
 )
-from trio_mcp.client.http.options import HttpOptions
 
 if TYPE_CHECKING:
     import httpx2

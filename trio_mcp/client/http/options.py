@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import Attribute, field, fields, frozen, validators
 
+from trio_mcp.public import public
+
 if TYPE_CHECKING:
     import ssl
 
@@ -36,6 +38,7 @@ def _alone(options: HttpOptions, attribute: Attribute[Any], _: object) -> None:
             raise ValueError(f"{name} is for the client that {attribute.name} makes")
 
 
+@public
 @frozen(kw_only=True)
 class HttpOptions:
     """How a server is reached over HTTP.

@@ -8,7 +8,8 @@ from typing import Final
 
 import orjson
 
-from trio_mcp.client.errors import (
+from trio_mcp.client.http.endpoint import Endpoint, Reply
+from trio_mcp.errors import (
     ClientError,
     HttpError,
     RateLimited,
@@ -16,7 +17,6 @@ from trio_mcp.client.errors import (
     SessionExpired,
     Unauthorized,
 )
-from trio_mcp.client.http.endpoint import Endpoint, Reply
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Id, Json
 

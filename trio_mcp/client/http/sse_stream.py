@@ -21,18 +21,18 @@ from typing import Final
 
 import trio
 
-from trio_mcp.client.errors import (
+from trio_mcp.client.http.endpoint import Endpoint, Reply, too_large
+from trio_mcp.client.http.options import HttpOptions
+from trio_mcp.client.http.refusals import refusal
+from trio_mcp.client.http.streams import EVENTS
+from trio_mcp.client.transport import BaseTransport, Params
+from trio_mcp.errors import (
     ClientError,
     ConnectionLost,
     ProtocolError,
     RateLimited,
     Unauthorized,
 )
-from trio_mcp.client.http.endpoint import Endpoint, Reply, too_large
-from trio_mcp.client.http.options import HttpOptions
-from trio_mcp.client.http.refusals import refusal
-from trio_mcp.client.http.streams import EVENTS
-from trio_mcp.client.transport import BaseTransport, Params
 from trio_mcp.peer.connection import Connection
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import Id, Json, Request, Response, decode

@@ -9,10 +9,10 @@ from typing import Final
 import trio
 from attrs import define, field
 
-from trio_mcp.client.errors import CannotReach, ConnectionLost, HttpError, ProtocolError
 from trio_mcp.client.http.endpoint import Endpoint, Reply
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.http.refusals import refusal
+from trio_mcp.errors import CannotReach, ConnectionLost, HttpError, ProtocolError
 from trio_mcp.wire.headers import LAST_EVENT_HEADER, SESSION_HEADER, VERSION_HEADER
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.sse import EventParser

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from trio_mcp.client.errors import InvalidArguments
+from trio_mcp.errors import InvalidArguments
 from trio_mcp.wire.headers import Path, mirrored_parameters, parameter_headers
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.methods import METHODS

@@ -24,14 +24,6 @@ import orjson
 import trio
 from attrs import define, field
 
-from trio_mcp.client.errors import (
-    CannotReach,
-    ClientError,
-    ConnectionLost,
-    HttpError,
-    ProtocolError,
-    SessionExpired,
-)
 from trio_mcp.client.http.endpoint import Endpoint, Reply, too_large
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.http.pending import Headers, PendingRequest, PendingRequests
@@ -40,6 +32,14 @@ from trio_mcp.client.http.server_requests import ServerRequests
 from trio_mcp.client.http.streams import EVENTS, Cursor, Session, follow, session_id
 from trio_mcp.client.http.tools import KnownTools
 from trio_mcp.client.transport import InboundHandler, Params
+from trio_mcp.errors import (
+    CannotReach,
+    ClientError,
+    ConnectionLost,
+    HttpError,
+    ProtocolError,
+    SessionExpired,
+)
 from trio_mcp.peer.asking import ConnectionEnded, DeadlinePassed
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.headers import (

@@ -17,6 +17,7 @@ from typing import Any, Final
 import trio
 
 from trio_mcp.peer.exchange import Cause, Exchange
+from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.server import tracing
 from trio_mcp.server.caller import Caller, is_modern
@@ -488,6 +489,7 @@ def _metrics() -> Metrics | None:
         return None
 
 
+@public
 def http_app(
     registry: Registry,
     *,

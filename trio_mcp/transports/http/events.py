@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Protocol
 
+from trio_mcp.public import public
 
+
+@public
 class EventStore(Protocol):
     """Keeps the events of the streams of one session.
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from attrs import Attribute, field, fields, frozen, validators
 
+from trio_mcp.public import public
 from trio_mcp.transports.http.events import EventStore
 from trio_mcp.transports.http.proxies import Proxies
 
@@ -43,6 +44,7 @@ def _are_addresses(policy: HttpPolicy, attribute: Attribute[Any], values: Sequen
         raise ValueError(f"{attribute.name} must be a list, such as [{values!r}]")
 
 
+@public
 @frozen(kw_only=True)
 class HttpPolicy:
     """Who may use an HTTP server, and how much of it.

@@ -10,6 +10,7 @@ from ipaddress import ip_address
 
 import trio
 
+from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
 from trio_mcp.transports.background import background_task
@@ -28,6 +29,7 @@ from trio_mcp.wire.limits import Limits
 logger = logging.getLogger("trio_mcp.http")
 
 
+@public
 class HttpHandle(Lifecycle):
     """A running HTTP server, seen from outside. `nursery.start(serve_http, ...)` returns one."""
 
@@ -76,6 +78,7 @@ class HttpHandle(Lifecycle):
         raise RuntimeError("the server does not listen on a port")
 
 
+@public
 async def serve_http(
     registry: Registry,
     host: str = "127.0.0.1",

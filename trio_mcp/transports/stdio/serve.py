@@ -6,6 +6,7 @@ from typing import Final
 
 import trio
 
+from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle
 from trio_mcp.server.signals import calling_at_signals
@@ -18,6 +19,7 @@ logger = logging.getLogger("trio_mcp")
 _EXIT_STUCK: Final = 70  # EX_SOFTWARE
 
 
+@public
 async def serve(
     registry: Registry,
     *,

@@ -8,10 +8,13 @@ from typing import Any
 
 from attrs import field, frozen, validators
 
+from trio_mcp.public import public
+
 _at_least_zero: Any = validators.ge(0)
 _positive: Any = validators.gt(0)
 
 
+@public
 @frozen(kw_only=True)
 class HttpLimits:
     """The bounds that an HTTP server keeps besides `Limits`: those of connections.

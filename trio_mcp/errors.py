@@ -1,15 +1,48 @@
-"""What can go wrong for a client, each with a type of its own."""
+"""Every exception that users meet, and where they import it from.
+
+What handlers raise and what travels is defined in `wire`, what registering raises in `schema`, so
+that a server imports no more of this than it needs; what a client raises is defined here.
+"""
 
 import signal
 
-from trio_mcp.transports.process import CannotStart as _CannotStart
+from trio_mcp.schema.errors import SchemaError
+from trio_mcp.wire.errors import McpError, ResourceNotFound, ToolError
+
+__all__ = [
+    "CallTimeout",
+    "CannotReach",
+    "CannotStart",
+    "ClientError",
+    "ConnectionLost",
+    "HttpError",
+    "InvalidArguments",
+    "McpError",
+    "NotConnected",
+    "OutputClosed",
+    "PipeClosed",
+    "ProtocolError",
+    "RateLimited",
+    "RequestTooLarge",
+    "ResourceNotFound",
+    "ResponseTooLarge",
+    "SchemaError",
+    "ServerExited",
+    "SessionExpired",
+    "ToolDisabled",
+    "ToolError",
+    "ToolFailed",
+    "Unauthorized",
+    "UnknownTool",
+    "WriteFailed",
+]
 
 
 class ClientError(Exception):
     """Anything that goes wrong between a client and its server."""
 
 
-class CannotStart(ClientError, _CannotStart):
+class CannotStart(ClientError):
     """The server's command does not exist, or cannot be executed."""
 
 
