@@ -65,8 +65,10 @@ def serve(
         from trio_mcp.cli.reload.command import serve_again_and_again, source_of
 
         words = [*as_words(http), *as_words(evolve(options, reload=False))]
+        python, *ours = OURSELVES
         return serve_again_and_again(
-            [*OURSELVES, "serve", place, *words],
+            # -B: bytecode that is kept hides an edit of the same second and the same size.
+            [python, "-B", *ours, "serve", place, *words],
             source_of(place),
             over_http=http.is_wanted,
             grace=options.shutdown_grace,
