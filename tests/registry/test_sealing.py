@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cryptography.fernet import Fernet
 
-from trio_mcp.registry.sealing import Sealer, StateRefused
+from trio_mcp.registry.sealing import Sealer, StateRefused, _Used
 
 REQUEST = {"method": "tools/call", "name": "book", "arguments": {"seats": 2}, "principal": "ann"}
 
@@ -133,14 +133,29 @@ def test_state_is_opened_once() -> None:
     assert refusal(sealer, state) == "replayed"
 
 
-def test_the_oldest_use_is_forgotten_first() -> None:
-    sealer = Sealer(most_used=2)
-    first, second, third = (sealer.seal(number, REQUEST) for number in range(3))
-    for state in (third, first, second):
+def test_a_use_is_never_forgotten_for_another() -> None:
+    clock = Clock()
+    sealer = Sealer(ttl=10, clock=clock, most_used=2)
+    first, second = sealer.seal(1, REQUEST), sealer.seal(2, REQUEST)
+    clock.now += 5
+    third = sealer.seal(3, REQUEST)
+    for state in (second, first):
         sealer.open(state, REQUEST)
-    assert refusal(sealer, first) == "replayed"
-    assert refusal(sealer, second) == "replayed"
-    assert sealer.open(third, REQUEST) == 2
+    for _ in range(2):
+        assert refusal(sealer, third) == "full"
+        assert [refusal(sealer, state) for state in (first, second)] == ["replayed"] * 2
+    clock.now += 6
+    assert sealer.open(third, REQUEST) == 3
+    assert refusal(sealer, first) == "expired"
+
+
+def test_ten_thousand_other_states_bring_no_used_one_back() -> None:
+    used = _Used(100_000)
+    used.add("first", 600.0, 0.0)
+    for number in range(50_000):
+        used.add(str(number), 600.0 + number / 1000, number / 1000)
+    with pytest.raises(StateRefused):
+        used.add("first", 600.0, 50.0)
 
 
 def test_what_has_expired_takes_no_room() -> None:

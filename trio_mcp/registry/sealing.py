@@ -25,6 +25,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final, Literal
 
 from attrs import frozen
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Sealer", "StateRefused"]
 
-Cause = Literal["tampered", "expired", "foreign", "replayed"]
+Cause = Literal["tampered", "expired", "foreign", "replayed", "full"]
 
 _PURPOSE: Final = "trio-mcp request state 1"
 _LONGEST: Final = 256 * 1024
@@ -63,7 +64,8 @@ class StateRefused(ValueError):
 
     cause: Cause
     """`tampered` (nobody sealed this with our keys), `expired`, `foreign` (sealed for another
-    request, principal or purpose), or `replayed` (opened before)."""
+    request, principal or purpose), `replayed` (opened before), or `full` (no further one can be
+    remembered as opened, so none is opened)."""
 
     def __init__(self, cause: Cause, detail: str) -> None:
         super().__init__("The request state is not acceptable; send the request anew, without it.")
@@ -84,8 +86,8 @@ class Sealer:
             keys a random one is made, and states are lost when the process ends.
         ttl: Seconds that a state is good for.
         clock: Tells the time, in seconds; processes that share keys need clocks that agree.
-        most_used: How many opened states are remembered, the oldest forgotten first; no
-            state is remembered longer than it is good for.
+        most_used: How many opened states are remembered, each for as long as it is good. While
+            there are so many, no other one is opened.
 
     Raises:
         ValueError: A key is unusable (the message says how to make one), or a number is out of
@@ -105,7 +107,7 @@ class Sealer:
         *,
         ttl: float = 600.0,
         clock: Callable[[], float] = time.time,
-        most_used: int = 10_000,
+        most_used: int = 100_000,
     ) -> None:
         if not (ttl > 0 and math.isfinite(ttl)):
             raise ValueError(f"ttl must be a number of seconds above 0, not {ttl!r}")
@@ -175,7 +177,7 @@ class Sealer:
 
         Raises:
             StateRefused: It was altered, is out of date, belongs to another request or was opened
-                before.
+                before; or too many were opened lately.
             TypeError: The binding is not JSON.
             RuntimeError: The package `cryptography` is not installed.
         """
@@ -186,8 +188,7 @@ class Sealer:
             raise StateRefused("expired", f"it was good until {payload.expires:.0f}")
         if payload.binding != digest:
             raise StateRefused("foreign", "it was sealed for another request or principal")
-        if not self._used.add(payload.id, payload.expires, now):
-            raise StateRefused("replayed", "it was opened before")
+        self._used.add(payload.id, payload.expires, now)
         return payload.content
 
     def _decrypt(self, state: str) -> bytes:
@@ -263,31 +264,32 @@ class _Payload:
 
 
 class _Used:
-    """The states that were opened, for as long as they could be opened again.
+    """The states that were opened, each for as long as it could be opened again.
 
-    They are kept in the order of opening. None is good for longer than the time-to-live after it
-    was opened, so those that have expired are soon at the front.
+    When there is no room, a state is refused: to forget another one would make that good again.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._expiries: dict[str, float] = {}
+        self._ids: set[str] = set()
+        self._expiries: list[tuple[float, str]] = []  # a heap
         self._lock = threading.Lock()
 
-    def add(self, id: str, expires: float, now: float) -> bool:
-        """Whether this is the first time."""
-        with self._lock:
-            while self._expiries and next(iter(self._expiries.values())) <= now:
-                self._forget_oldest()
-            if id in self._expiries:
-                return False
-            self._expiries[id] = expires
-            if len(self._expiries) > self._most:
-                self._forget_oldest()
-            return True
+    def add(self, id: str, expires: float, now: float) -> None:
+        """Note that a state is opened.
 
-    def _forget_oldest(self) -> None:
-        del self._expiries[next(iter(self._expiries))]
+        Raises:
+            StateRefused: It was opened before, or there is no room to note it.
+        """
+        with self._lock:
+            while self._expiries and self._expiries[0][0] <= now:
+                self._ids.discard(heappop(self._expiries)[1])
+            if id in self._ids:
+                raise StateRefused("replayed", "it was opened before")
+            if len(self._ids) >= self._most:
+                raise StateRefused("full", f"{self._most} others were opened, and are good still")
+            self._ids.add(id)
+            heappush(self._expiries, (expires, id))
 
 
 # JSON ---------------------------------------------------------------------------------------

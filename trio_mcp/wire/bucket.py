@@ -34,6 +34,10 @@ class TokenBucket:
         """
         return self.wait(now) == 0.0
 
+    def put_back(self) -> None:
+        """Put a token back that was not needed after all."""
+        self._filled = min(self.burst, self._filled + 1.0)
+
     def wait(self, now: float) -> float:
         """Take a token, or say in how many seconds there will be one."""
         if self._since is not None:

@@ -401,6 +401,53 @@ async def test_with_tokens_it_is_their_owners_rate() -> None:
         assert statuses == [200, 200, 429, 200, 200, 429]
 
 
+@pytest.mark.requirement("F2", "F4")
+async def test_guessing_tokens_is_limited(autojump_clock: Any) -> None:
+    asked: list[str] = []
+
+    async def verify(token: str) -> str | None:
+        asked.append(token)
+        await trio.sleep(1)
+        return "alice" if token == "right" else None
+
+    policy = HttpPolicy(verify=verify, rate=0.01, burst=5)
+    async with hosting(registry_of(echo), policy) as host:
+
+        async def status_of(token: str, address: str = "2001:db8::1") -> int:
+            client = from_address(host, address)
+            client.headers["authorization"] = f"Bearer {token}"
+            return (await rated(client)).status
+
+        async def guess(number: int) -> None:
+            statuses.append(await status_of(f"wrong{number}", f"2001:db8::{number}"))
+
+        statuses: list[int] = []
+        async with trio.open_nursery() as nursery:  # also where they come all at once
+            for number in range(1, 100):
+                nursery.start_soon(guess, number)
+        assert sorted(statuses) == [401] * 5 + [429] * 94
+        assert len(asked) == 5
+        assert await status_of("right") == 429, "it is one of the guesses for all that we know"
+        assert len(asked) == 5
+        assert await status_of("right", "2001:db8:0:1::1") == 200
+        await trio.sleep(100)
+        assert [await status_of("right") for _ in range(5)] == [200] * 5, "these cost alice's rate"
+        assert await status_of("right") == 429
+        assert await status_of("right", "192.0.2.1") == 429
+
+
+@pytest.mark.requirement("F2")
+async def test_many_addresses_do_not_bring_a_principal_s_rate_back() -> None:
+    policy = HttpPolicy(tokens={"a": "alice"}, rate=0.001, burst=1, max_clients=3)
+    async with hosting(registry_of(echo), policy) as host:
+        statuses = []
+        for number, token in enumerate(("a", "x", "x", "x", "x", "a")):
+            client = from_address(host, f"10.0.0.{number}")
+            client.headers["authorization"] = f"Bearer {token}"
+            statuses.append((await rated(client)).status)
+        assert statuses == [200, 401, 401, 401, 401, 429]
+
+
 @pytest.mark.requirement("F2")
 async def test_clients_that_are_remembered_are_bounded() -> None:
     """The last ones seen; one that comes back after many others begins anew."""
@@ -546,7 +593,7 @@ async def test_refusals_wait_for_no_body(headers: dict[str, str], status: int) -
 @pytest.mark.requirement("F4")
 async def test_what_comes_first() -> None:
     """Whoever may not be here is told so before anything else, and costs no one else's rate."""
-    policy = HttpPolicy(tokens={"right": "alice"}, rate=0.001, burst=1)
+    policy = HttpPolicy(tokens={"right": "alice"}, rate=0.001, burst=2)
     async with hosting(registry_of(echo), policy) as host:
         everything = {
             "host": "evil.example",
@@ -564,5 +611,5 @@ async def test_what_comes_first() -> None:
         ):
             statuses.append(await status_with(host, **everything))
             everything[name] = good
-        statuses += [await status_with(host, **everything) for _ in range(2)]
-        assert statuses == [403, 403, 401, 415, 429]
+        statuses += [await status_with(host, **everything) for _ in range(3)]
+        assert statuses == [403, 403, 401, 415, 415, 429]

@@ -36,6 +36,26 @@ def test_the_last_address_that_is_no_trusted_proxy_asks(peer, forwarded, client)
     assert Proxies(OURS).client_of(peer, forwarded) == client
 
 
+@pytest.mark.requirement("F2")
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("2001:db8:0:1::1", "2001:db8:0:1:ffff:ffff:ffff:ffff", True),
+        ("2001:db8:0:1::1", "2001:db8:0:2::1", False),
+        ("fe80::1%eth0", "fe80::2%eth0", True),
+        ("198.51.100.1", "198.51.100.2", False),
+        ("::ffff:198.51.100.1", "198.51.100.1", True),
+        ("::ffff:198.51.100.1", "::ffff:198.51.100.2", False),
+        ("64:ff9b::198.51.100.1", "64:ff9b::198.51.100.2", False),
+        (None, None, True),
+        (None, "::1", False),
+    ],
+)
+def test_an_ipv6_network_is_one_party(one, other, same) -> None:
+    proxies = Proxies([])
+    assert (proxies.party_of(one, None) == proxies.party_of(other, None)) == same
+
+
 def test_a_unix_socket_can_be_trusted() -> None:
     assert Proxies(["unix"]).client_of(None, "1.2.3.4, 198.51.100.1") == "198.51.100.1"
     assert Proxies(["unix"]).client_of("127.0.0.1", "198.51.100.1") == "127.0.0.1"

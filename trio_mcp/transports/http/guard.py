@@ -1,8 +1,12 @@
-"""The checks that come before anything else: host, origin, token, rate.
+"""The checks that come before anything else: host, origin, rate, token.
 
 A web page that a user happens to visit can send requests to servers on the user's own machine,
 under any name that its author makes resolve there. So the `Host` has to be one that the server
 is meant to be reached by, and the `Origin`, which browsers add, one whose pages may use it.
+
+Guessing tokens is limited like everything else: no token is looked at, not even a right one, that
+comes from an address which has used up its rate. What a right one costs is its owner's, wherever
+it comes from.
 """
 
 from __future__ import annotations
@@ -35,7 +39,8 @@ class Guard:
         self._hosts = {each.lower() for each in policy.allowed_hosts}
         self._origins = {each.lower().rstrip("/") for each in policy.allowed_origins}
         self._proxies = Proxies(policy.trusted_proxies)
-        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+        self._addresses = _Rates(policy.rate or math.inf, policy)
+        self._principals = _Rates(policy.rate or math.inf, policy)
 
     async def check(self, request: HttpRequest) -> None:
         """Let a request pass, and note whose it is.
@@ -44,12 +49,16 @@ class Guard:
             Refusal: It is not allowed: 403 (host, origin), 401 (token), or 429 (rate).
         """
         self.check_origin(request)
-        try:
+        if self._policy.rate is None:
             request.principal = await self._principal_of(request)
-        except Refusal:
-            self._check_rate(request)  # guessing tokens is limited like everything else
-            raise
-        self._check_rate(request)
+            return
+        forwarded = request.header(b"x-forwarded-for")
+        address = self._addresses.take(self._proxies.party_of(request.peer, forwarded))
+        # Whatever happens meanwhile, it has been paid for: many guesses at a time cost no less.
+        request.principal = await self._principal_of(request)
+        if request.principal is not None:
+            address.put_back()
+            self._principals.take(request.principal)
 
     def check_origin(self, request: HttpRequest) -> None:
         """Let a request pass that comes to the right host, and from no page or a trusted one.
@@ -103,24 +112,34 @@ class Guard:
         challenge = f'Bearer realm="{self._policy.realm}"{details}'
         return Refusal(401, message, [(b"www-authenticate", challenge.encode())])
 
-    def _client_of(self, request: HttpRequest) -> str:
-        """Say whose request it is: by token, or else by address."""
-        if request.principal is not None:
-            return f"principal {request.principal}"
-        return self._proxies.client_of(request.peer, request.header(b"x-forwarded-for"))
 
-    def _check_rate(self, request: HttpRequest) -> None:
-        policy = self._policy
-        if policy.rate is None:
-            return
-        client = self._client_of(request)
-        bucket = self._buckets.get(client)
-        if bucket is None:
-            bucket = self._buckets[client] = TokenBucket(policy.rate, policy.burst)
-            if len(self._buckets) > policy.max_clients:
-                self._buckets.popitem(last=False)
-        self._buckets.move_to_end(client)
+class _Rates:
+    """How much of its rate each client has left; those that were seen last are remembered."""
+
+    def __init__(self, rate: float, policy: HttpPolicy) -> None:
+        self._rate = rate
+        self._burst = policy.burst
+        self._most = policy.max_clients
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+
+    def take(self, client: str) -> TokenBucket:
+        """Count a request of a client; returns where it can be put back.
+
+        Raises:
+            Refusal: There were too many (429).
+        """
+        bucket = self._of(client)
         seconds = bucket.wait(trio.current_time())
         if seconds:
             after = b"%d" % math.ceil(seconds)
             raise Refusal(429, "Too many requests; wait a little.", [(b"retry-after", after)])
+        return bucket
+
+    def _of(self, client: str) -> TokenBucket:
+        bucket = self._buckets.get(client)
+        if bucket is None:
+            bucket = self._buckets[client] = TokenBucket(self._rate, self._burst)
+            if len(self._buckets) > self._most:
+                self._buckets.popitem(last=False)
+        self._buckets.move_to_end(client)
+        return bucket

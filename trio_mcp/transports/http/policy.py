@@ -81,13 +81,18 @@ class HttpPolicy:
     these say in `X-Forwarded-For` is believed, so that `rate` counts for the client behind them."""
 
     rate: float | None = field(default=None, validator=validators.optional(_a_number))
-    """Requests of one client in a second, in the long run; `None` for any number."""
+    """Requests of one client in a second, in the long run; `None` for any number.
+
+    Where there are tokens, a client is a principal, wherever it is; requests without a valid token
+    count for their address, and when that has used up its rate, no token from there is looked at.
+    Otherwise a client is an address. An IPv6 address counts as its network of 64 bits.
+    """
 
     burst: int = field(default=100, validator=_positive)
     """Requests of one client at once."""
 
     max_clients: int = field(default=10_000, validator=_positive)
-    """Clients whose rate is remembered, the last ones seen."""
+    """Addresses, and principals, whose rate is remembered, the last ones seen."""
 
     max_concurrent: int = field(default=1024, validator=_positive)
     """Calls that run at the same time for all clients together; further ones wait."""

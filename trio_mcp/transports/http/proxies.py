@@ -13,6 +13,9 @@ from typing import Final
 UNIX: Final = "unix"
 """Stands for a peer on a Unix socket, which has no address."""
 
+_NAT64: Final = IPv6Network("64:ff9b::/96")
+"""Every IPv4 address, as a translator shows it (RFC 6052): these are not one party."""
+
 
 class Proxies:
     """The proxies that are trusted.
@@ -45,6 +48,18 @@ class Proxies:
                 break  # a trusted proxy, but who was before it remains unknown
             client = str(address)
         return client
+
+    def party_of(self, peer: str | None, forwarded: str | None) -> str:
+        """Say whom a request is counted for: who asks, or the IPv6 network of who asks.
+
+        Whoever has one IPv6 address has the 2**64 of its network. The arguments are those of
+        `client_of`.
+        """
+        client = self.client_of(peer, forwarded)
+        address = _address(client)
+        if address is None or address.version == 4 or address in _NAT64:
+            return str(address or client)
+        return str(IPv6Network((int(address) >> 64 << 64, 64)))
 
     def _trusts(self, client: str) -> bool:
         if client == UNIX:
