@@ -1,11 +1,15 @@
 # `make demo` and `make test` need nothing but Python 3.11 or newer: each sets up what it needs.
+# With COVERAGE=1, `make test` measures the coverage of branches as well, and insists on the bound.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test clone conformance check format docs bench clean
+.PHONY: help demo test test-all rest peers clone conformance check format docs bench clean
+
+# Tests start hundreds of processes. Without bytecode, each of them compiles the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:  ## Say what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -19,8 +23,18 @@ $(VENV)/.%: pyproject.toml
 demo: $(VENV)/.cli  ## Show two servers answering a scripted session on stdio
 	@$(BIN)/python -m docs.examples.demo
 
-test: $(VENV)/.test  ## Run the tests
-	@$(BIN)/python -m pytest
+test: $(VENV)/.test  ## Run all tests that need nothing but Python
+	@$(BIN)/python -m pytest -m "not needs and not long" $(if $(COVERAGE),--cov)
+
+test-all: rest  ## Run all tests, those that need other programs as well
+	@$(MAKE) --no-print-directory test
+
+rest: $(VENV)/.test peers  ## Run what `make test` leaves out: it needs other programs, or long
+	@$(BIN)/python -m pytest -m "needs or long"
+	@$(MAKE) --no-print-directory conformance demo clone
+
+peers: $(VENV)/.test  ## Install the npm packages that tests meet, below .conformance
+	@$(BIN)/python -m tests.interop.packages
 
 clone: $(VENV)/.test  ## Follow the README in a clean clone, with a fresh environment
 	@$(BIN)/python -m pytest -n0 tests/docs/test_clean_clone.py
@@ -28,14 +42,10 @@ clone: $(VENV)/.test  ## Follow the README in a clean clone, with a fresh enviro
 conformance: $(VENV)/.test  ## Run the official conformance suite against a server and a client
 	@$(BIN)/python -m tests.conformance.run --record docs/measured/conformance.json
 
-check: $(VENV)/.lint docs  ## Format, lint, types, documentation, tests with coverage
+check: $(VENV)/.lint docs  ## Check format, lint, types and documentation
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest
-	@$(BIN)/coverage combine --quiet
-	@$(BIN)/coverage report
 
 format: $(VENV)/.lint  ## Put the code in order
 	@$(BIN)/ruff format .

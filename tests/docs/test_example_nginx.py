@@ -29,7 +29,16 @@ from attrs import define, field
 from cryptography.fernet import Fernet
 
 from tests.docs.pages import blocks_of
-from tests.support.processes import ENVIRONMENT, EXAMPLES, ROOT, TIME_LIMIT, Server, python, running
+from tests.support.processes import (
+    ENVIRONMENT,
+    EXAMPLES,
+    ROOT,
+    SYSTEM_PATH,
+    TIME_LIMIT,
+    Server,
+    python,
+    running,
+)
 from trio_mcp import (
     Client,
     Handlers,
@@ -49,12 +58,9 @@ EXAMPLE = EXAMPLES / "behind_nginx.py"
 GUIDE = ROOT / "docs" / "guides" / "deployment.md"
 CONFIGURATION = (EXAMPLES / "nginx.conf").read_text()
 NAME = "mcp.example.com"
-NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
+NGINX = shutil.which("nginx", path=SYSTEM_PATH)
 LISTENS = re.compile(rb"Serving press at (?:http://127\.0\.0\.1:(\d+)|the Unix socket (\S+),)")
 
-needs_nginx = pytest.mark.skipif(
-    NGINX is None, reason="nginx is not installed; on Debian: apt-get install -y nginx-light"
-)
 each_era = pytest.mark.parametrize("era", ["modern", "legacy"])
 
 
@@ -200,7 +206,7 @@ async def running_at(place: str, keys: str) -> AsyncIterator[tuple[Server, str]]
 # -- tests --------------------------------------------------------------------------------------
 
 
-@needs_nginx
+@pytest.mark.needs("nginx")
 @pytest.mark.parametrize(("era", "place"), [("modern", "0"), ("legacy", "press.sock")])
 async def test_everything_goes_through(era: Era, place: str, tmp_path: Path) -> None:
     place = place if place.isdigit() else str(tmp_path / place)
@@ -229,7 +235,7 @@ async def leave_at_first_progress(client: Client) -> None:
     assert scope.cancelled_caught
 
 
-@needs_nginx
+@pytest.mark.needs("nginx")
 async def test_instances_share_their_clients(tmp_path: Path) -> None:
     async with (
         instances(Fernet.generate_key().decode(), "0", "0") as (_, addresses),
@@ -249,7 +255,7 @@ async def test_instances_share_their_clients(tmp_path: Path) -> None:
         assert len(set((await proxy.calls(2 * tries + 6))[2 * tries :])) == 1
 
 
-@needs_nginx
+@pytest.mark.needs("nginx")
 @each_era
 async def test_a_restart_loses_no_call(era: Era, tmp_path: Path) -> None:
     keys = Fernet.generate_key().decode()
@@ -275,7 +281,7 @@ async def test_a_restart_loses_no_call(era: Era, tmp_path: Path) -> None:
             assert (await client.call_tool("order", {"title": "Emma"})).text == "Emma is ordered."
 
 
-@needs_nginx
+@pytest.mark.needs("nginx")
 async def test_what_is_not_meant_for_the_world_is_refused(tmp_path: Path) -> None:
     with trio.fail_after(TIME_LIMIT):
         async with (
@@ -296,7 +302,7 @@ async def test_what_is_not_meant_for_the_world_is_refused(tmp_path: Path) -> Non
                 assert limited.value.retry_after == 1
 
 
-@needs_nginx
+@pytest.mark.needs("nginx")
 @pytest.mark.parametrize("prefix", ["kept", "taken away"])
 async def test_arguments_in_headers_and_a_path_prefix(prefix: str, tmp_path: Path) -> None:
     registry = Registry("shelf")

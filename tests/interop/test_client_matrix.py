@@ -15,7 +15,6 @@ import pytest
 import trio
 from attrs import field, frozen
 
-from tests.interop.node import needs_node
 from tests.interop.programs import gallery
 from tests.interop.test_python_client import GALLERY
 from tests.support.processes import ROOT, TIME_LIMIT, python
@@ -155,7 +154,7 @@ PEERS = [
             Use("get-roots-list", {}, "URI: file:///srv/data"),
         ],
         waits=False,
-        marks=needs_node,
+        marks=pytest.mark.needs("node"),
     ),
     Peer(
         name="ours",
@@ -312,7 +311,7 @@ async def check_cancellation(client: Client, peer: Peer) -> None:
     await client.call_tool("until_waiting", {"calls": 0})
 
 
-@needs_node
+@pytest.mark.needs("node")
 @pytest.mark.requirement("E4")
 async def test_a_server_that_goes_on_does_not_answer_what_was_cancelled(connected: Connect) -> None:
     (peer,) = (peer for peer in PEERS if not peer.waits)

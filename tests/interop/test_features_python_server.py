@@ -9,7 +9,6 @@ import pytest
 import trio
 from attrs import field, frozen
 
-from tests.interop.node import needs_node
 from tests.support.processes import ROOT, TIME_LIMIT, python
 from trio_mcp import (
     Annotations,
@@ -273,7 +272,7 @@ class Heard:
         self.said.append(data)
 
 
-@needs_node
+@pytest.mark.needs("node")
 async def test_the_typescript_server(npm: Path) -> None:
     text = "demo://resource/dynamic/text/{resourceId}"
     heard = Heard()

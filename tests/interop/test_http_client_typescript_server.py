@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.interop.node import needs_node
 from tests.support.processes import TIME_LIMIT
 from trio_mcp import McpError, connect
 from trio_mcp.errors import CannotReach
 
-pytestmark = [needs_node, pytest.mark.requirement("F7", "F8")]
+pytestmark = [pytest.mark.needs("node"), pytest.mark.requirement("F7", "F8")]
 
 SERVER = Path(__file__).with_name("typescript_http_server.mjs")
 EVERYTHING = Path("node_modules/@modelcontextprotocol/server-everything/dist/index.js")

@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 import trio
 
-from tests.interop.node import needs_node
 from tests.interop.programs.http_shop import TOOLS, Shop
 from tests.support.processes import ROOT, TIME_LIMIT, run
 from trio_mcp import HttpPolicy, serve_http
 
 SCRIPT = ROOT / "tests" / "interop" / "typescript_http_client.mjs"
 
-pytestmark = needs_node
+pytestmark = pytest.mark.needs("node")
 
 
 @pytest.fixture

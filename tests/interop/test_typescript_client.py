@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.interop.node import needs_node
 from tests.interop.test_python_client import GALLERY, PIXEL, TOOLS
 from tests.support.processes import ROOT, run
 
 SCRIPT = ROOT / "tests" / "interop" / "typescript_client.mjs"
 
-pytestmark = needs_node
+pytestmark = pytest.mark.needs("node")
 
 
 @pytest.fixture

@@ -26,6 +26,8 @@ PROGRAMS = ROOT / "tests" / "end_to_end" / "programs"
 EXAMPLES = ROOT / "docs" / "examples"
 WORKSHOP = PROGRAMS / "workshop.py"
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+SYSTEM_PATH = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/usr/local/sbin"])
+"""Where servers are that not everybody has on their PATH."""
 TIME_LIMIT = 30  # seconds, for a process that hangs
 
 

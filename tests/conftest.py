@@ -1,0 +1,32 @@
+"""Which tests need more than Python, and how examples are found, for all tests."""
+
+import os
+import shutil
+
+import pytest
+from hypothesis import settings
+
+from tests.interop.packages import are_installed
+from tests.support.processes import SYSTEM_PATH
+
+settings.register_profile("steady", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=1000)
+settings.load_profile("steady")  # a failure comes again, and none comes by chance
+
+PROGRAMS = {
+    "node": (are_installed, "npm packages are missing: run `make peers`"),
+    "nginx": (
+        lambda: shutil.which("nginx", path=SYSTEM_PATH) is not None,
+        "nginx is missing: on Debian, run `apt-get install -y nginx-light`",
+    ),
+}
+"""By the argument of `needs`: whether it is there, and how to get it."""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave out, with a word, what cannot run here. In CI everything has to run."""
+    for mark in item.iter_markers("needs"):
+        for program in mark.args:
+            is_there, how_to_get_it = PROGRAMS[program]
+            if not is_there():
+                (pytest.fail if os.environ.get("CI") else pytest.skip)(how_to_get_it)
