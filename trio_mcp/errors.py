@@ -119,7 +119,7 @@ class ConnectionLost(ClientError):
 
 
 class ResponseTooLarge(ClientError):
-    """The server's answer is longer than `Limits.max_message_bytes`."""
+    """The server's answer, or a list in many, is longer than `Limits.max_message_bytes`."""
 
 
 class HttpError(ClientError):

@@ -54,8 +54,7 @@ async def test_after_the_block_the_client_is_of_no_use(over) -> None:
 @pytest.mark.requirement("E5")
 async def test_before_the_handshake_nothing_is_known() -> None:
     identity = ClientIdentity(info=Implementation("x", "1"), capabilities={})
-    limits = dict.fromkeys(("tool_timeout", "request_timeout", "question_timeout"), 1)
-    client = Client(None, identity, Handlers(), **limits)
+    client = Client(None, identity, Handlers(), tool_timeout=1, request_timeout=1, limits=Limits())
     with pytest.raises(NotConnected, match="not connected yet"):
         _ = client.era
 

@@ -269,6 +269,28 @@ async def test_answers_are_bounded(how) -> None:
         assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
 
 
+@pytest.mark.parametrize("most", [10_000, 100_000])
+async def test_the_pages_of_a_list_are_bounded_together(most: int) -> None:
+    script = Script()
+
+    async def page(incoming: Incoming) -> None:
+        number = len(script.asked("resources/list"))
+        resource = {"uri": f"a://{number}", "name": "n" * 3000}
+        more = {"nextCursor": str(number)} if number < 20 else {}
+        page = {"resultType": "complete", "resources": [resource], **more}
+        await incoming.json(incoming.answer(page))
+
+    script.on["resources/list"] = page
+    limits = Limits(max_message_bytes=most)
+    async with serving(script) as url, connect(url, limits=limits) as client:
+        if most > 60_000:
+            assert len(await client.list_resources()) == 20
+        else:
+            with pytest.raises(ResponseTooLarge, match="all pages together have more than 10000"):
+                await client.list_resources()
+            assert len(script.asked("resources/list")) == 4
+
+
 @pytest.mark.requirement("F14")
 async def test_a_long_stream_of_short_events_is_none_too_many() -> None:
     script = Script()

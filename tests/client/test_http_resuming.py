@@ -201,6 +201,30 @@ async def test_the_answer_may_come_on_another_stream(autojump_clock) -> None:
         assert (await client.call_tool("echo")).text == "over here"
 
 
+@pytest.mark.parametrize("own", [True, False])
+async def test_a_server_that_sends_its_client_away_at_once_is_not_asked_all_the_time(
+    autojump_clock, own
+) -> None:
+    script = Script("legacy")
+
+    async def again(incoming: Incoming) -> None:
+        times = len(script.asked("GET"))
+        if times > 1000:
+            await incoming.respond(404)
+            return
+        await break_off(incoming, retry=0, id=str(times))
+
+    script.on["GET"] = again
+    script.on["tools/call"] = lambda incoming: break_off(incoming, retry=0)
+    async with connected(script, listen=own) as (client, _):
+        if own:
+            await trio.sleep(10)
+        else:
+            with pytest.raises(CallTimeout):
+                await client.call_tool("echo", timeout=10)
+        assert 100 <= len(script.asked("GET")) <= 111  # the first ten come at once
+
+
 @pytest.mark.parametrize("how", ["ended", "broken"])
 async def test_a_modern_stream_that_breaks_off_is_an_error(autojump_clock, how) -> None:
     async def call(incoming: Incoming) -> None:

@@ -147,7 +147,7 @@ async def connect(
             handlers,
             tool_timeout=tool_timeout,
             request_timeout=request_timeout,
-            question_timeout=limits.question_timeout,
+            limits=limits,
             on_log=on_log,
         )
         return client

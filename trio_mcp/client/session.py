@@ -14,11 +14,18 @@ from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.negotiation import ClientIdentity, Era, Negotiated, negotiate
 from trio_mcp.client.state import ClientState, StateLog
 from trio_mcp.client.transport import ClientTransport, Params
-from trio_mcp.errors import CallTimeout, ClientError, NotConnected, ProtocolError
+from trio_mcp.errors import (
+    CallTimeout,
+    ClientError,
+    NotConnected,
+    ProtocolError,
+    ResponseTooLarge,
+)
 from trio_mcp.peer.asking import ConnectionEnded, DeadlinePassed
 from trio_mcp.transports.observe import Broadcast
 from trio_mcp.wire.errors import McpError
-from trio_mcp.wire.jsonrpc import Id, Json, Notification
+from trio_mcp.wire.jsonrpc import Id, Json, Notification, encode
+from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import LOGGING_LEVELS, Implementation, LoggingLevel
 from trio_mcp.wire.revisions import META_LOG_LEVEL
 
@@ -50,13 +57,14 @@ class ClientSession:
         handlers: Handlers,
         *,
         request_timeout: float,
-        question_timeout: float,
+        limits: Limits,
         on_log: Log | None = None,
     ) -> None:
         self._transport = transport
         self._identity = identity
         self._handlers = handlers
-        self._question_timeout = question_timeout
+        self._question_timeout = limits.question_timeout
+        self._most_bytes = limits.max_message_bytes
         self._on_log = on_log
         self._negotiated: Negotiated | None = None
         self._meta: dict[str, Json] | None = None
@@ -259,15 +267,21 @@ class ClientSession:
             key: Where the items are in its result.
 
         Raises:
+            ResponseTooLarge: All pages together are longer than a message may be.
             ClientError: As for `request`.
         """
         items: list[Json] = []
+        room = self._most_bytes
         cursor = None
         for _ in range(_MOST_PAGES):
             page = await self.request(method, {} if cursor is None else {"cursor": cursor})
             found = page.get(key)
             if not isinstance(found, list):
                 raise ProtocolError(f"{method}: the result has no {key}")
+            room -= len(encode(found))
+            if room < 0:
+                why = f"{method}: all pages together have more than {self._most_bytes} bytes"
+                raise ResponseTooLarge(why)
             items += found
             following = page.get("nextCursor")
             if following is None:

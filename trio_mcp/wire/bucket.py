@@ -1,6 +1,11 @@
 """A token bucket: so many at once, so many in a second after that."""
 
+from typing import Final
+
 from attrs import define, field
+
+_ROUNDING: Final = 1e-9
+"""Whoever comes back after exactly the time that he was told is not to be told another one."""
 
 
 @define
@@ -43,7 +48,7 @@ class TokenBucket:
         if self._since is not None:
             self._filled = min(self.burst, self._filled + (now - self._since) * self.rate)
         self._since = now
-        if self._filled >= 1.0:
+        if self._filled >= 1.0 - _ROUNDING:
             self._filled -= 1.0
             return 0.0
         return (1.0 - self._filled) / self.rate

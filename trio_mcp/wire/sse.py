@@ -177,7 +177,7 @@ def encode_event(
         data: Its data. Line ends in it all become LF for who reads it.
         id: Its id.
         retry: Milliseconds to wait before coming back to the stream.
-        event: Its type, if that is not `message`.
+        event: Its type; without one, it is a `message`.
 
     Raises:
         ValueError: The id or the type has more than one line, the id has a NUL, or `retry` is

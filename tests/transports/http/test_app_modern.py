@@ -568,6 +568,7 @@ async def test_whatever_is_said_before_makes_a_stream() -> None:
         assert [each["params"]["progress"] for each in told] == [1, 2, 3]
         assert {each["params"]["progressToken"] for each in told} == {"p"}
         assert text_of(answer) == "counted"
+        assert {each.kind for each in response.events} == {"message"}
         assert all(each.id is None and each.retry is None for each in response.events), (
             "there is nothing to come back to"
         )

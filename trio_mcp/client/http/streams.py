@@ -13,6 +13,7 @@ from trio_mcp.client.http.endpoint import Endpoint, Reply
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.http.refusals import refusal
 from trio_mcp.errors import CannotReach, ConnectionLost, HttpError, ProtocolError
+from trio_mcp.wire.bucket import TokenBucket
 from trio_mcp.wire.headers import LAST_EVENT_HEADER, SESSION_HEADER, VERSION_HEADER
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.sse import EventParser
@@ -20,6 +21,8 @@ from trio_mcp.wire.sse import EventParser
 _SESSION_ID: Final = re.compile(r"[!-~]+")
 _EVENT_ID: Final = re.compile(rb"[!-~\x80-\xff](?:[ -~\x80-\xff]{0,4094}[!-~\x80-\xff])?")
 _LONGEST_DELAY: Final = 30.0
+_MOST_RETURNS: Final = 10.0
+"""How often in a second a stream is come back to, in the long run, whatever the server says."""
 
 EVENTS: Final = "text/event-stream"
 
@@ -143,8 +146,12 @@ async def follow(
         ClientError: It cannot be had, or not any more.
     """
     failures = 0
+    returns = TokenBucket(_MOST_RETURNS, _MOST_RETURNS)
     while not is_done():
         await trio.sleep(cursor.delay(options, failures))
+        if seconds := returns.wait(trio.current_time()):  # it says to come back at once, always
+            await trio.sleep(seconds)
+            returns.take(trio.current_time())
         try:
             await _come_back(endpoint, session, cursor, read)
             failures = 0

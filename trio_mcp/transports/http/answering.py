@@ -78,7 +78,7 @@ class ResponseBack(SteadyBack):
         """Send a notification, whether there is room or not."""
         if self._closed:  # somebody has answered in place of the handler
             return
-        self._events.append(encode_event(line.rstrip(b"\n")))
+        self._events.append(encode_event(line.rstrip(b"\n"), event="message"))
         self._pending += len(self._events[-1])
         self._changed.unpark_all()
 

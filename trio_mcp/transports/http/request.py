@@ -151,11 +151,18 @@ class HttpRequest:
         await self._start(200, [*_STREAM_HEADERS, *headers])
         await self.send_raw(b"")
 
-    async def send_event(
-        self, line: bytes, *, id: str | None = None, retry: int | None = None
-    ) -> None:
-        """Send an event. The line's newline does not matter."""
-        await self.send_raw(encode_event(line.rstrip(b"\n"), id=id, retry=retry))
+    async def send_event(self, line: bytes, *, id: str | None = None) -> None:
+        """Send a message as an event. The line's newline does not matter."""
+        # Its type goes without saying, but some clients take no event for one that has none.
+        await self.send_raw(encode_event(line.rstrip(b"\n"), id=id, event="message"))
+
+    async def send_id(self, id: str) -> None:
+        """Send an event without a message, so that the client has an id to come back with."""
+        await self.send_raw(encode_event(b"", id=id))
+
+    async def send_retry(self, seconds: float) -> None:
+        """Say when to come back to the stream, which is about to end."""
+        await self.send_raw(encode_event(b"", retry=round(seconds * 1000)))
 
     async def end_stream(self) -> None:
         """End the stream of events."""

@@ -180,9 +180,10 @@ class SessionStream(SteadyBack):
     async def _send_all(self, http: HttpRequest, policy: HttpPolicy, after: int) -> None:
         await http.start_stream(self._session.headers)
         if self._session.primes:
-            retry = round(policy.retry * 1000)
-            await http.send_event(b"", id=f"{self.name}-{after}", retry=retry)
+            await http.send_id(f"{self.name}-{after}")
         await self._pass_on(http, policy)
+        if self.hung_up and not self.finished:
+            await http.send_retry(policy.retry)
         await http.end_stream()
 
     async def _pass_on(self, http: HttpRequest, policy: HttpPolicy) -> None:
