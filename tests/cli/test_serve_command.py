@@ -341,3 +341,57 @@ async def test_an_address_that_is_taken_and_a_token_that_is_missing() -> None:
     done = await run(serve(CALCULATOR, "--http", "0", "--token-env", "NO_SUCH_VARIABLE"))
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"there is no token in the variable NO_SUCH_VARIABLE" in done.stderr
+
+
+UNGUARDED = """
+import trio
+from trio_mcp import Registry, {serve}
+registry = Registry("unguarded")
+trio.run({serve}, registry)
+"""
+
+
+@pytest.mark.parametrize("serve_name", ["serve", "serve_http"])
+@pytest.mark.parametrize("options", [[], ["--http", "127.0.0.1:0"]], ids=["stdio", "http"])
+async def test_a_file_that_serves_while_it_is_imported(
+    serve_name: str, options: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "unguarded.py"
+    path.write_text(UNGUARDED.format(serve=serve_name))
+    done = await run(serve(str(path), *options), lines(ping(1)))
+    assert (done.returncode, done.stdout) == (1, b"")
+    (told,) = done.stderr.decode().splitlines()
+    assert told == (
+        "trio-mcp: unguarded serves while it is imported; put that under "
+        f'`if __name__ == "__main__":`, or it serves whoever imports it ({path}, line 5)'
+    )
+
+
+async def test_serving_while_it_is_imported_by_others(tmp_path: Path) -> None:
+    """It is served all the same: a program may mean it."""
+    (tmp_path / "unguarded.py").write_text(UNGUARDED.format(serve="serve"))
+    command = [sys.executable, "-c", "import unguarded"]
+    done = await run(command, lines(ping(1)), cwd=tmp_path)
+    assert (done.returncode, len(parse(done.stdout))) == (0, 1)
+    (told,) = done.stderr.decode().splitlines()
+    assert told.startswith("unguarded serves while it is imported; put that under `if __name__")
+
+
+@pytest.mark.requirement("A13")
+async def test_what_is_printed_while_importing_is_not_for_the_client(tmp_path: Path) -> None:
+    path = tmp_path / "chatty.py"
+    path.write_text(
+        "import os, subprocess, sys\n"
+        "from trio_mcp import Registry\n"
+        "print('printed')\n"
+        "os.write(1, b'written\\n')\n"
+        "subprocess.run(['echo', 'echoed'], check=True)\n"
+        "print('read', sys.stdin.read())\n"
+        "def make():\n"
+        "    print('made')\n"
+        "    return Registry('chatty')\n"
+    )
+    done = await run(serve(f"{path}:make", "--log-level", "error"), lines(ping(1)))
+    assert parse(done.stdout) == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
+    for word in (b"printed", b"written", b"echoed", b"read", b"made"):
+        assert word in done.stderr

@@ -78,8 +78,8 @@ class Block:
 
     @property
     def is_server(self) -> bool:
-        """Whether it serves as soon as it is run."""
-        return re.search(r"^trio\.run\(serve", self.text, re.MULTILINE) is not None
+        """Whether it is a server that is complete, and adds."""
+        return "def add(" in self.text and "    trio.run(serve, registry)" in self.text
 
     @property
     def is_program(self) -> bool:

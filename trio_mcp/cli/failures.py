@@ -53,7 +53,7 @@ class Interrupted(Exception):
 
 def report(error: BaseException) -> int:
     """Tell why a command failed, in one line on stderr, and return its exit status."""
-    cause = next(_leaves(error))
+    cause = cause_of(error)
     if isinstance(cause, Interrupted):
         return cause.status
     if isinstance(cause, KeyboardInterrupt):
@@ -84,10 +84,15 @@ def brief(error: BaseException) -> str:
 
 def located(what: str, error: BaseException) -> str:
     """Say of what failed in a person's own code how, where, and how to see more of it."""
-    cause = next(_leaves(error))
+    cause = cause_of(error)
     where = place_of(cause) or place_of(error)
     place = f" ({where})" if where else ""
     return f"{what}: {brief(cause)}{place}; {DEBUG_VARIABLE}=1 shows the whole traceback"
+
+
+def cause_of(error: BaseException) -> BaseException:
+    """Find what matters most in an exception group; any other exception is that itself."""
+    return next(_leaves(error))
 
 
 def one_line(text: str) -> str:

@@ -16,6 +16,8 @@ from trio_mcp.cli.lifespans import name_failures
 from trio_mcp.cli.logs import LogFormat, LogLevel, configure
 from trio_mcp.cli.options import Seconds, as_words
 from trio_mcp.cli.target import OURSELVES, load_registry, registry_target
+from trio_mcp.server.importing import serving_refused
+from trio_mcp.transports.stdio.diversion import divert
 from trio_mcp.wire.limits import Limits
 
 _STDIO = HttpServerOptions()
@@ -73,7 +75,9 @@ def serve(
             over_http=http.is_wanted,
             grace=options.shutdown_grace,
         )
-    registry = load_registry(place)
+    # What modules print while they are imported is not for the client, nor is its input for them.
+    with divert(0, 1, 2), serving_refused():
+        registry = load_registry(place)
     name_failures(registry)
     limits = Limits(tool_timeout=options.tool_timeout, shutdown_grace=options.shutdown_grace)
     if not http.is_wanted:

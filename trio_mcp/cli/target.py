@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
-from trio_mcp.cli.failures import Failure, Usage, located
+from trio_mcp.cli.failures import Failure, Usage, cause_of, located, place_of
+from trio_mcp.server.importing import ServedByImport
 
 if TYPE_CHECKING:
     from trio_mcp.registry import Registry
@@ -202,4 +203,7 @@ def _load_file(path: Path) -> ModuleType:
 
 
 def _broken(place: str, error: Exception) -> TargetError:
+    cause = cause_of(error)
+    if isinstance(cause, ServedByImport):
+        return TargetError(f"{cause} ({place_of(error)})")
     return TargetError(located(f"{place} cannot be imported", error))

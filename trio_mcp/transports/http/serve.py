@@ -12,6 +12,7 @@ import trio
 
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
+from trio_mcp.server.importing import check_import
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
 from trio_mcp.transports.background import background_task
 from trio_mcp.transports.http.app import HttpApp, http_app
@@ -132,6 +133,7 @@ async def serve_http(
         ...         print(handle.url)
         ...         handle.stop()
     """
+    check_import()
     policy, limits = policy or HttpPolicy(), limits or Limits()
     if listeners is not None and unix_socket is not None:
         raise ValueError("listeners and unix_socket exclude each other; start one server for each")

@@ -8,6 +8,7 @@ import trio
 
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
+from trio_mcp.server.importing import check_import
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle
 from trio_mcp.server.signals import calling_at_signals
 from trio_mcp.transports.stdio import open_stdio
@@ -51,6 +52,7 @@ async def serve(
         >>> if __name__ == "__main__":
         ...     trio.run(serve, registry)
     """
+    check_import()
     lifecycle = Lifecycle()
     with calling_at_signals(lifecycle.stop):
         async with open_stdio() as stream:
