@@ -5,6 +5,7 @@ import json
 import logging
 import socket
 import ssl
+from urllib.parse import unquote_plus
 
 import httpx2
 import pytest
@@ -147,6 +148,30 @@ async def test_what_the_server_says_of_it_is_passed_on() -> None:
             await client.call_tool("echo")
         with pytest.raises(HttpError, match=r"500 Internal Server Error$"):
             await client.get_prompt("p")
+
+
+@pytest.mark.requirement("F13")
+@pytest.mark.parametrize(
+    ("body", "kind", "words"),
+    [
+        (b'JSON RPC not handled: "no/such" unsupported\n', "text/plain; charset=utf-8", 'JSON RPC not handled: "no/such" unsupported'),
+        (b"caf\xe9\n" + b"x" * 1000, "text/plain", "caf\ufffd xxx"),
+        (b'{"detail": "Not Found"}', "application/json", "Not Found"),
+        (b'"no"', "application/json", "no"),
+        (b"<p>nginx</p>", "text/html", None),
+        (b"", "text/plain", None),
+    ],
+)  # fmt: skip
+async def test_a_refusal_says_what_the_server_says_and_of_which_path(body, kind, words) -> None:
+    script = Script()
+    script.on["tools/call"] = lambda i: i.respond(400, body, content_type=kind)
+    async with serving(script, path="/a/mcp") as url, connect(url) as client:
+        with pytest.raises(HttpError) as failure:
+            await client.call_tool("echo")
+    said = str(failure.value)
+    assert "/a/mcp answered 400 Bad Request" in said
+    assert said.endswith("Bad Request") if words is None else f"Bad Request: {words}" in said
+    assert len(said) < 300
 
 
 @pytest.mark.requirement("F13")
@@ -384,7 +409,9 @@ async def test_no_message_and_no_log_gives_a_secret_away(caplog) -> None:
     script = Script()
     seen: list[str] = [repr(SECRET_OPTIONS)]
     echoed = f"bad token {TOKEN}, Bearer {TOKEN}"
-    async with serving(script, path=f"/mcp?key={TOKEN}") as url:
+    key = "s3cr3t/%41" * 3  # nowhere but in the URL
+    plain = f"nothing at /{TOKEN}{TOKEN}/mcp?key={key} or {unquote_plus(key)}".encode()
+    async with serving(script, path=f"/{TOKEN}{TOKEN}/mcp?key={key}") as url:
         url = url.replace("http://", f"http://user:{TOKEN}@")
         async with connect(url, http=SECRET_OPTIONS) as client:
             for answer in (
@@ -393,6 +420,7 @@ async def test_no_message_and_no_log_gives_a_secret_away(caplog) -> None:
                 lambda i: i.json({"error": {"code": -1, "message": echoed}}, 500),
                 lambda i: i.respond(302, location=f"http://x.test/?key={TOKEN}"),
                 lambda i: i.respond(200, content_type="text/html"),
+                lambda i: i.respond(404, plain, content_type="text/plain"),
                 Incoming.drop,
             ):
                 script.on["tools/call"] = answer
@@ -400,4 +428,4 @@ async def test_no_message_and_no_log_gives_a_secret_away(caplog) -> None:
                     await client.call_tool("echo")
                 seen += [str(failure.value), repr(failure.value)]
     seen += [str(await failure_of(url, SECRET_OPTIONS)), caplog.text]
-    assert [each for each in seen if TOKEN in each] == []
+    assert [each for each in seen if TOKEN in each or "s3cr3t" in each] == []

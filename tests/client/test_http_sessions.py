@@ -8,7 +8,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from tests.client.http_support import LEGACY, Incoming, Script, in_memory, serving
 from trio_mcp import Client, Handlers, HttpOptions, Limits, connect
-from trio_mcp.errors import CallTimeout, NotConnected, SessionExpired
+from trio_mcp.errors import CallTimeout, HttpError, NotConnected, SessionExpired
 from trio_mcp.registry.changes import ListChanged, ResourceUpdated
 from trio_mcp.wire.errors import McpError
 
@@ -120,11 +120,13 @@ async def test_a_session_id_with_line_ends_is_refused() -> None:
 class Forgetful(Script):
     """A legacy server that can forget its sessions."""
 
-    __slots__ = ("begun",)
+    __slots__ = ("begun", "refusal", "status")
 
-    def __init__(self) -> None:
+    def __init__(self, says: str = "Session not found", status: int = 404) -> None:
         super().__init__("legacy")
         self.begun = 0
+        self.refusal = {"code": -32001, "message": says}
+        self.status = status
 
     def forget(self) -> None:
         self.session = None
@@ -134,8 +136,8 @@ class Forgetful(Script):
             self.begun += 1
             self.session = f"session-{self.begun}"
         elif incoming.headers.get("mcp-session-id") not in (None, self.session):
-            error = {"code": -32001, "message": "Session not found"}
-            await incoming.json({"jsonrpc": "2.0", "id": None, "error": error}, 404)
+            error = {"jsonrpc": "2.0", "id": None, "error": self.refusal}
+            await incoming.json(error, self.status)
             return
         await super().handle(incoming)
 
@@ -171,6 +173,33 @@ async def test_a_session_that_was_forgotten_is_begun_anew_and_nothing_is_lost(ca
     assert "session" in caplog.text
     assert "session-1" not in caplog.text
     assert script.asked("DELETE")[0].headers["mcp-session-id"] == "session-2"
+
+
+@f10
+@pytest.mark.parametrize(
+    "says",
+    [
+        "Bad Request: No valid session ID provided",
+        "Invalid or missing session ID",
+        "Bad Request: Server not initialized",
+    ],
+)
+async def test_a_server_may_say_with_400_that_it_has_forgotten_a_session(says: str) -> None:
+    script = Forgetful(says, 400)
+    async with serving(script) as url, connect(url, http=QUIET) as client:
+        script.forget()
+        assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
+        assert script.begun == 2
+
+
+@f10
+async def test_any_other_400_is_no_lost_session() -> None:
+    script = Forgetful("the arguments are too long", 400)
+    async with serving(script) as url, connect(url, http=QUIET) as client:
+        script.forget()
+        with pytest.raises((HttpError, McpError), match="too long"):
+            await client.call_tool("echo")
+        assert script.begun == 1
 
 
 @f10

@@ -4,7 +4,8 @@ All that httpx2 can raise is turned into errors of ours here, and all that it le
 cleaned up here. A reply is read in pieces and never decompressed, so that no more is kept of it
 than was asked for. However its block is left, its connection is either given back or closed.
 
-Nothing that may be a secret gets into a message: of a URL only the origin is shown.
+Nothing that may be a secret gets into a message: of a URL only the origin is shown, and where a
+server refuses it, the path without what is too long for a name.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import SplitResult, unquote, urljoin, urlsplit
+from urllib.parse import SplitResult, unquote, unquote_plus, urljoin, urlsplit
 
 import trio
 from attrs import define
@@ -37,7 +38,9 @@ _MOST_REDIRECTS: Final = 5
 _KEEPS_METHOD: Final = (307, 308)
 _PERMANENT: Final = 308
 _SECRET_BYTES: Final = 6
-"""A header's value that is shorter is no secret, and taking it out would garble texts."""
+"""A value that is shorter is no secret, and taking it out would garble texts."""
+_NAME_CHARS: Final = 20
+"""Part of a path that is longer may be a key: some servers have it there."""
 
 
 class Endpoint:
@@ -70,7 +73,7 @@ class Endpoint:
         self._url = self._url._replace(netloc=self._url.netloc.rpartition("@")[2], fragment="")
         self._secrets = [
             secret
-            for value in [credentials or "", *options.headers.values()]
+            for value in [credentials or "", *options.headers.values(), *_private(self._url)]
             for secret in (value, value.partition(" ")[2])
             if len(secret) >= _SECRET_BYTES
         ]
@@ -97,6 +100,11 @@ class Endpoint:
         other = copy(self)
         other._url = url._replace(netloc=self._url.netloc, fragment="")
         return other
+
+    @property
+    def place(self) -> str:
+        """The whole URL without secrets, for messages about what the server does not have there."""
+        return self.where + self.redacted(_without_keys(self._url.path))
 
     def redacted(self, text: str) -> str:
         """A text of the server's without our secrets, on one line and not too long."""
@@ -192,12 +200,13 @@ class Endpoint:
         merged.update(self._options.headers)
         merged.update(headers)
         extensions: dict[str, Any] = {"trace": _TlsWatch()}
-        if url.query:  # it is sent, but kept out of what httpx2 writes to its log
+        shown = url._replace(path=_without_keys(url.path), query="")
+        if shown != url:  # all of it is sent, but kept out of what httpx2 writes to its log
             extensions["target"] = http.URL(url.geturl()).raw_path
         try:
             request = self._client.build_request(
                 method,
-                url._replace(query="").geturl(),
+                shown.geturl(),
                 headers=merged,
                 content=content,
                 extensions=extensions,
@@ -360,6 +369,21 @@ def _credentials(url: SplitResult) -> str | None:
         return None
     pair = f"{unquote(url.username or '')}:{unquote(url.password or '')}"
     return f"Basic {base64.b64encode(pair.encode()).decode()}"
+
+
+def _without_keys(path: str) -> str:
+    """A path with stars for what may be a key in it."""
+    return "/".join(each if len(each) <= _NAME_CHARS else "***" for each in path.split("/"))
+
+
+def _private(url: SplitResult) -> Iterator[str]:
+    """What of a URL may be a secret, as it is written and as it is meant."""
+    for each in url.query.split("&"):
+        value = each.partition("=")[2]
+        yield from (value, unquote_plus(value))
+    for segment in url.path.split("/"):
+        if len(segment) > _NAME_CHARS:
+            yield from (segment, unquote(segment))
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
@@ -21,6 +22,7 @@ from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Id, Json
 
 _MOST_BODY: Final = 65536
+_ABOUT_SESSIONS: Final = re.compile(r"session|not initialized", re.IGNORECASE)
 _LONGEST_RETRY_AFTER: Final = 9
 """Digits."""
 
@@ -40,7 +42,7 @@ async def refusal(
         What to raise. An answer to the request itself is an `McpError`, whatever the status.
     """
     try:
-        body = _parsed(await reply.read_all(_MOST_BODY))
+        body = _parsed(await reply.read_all(_MOST_BODY), reply.media_type)
     except ClientError:  # the status says enough
         body = None
     error = rpc_error(body)
@@ -48,12 +50,12 @@ async def refusal(
         return error
     status = reply.status
     said = endpoint.redacted(_words(body))
-    where = endpoint.where
-    why = f"{where} answered {status}{_phrase(status)}" + (f": {said}" if said else "")
+    words = f": {said}" if said else ""
+    why = f"{endpoint.place} answered {status}{_phrase(status)}{words}"
     if status in _BY_STATUS:
         return _BY_STATUS[status](endpoint, reply, why)
-    if status == HTTPStatus.NOT_FOUND and in_session:
-        return SessionExpired(status, f"{where} has ended the session" + (f": {said}" * bool(said)))
+    if in_session and _means_no_session(status, said):
+        return SessionExpired(status, f"{endpoint.where} has ended the session{words}")
     if error is not None and id is not None:
         return McpError(error.code, said, error.data)
     return HttpError(status, why)
@@ -87,11 +89,23 @@ _BY_STATUS: Final[dict[int, Callable[[Endpoint, Reply, str], HttpError]]] = {
 }
 
 
-def _parsed(body: bytes) -> Json:
+def _means_no_session(status: int, said: str) -> bool:
+    """Whether a server says that it does not know our session (any more).
+
+    It is to answer 404; but many have learned from an example that answers 400, "No valid session
+    ID provided", and others find a request before the handshake.
+    """
+    if status == HTTPStatus.BAD_REQUEST:
+        return _ABOUT_SESSIONS.search(said) is not None
+    return status == HTTPStatus.NOT_FOUND
+
+
+def _parsed(body: bytes, media_type: str) -> Json:
+    """A body as far as it is meant to be read: JSON, or plain text as a JSON string."""
     try:
         return orjson.loads(body)
     except ValueError:
-        return None
+        return body.decode(errors="replace") if media_type == "text/plain" else None
 
 
 def rpc_error(body: Json) -> McpError | None:
@@ -105,7 +119,11 @@ def rpc_error(body: Json) -> McpError | None:
 def _words(body: Json) -> str:
     """What a server says about its refusal, if it says it in a form that is meant to be read."""
     match body:
+        case str(words):
+            return words
         case {"error": {"message": str(words)}} | {"error": str(words)} | {"message": str(words)}:
+            return words
+        case {"detail": str(words)}:
             return words
     return ""
 
