@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.support import CTRL_C, CTRL_D, CTRL_U, SHOP, TAB, UP, Terminal, faulty
+from tests.support.processes import EXAMPLES
 
 PROMPT = "mcp>"
 
@@ -90,7 +91,7 @@ def test_an_interactive_session(tmp_path: Path) -> None:
     terminal.sees('"text": "two words"')
     terminal.sees(PROMPT)
     terminal.types("dance")
-    terminal.sees("there is no command 'dance'")
+    terminal.sees("inspect has no command 'dance'")
     terminal.sees(PROMPT)
     terminal.types("call types text='")
     terminal.sees("cannot be split into words")
@@ -197,12 +198,17 @@ def test_subscriptions_history_and_completion(tmp_path: Path) -> None:
     assert terminal.leaves()[0] == 0
 
 
-def test_a_server_that_dies_ends_the_session(tmp_path: Path) -> None:
+def test_a_server_that_dies_is_started_again(tmp_path: Path) -> None:
     terminal = Terminal("inspect", SHOP, cwd=tmp_path)
     terminal.sees(PROMPT)
     terminal.types("call die")
     terminal.sees("trio-mcp: the server exited with status 3")
-    assert terminal.leaves()[0] == 1
+    terminal.sees("The next command connects again.")
+    terminal.sees(PROMPT)
+    terminal.types("call say words=again")
+    terminal.sees("returned: again")
+    terminal.types("quit")
+    assert terminal.leaves()[0] == 0
 
 
 def test_a_server_that_dies_while_nobody_types(tmp_path: Path) -> None:
@@ -215,7 +221,43 @@ def test_a_server_that_dies_while_nobody_types(tmp_path: Path) -> None:
     terminal = Terminal("inspect", "short.py", cwd=tmp_path)
     terminal.sees(PROMPT)
     terminal.sees("trio-mcp: the server exited with status 4")
-    assert terminal.leaves()[0] == 1
+    terminal.sees(PROMPT)
+    (tmp_path / "short.py").unlink()
+    terminal.types("list")
+    terminal.sees("there is no file short.py")
+    terminal.sees(PROMPT)
+    terminal.presses(CTRL_D)
+    assert terminal.leaves()[0] == 0
+
+
+def test_values_are_completed(tmp_path: Path) -> None:
+    """What was on the screen already is not written again: hence the ends of words."""
+    terminal = Terminal("inspect", SHOP, cwd=tmp_path)
+    terminal.sees(PROMPT)
+    for typed, completed in (
+        ("call wrap p", "aper="),
+        ("g", "old foil'"),
+        (" r", "ibbon="),
+        ("t", "rue"),
+    ):
+        terminal.presses(f"{typed}{TAB}")
+        terminal.sees(completed)
+    terminal.presses("\r")
+    terminal.sees("wrapped in gold foil with a ribbon")
+    terminal.types("quit")
+    assert terminal.leaves()[0] == 0
+    terminal = Terminal("inspect", str(EXAMPLES / "completion.py"), cwd=tmp_path)
+    terminal.sees(PROMPT)
+    terminal.presses(f"prompt trip country=I{TAB}")
+    terminal.sees("taly")
+    terminal.presses(f" ci{TAB}")
+    terminal.sees("ty=")
+    terminal.presses(f"R{TAB}")
+    terminal.sees("ome")
+    terminal.presses("\r")
+    terminal.sees("Plan a spring trip to Rome in Italy.")
+    terminal.types("quit")
+    assert terminal.leaves()[0] == 0
 
 
 def test_findings_of_the_doctor_stand_in_columns(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from trio_mcp.cli.forms import ask_for
 from trio_mcp.cli.schemas import collected, json_of, properties_of, required_of, signature
 from trio_mcp.cli.session import Session
 from trio_mcp.client.client import RemoteTool
-from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.jsonrpc import Json, encode
 
 _PAIR: Final = re.compile(r"([^=]+?)(:?=)(.*)", re.DOTALL)
 _STDIN: Final = "-"
@@ -52,6 +52,10 @@ def parse_arguments(words: Sequence[str], schema: Json) -> dict[str, Json]:
             arguments[key] = collected(values, properties_of(root).get(key, {}), root)
         except ValueError as error:
             raise Usage(f"{key}: {error}") from None
+    try:
+        encode(arguments)
+    except (TypeError, ValueError) as error:  # a lone surrogate, or nested too deeply
+        raise Usage(f"the arguments cannot be sent: {error}") from None
     return arguments
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import partial
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from cyclopts import Parameter
 from trio_mcp.cli.arguments import ask_for_missing, check_arguments, parse_arguments, parse_texts
 from trio_mcp.cli.content import in_words, show_contents, show_result, words_of
 from trio_mcp.cli.failures import FAILED, OK, Failure, one_line, way_out_of
-from trio_mcp.cli.listing import find_prompt, prompt_arguments, prompt_signature
+from trio_mcp.cli.listing import find_prompt, listed, prompt_arguments, prompt_signature
 from trio_mcp.cli.options import (
     NO_OPTIONS,
     AsJson,
@@ -22,7 +23,7 @@ from trio_mcp.cli.options import (
 )
 from trio_mcp.cli.session import Session, use
 from trio_mcp.wire.conversion import to_wire
-from trio_mcp.wire.errors import McpError
+from trio_mcp.wire.errors import McpError, ResourceNotFound
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import META_SERVER_INFO, NEWEST
 
@@ -96,7 +97,14 @@ async def call_tool(session: Session, name: str, words: Sequence[str]) -> int:
 async def read_resource(session: Session, uri: str, *, end_line: bool = False) -> int:
     """Read a resource and show it, on lines of its own if need be; return the exit status."""
     with session.progress() as bar, _named(f"resource {uri}"):
-        found = await session.client.read_resource(uri, on_progress=bar.update)
+        try:
+            found = await session.client.read_resource(uri, on_progress=bar.update)
+        except ResourceNotFound:
+            known = await listed(session, "resources/list", "resources")
+            close = get_close_matches(uri, [str(each.get("uri")) for each in known], n=1)
+            if not close:
+                raise
+            raise Failure(f"there is no resource {uri}; did you mean {close[0]}?") from None
     pieces = [_piece(each) for each in found.contents]
     if session.screen.as_json:
         session.screen.json({"contents": pieces})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any, Final
 
 from trio_mcp.wire.jsonrpc import Json
@@ -28,7 +29,11 @@ def json_of(text: str) -> Json:
     def refuse(name: str) -> Json:
         raise ValueError(f"{name} is not JSON")
 
-    return json.loads(text, parse_constant=refuse)
+    def finite(digits: str) -> float:
+        number = float(digits)
+        return number if isfinite(number) else refuse(f"the number {digits}, which is too large,")
+
+    return json.loads(text, parse_constant=refuse, parse_float=finite)
 
 
 def schemas_of(schema: Json, root: Schema, depth: int = 0) -> Iterator[Schema]:
@@ -120,6 +125,16 @@ def signature(schema: Json) -> str:
         after = f" = {default}" if default else ""
         shown.append(f"{name}{mark}: {in_words(each, root)}{after}")
     return ", ".join(shown)
+
+
+def suggested(schema: Json, root: Schema) -> list[str]:
+    """The texts that mean the values which a schema enumerates, booleans among them."""
+    chosen = [
+        value for value, _ in choices_of(schema, root) or choices_of(items_of(schema, root), root)
+    ]
+    if not chosen and "boolean" in types_of(schema, root):
+        chosen = [True, False]
+    return [value if isinstance(value, str) else json.dumps(value) for value in chosen]
 
 
 def is_yes_or_no(schema: Json, root: Schema) -> bool:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from difflib import get_close_matches
 from typing import Final
 
-from attrs import define
+from attrs import define, field
 
 from trio_mcp import Client, RemoteTool, connect
 from trio_mcp.cli.asking import Asker
@@ -20,10 +20,13 @@ from trio_mcp.cli.questions import terminal_handlers
 from trio_mcp.cli.running import run_async
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.target import Target, parse_target
+from trio_mcp.errors import PipeClosed, ServerExited
 from trio_mcp.wire.limits import Limits
 
 _START_PATIENCE: Final = 60.0
 """Seconds that a server may take to be there: `npx` and `uvx` may have to download it first."""
+_MOST_COMPARED: Final = 1000
+"""Characters of stderr by which it is known where old ones end."""
 _THINKING: Final = 3600.0
 """Seconds that a person may think about a question."""
 
@@ -36,6 +39,7 @@ class Session:
     screen: Screen
     asker: Asker
     timeout: float
+    _stderr: str = field(default="", init=False)
 
     def tool(self, name: str) -> RemoteTool:
         """Find a tool.
@@ -47,6 +51,21 @@ class Session:
         if name not in tools:
             raise Failure(missing("tool", name, list(tools)))
         return tools[name]
+
+    def forget_stderr(self) -> None:
+        """What the server has written to stderr so far has nothing to do with what comes."""
+        self._stderr = self.client.stderr()
+
+    @contextmanager
+    def blaming_new_stderr(self) -> Iterator[None]:
+        """Have errors of a block tell only what the server wrote to stderr meanwhile."""
+        self.forget_stderr()
+        try:
+            yield
+        except (ServerExited, PipeClosed) as error:
+            old = self._stderr[-_MOST_COMPARED:]
+            error.stderr = error.stderr.rpartition(old)[2] if old else error.stderr
+            raise
 
     @contextmanager
     def progress(self) -> Iterator[ProgressBar]:
@@ -60,14 +79,14 @@ class Session:
             bar.close()
 
 
-def missing(noun: str, name: str, known: list[str]) -> str:
+def missing(noun: str, name: str, known: list[str], *, of: str = "the server") -> str:
     """Say that there is no such thing, and what there is instead."""
     if not known:
-        return f"the server has no {noun} {name!r}: it has none at all"
+        return f"{of} has no {noun} {name!r}: it has none at all"
     close = get_close_matches(name, known, n=1)
     if close:
-        return f"the server has no {noun} {name!r}; did you mean {close[0]!r}?"
-    return f"the server has no {noun} {name!r}; it has: {', '.join(known)}"
+        return f"{of} has no {noun} {name!r}; did you mean {close[0]!r}?"
+    return f"{of} has no {noun} {name!r}; it has: {', '.join(known)}"
 
 
 @asynccontextmanager
@@ -103,7 +122,9 @@ async def connected(
         async with connection as client:
             if client.era == "modern" or "logging" in client.capabilities:
                 await client.set_log_level(options.log_level)
-            yield Session(client, screen, asker, options.timeout)
+            session = Session(client, screen, asker, options.timeout)
+            with session.blaming_new_stderr():
+                yield session
 
 
 def use(

@@ -1,6 +1,7 @@
 """A server with something of everything, for the command line to use."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -117,6 +118,19 @@ async def say(words: str) -> str:
 async def variable(name: str) -> str | None:
     """Show a variable of the environment."""
     return os.environ.get(name)
+
+
+@registry.tool
+async def wrap(paper: Literal["plain", "gold foil"], ribbon: bool = False) -> str:
+    """Wrap a book."""
+    return f"wrapped in {paper}{' with a ribbon' if ribbon else ''}"
+
+
+@registry.tool
+async def complain() -> str:
+    """Write to stderr about something that is over."""
+    print("OldError: long forgotten", file=sys.stderr, flush=True)
+    return "complained"
 
 
 @registry.tool

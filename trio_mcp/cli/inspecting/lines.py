@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import trio
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer
     from prompt_toolkit.history import History
 
-Suggest = Callable[[list[str]], Iterable[str]]
+Suggest = Callable[[Sequence[str]], Awaitable[Sequence[str]]]
 """Takes the words that are typed so far, the last one unfinished; returns what it may become."""
 
 
@@ -91,8 +92,10 @@ def _completer(suggest: Suggest) -> Completer:
         ) -> Iterable[Completion]:
             words = document.text_before_cursor.split(" ")
             last = words[-1]
-            for each in suggest(words):
+            for each in trio.from_thread.run(suggest, words):  # a thread of Trio's reads the line
                 if each.startswith(last):
-                    yield Completion(each, start_position=-len(last))
+                    key, sign, value = each.partition("=")
+                    written = f"{key}{sign}{shlex.quote(value)}" if value else each
+                    yield Completion(written, start_position=-len(last), display=each)
 
     return Suggestions()

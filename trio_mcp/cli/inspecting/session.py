@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import trio
 from attrs import frozen
 
+from trio_mcp.cli.arguments import parse_texts
 from trio_mcp.cli.calling import call_tool, get_prompt, read_resource
 from trio_mcp.cli.failures import FAILED, OK, Failure, Usage, explain, one_line
-from trio_mcp.cli.inspecting.lines import Lines
-from trio_mcp.cli.listing import listed, show_prompts, show_resources, show_tools
-from trio_mcp.cli.schemas import properties_of
-from trio_mcp.cli.session import Session
+from trio_mcp.cli.inspecting.lines import PipedLines, TypedLines
+from trio_mcp.cli.listing import (
+    find_prompt,
+    listed,
+    prompt_arguments,
+    show_prompts,
+    show_resources,
+    show_tools,
+)
+from trio_mcp.cli.options import ConnectionOptions
+from trio_mcp.cli.schemas import properties_of, suggested
+from trio_mcp.cli.screen import Screen
+from trio_mcp.cli.session import Session, connected, missing
+from trio_mcp.cli.target import Target
 from trio_mcp.errors import ClientError, NotConnected
 from trio_mcp.registry.changes import KINDS, Change, ListChanged
-from trio_mcp.transports.background import background_task
-from trio_mcp.wire.errors import McpError, ResourceNotFound
+from trio_mcp.wire.errors import McpError
+from trio_mcp.wire.payloads import Completion
 
 _ALL: Final = "all"
+_TAB_PATIENCE: Final = 1.0
+"""Seconds that a server has for suggestions, while the line cannot be edited."""
+_LISTS: Final = {"tools": show_tools, "resources": show_resources, "prompts": show_prompts}
 
 
 @frozen
@@ -33,45 +49,54 @@ class Command:
 
 
 class Inspection:
-    """A session with one server.
+    """An interactive session, which outlives the server: it is started again where it has gone.
 
     Args:
-        session: The connection.
-        nursery: Where subscriptions live.
+        target: The server.
+        options: How it is reached.
+        screen: Where everything is shown.
     """
 
-    def __init__(self, session: Session, nursery: trio.Nursery) -> None:
-        self.session: Final = session
-        self.screen: Final = session.screen
-        self._nursery = nursery
+    def __init__(self, target: Target, options: ConnectionOptions, screen: Screen) -> None:
+        self.screen: Final = screen
+        self._connect = partial(connected, target, options, screen)
+        self._lines = TypedLines(screen, self.suggestions) if screen.can_ask else PipedLines()
+        self._session: Session | None = None
+        self._nursery: trio.Nursery | None = None
         self._running: trio.CancelScope | None = None
         self._subscriptions: dict[str, trio.CancelScope] = {}
-        self._names: dict[str, list[str]] = {}
+        self.names: dict[str, list[str]] = {}
+        """By command, what its first word may be."""
         self.over = False
         """Whether the person wants to leave."""
-        self.failures = 0
-        """How many commands failed."""
+        self._failures = 0
 
-    async def run(self, lines: Lines) -> int:
-        """Do what is typed, until that ends; return the exit status."""
-        client = self.session.client
-        scope = trio.CancelScope()
+    @property
+    def session(self) -> Session:
+        """The connection, while a command runs."""
+        assert self._session is not None
+        return self._session
 
-        async def watch() -> None:
-            await client.over.wait()
-            scope.cancel()
+    async def run(self) -> int:
+        """Do what is typed, until that ends; return the exit status.
 
-        await self._greet()
-        async with background_task(watch):
-            with scope:
-                while not self.over:
-                    line = await self._next(lines)
-                    if line is None:
-                        break
-                    await self._do(line)
-        if client.over.is_set():
-            raise client.failure()
-        return FAILED if self.failures else OK
+        Raises:
+            ClientError: The server cannot be reached in the first place.
+        """
+        line: str | None = ""
+        while line is not None:
+            try:
+                await self._use_connection(line)
+                break
+            except (Failure, ClientError, OSError) as error:
+                if not self.names:  # there never was a connection
+                    raise
+                self._tell(error)
+            self.screen.note("The next command connects again.")
+            line = await self._lines.next()
+            if line is not None and line.strip() == "quit":
+                break
+        return FAILED if self._failures and not self.screen.can_ask else OK
 
     def interrupt(self) -> bool:
         """Stop what runs, if anything does; return whether there was something."""
@@ -80,70 +105,145 @@ class Inspection:
         self._running.cancel()
         return True
 
-    def suggestions(self, words: list[str]) -> Iterable[str]:
-        """What may follow at Tab."""
-        if len(words) == 1:
-            return [*COMMANDS]
-        if words[0] == "call" and len(words) > 2:
-            tool = self.session.client.tools.get(words[1])
-            return [f"{each}=" for each in properties_of(tool.input_schema)] if tool else []
-        return self._names.get(words[0], [])
+    async def _use_connection(self, line: str) -> None:
+        """Connect, and do what is typed, from a line on that was typed before.
 
-    # -- the loop -------------------------------------------------------------------------
+        Raises:
+            ClientError: The connection cannot be had, or is lost.
+        """
+        async with self._connect() as session:
+            client, self._session = session.client, session
+            failure: Exception | None = None
+            async with trio.open_nursery() as self._nursery:
+                scope = trio.CancelScope()
+                self._nursery.start_soon(_cancel_when, client.over, scope)
+                try:
+                    with scope:
+                        await self._greet()
+                        await self._do_all(line)
+                except Exception as error:  # raised below, outside of any exception group
+                    failure = error
+                self._session = None
+                self._nursery.cancel_scope.cancel()
+            if client.over.is_set():
+                raise client.failure()
+            if failure is not None:
+                raise failure
 
-    async def _greet(self) -> None:
-        client = self.session.client
-        info = client.server_info
-        who = f"{info.name} {info.version}" if info is not None else "a server without a name"
-        resources = await listed(self.session, "resources/list", "resources")
-        prompts = await listed(self.session, "prompts/list", "prompts")
-        uris = [str(each.get("uri")) for each in resources]
-        self._names = {
-            "call": [*client.tools],
-            "list": ["tools", "resources", "prompts"],
-            "read": uris,
-            "prompt": [str(each.get("name")) for each in prompts],
-            "subscribe": [*KINDS, *uris],
-            "unsubscribe": [_ALL, *KINDS, *uris],
-        }
-        self.screen.note(f"Connected to {who}, which speaks {client.revision}.", "bold")
-        if client.instructions:
-            self.screen.note(client.instructions)
-        offers = {"tool": client.tools, "resource": resources, "prompt": prompts}
-        counts = [
-            f"{len(each)} {kind if len(each) == 1 else kind + 's'}" for kind, each in offers.items()
-        ]
-        self.screen.note(f"{', '.join(counts)}. Type help to see what you can do.")
-
-    async def _next(self, lines: Lines) -> str | None:
+    async def _do_all(self, line: str | None) -> None:
         asker = self.session.asker
-        async with asker.turn:
-            asker.occupied = True
-            try:
-                return await lines.next()
-            finally:
-                asker.occupied = False
+        while line is not None:
+            await self._do(line)
+            if self.over:
+                break
+            async with asker.turn:
+                asker.occupied = True
+                try:
+                    line = await self._lines.next()
+                finally:
+                    asker.occupied = False
 
     async def _do(self, line: str) -> None:
         name, _, rest = line.strip().partition(" ")
         if not name:
             return
+        self.session.forget_stderr()
         try:
             command = COMMANDS.get(name)
             if command is None:
-                raise Usage(f"there is no command {name!r}; help shows what there is")
-            words = _split(rest)
+                raise Usage(f"{missing('command', name, list(COMMANDS), of='inspect')} (see help)")
             with trio.CancelScope() as self._running:
-                self.failures += bool(await command.run(self, words))
+                self._failures += bool(await command.run(self, _split(rest)))
             if self._running.cancelled_caught:
                 self.screen.note("Cancelled.", "yellow")
         except NotConnected:
             raise
-        except (Failure, ClientError, McpError, ResourceNotFound, OSError) as error:
-            self.failures += 1
-            self.screen.note(one_line(explain(error)), "red")
+        except Exception as error:  # whatever a server or a value does wrong, the session goes on
+            self._tell(error)
         finally:
             self._running = None
+
+    def _tell(self, error: Exception) -> None:
+        self._failures += 1
+        self.screen.note(f"trio-mcp: {one_line(explain(error))}", "red")
+
+    async def _greet(self) -> None:
+        client = self.session.client
+        info = client.server_info
+        who = f"{info.name} {info.version}" if info is not None else "a server without a name"
+        self.screen.note(f"Connected to {who}, which speaks {client.revision}.", "bold")
+        if client.instructions and not self.names:
+            self.screen.note(client.instructions)
+        found = {
+            "tool": [*client.tools],
+            "resource": await self._known("resources/list", "resources", "uri"),
+            "template": await self._known(
+                "resources/templates/list", "resourceTemplates", "uriTemplate"
+            ),
+            "prompt": await self._known("prompts/list", "prompts", "name"),
+        }
+        counts = [
+            f"{len(each)} {noun}{'' if len(each) == 1 else 's'}"
+            for noun, each in found.items()
+            if each or noun != "template"
+        ]
+        self.screen.note(f"{', '.join(counts)}. Type help to see what you can do.")
+        uris = found["resource"]
+        self.names = {
+            "call": found["tool"],
+            "tool": found["tool"],
+            "list": [*_LISTS],
+            "read": [*uris, *found["template"]],
+            "prompt": found["prompt"],
+            "complete": [*found["prompt"], *found["template"]],
+            "subscribe": [*KINDS, *uris],
+            "unsubscribe": [_ALL, *KINDS, *uris],
+        }
+
+    async def _known(self, method: str, key: str, name: str) -> list[str]:
+        return [str(each.get(name)) for each in await listed(self.session, method, key)]
+
+    # -- completion -----------------------------------------------------------------------
+
+    async def suggestions(self, words: Sequence[str]) -> Sequence[str]:
+        """What the last of some words may become at Tab."""
+        command, *rest = words
+        if not rest:
+            return [*COMMANDS]
+        name, *given = rest
+        if not given or self._session is None:
+            return self.names.get(command, [])
+        argument, equals, value = given[-1].partition("=")
+        if command == "call" and name in self.session.client.tools:
+            schema = self.session.client.tools[name].input_schema
+            if not equals:
+                return [f"{each}=" for each in properties_of(schema)]
+            field = properties_of(schema).get(argument, {})
+            return [f"{argument}={each}" for each in suggested(field, schema)]
+        if command in ("prompt", "complete") and equals:
+            chosen = dict(each.split("=", 1) for each in given[:-1] if "=" in each)
+            with trio.move_on_after(_TAB_PATIENCE), suppress(ClientError, McpError):
+                completion = await self.complete(name, argument, value, chosen)
+                return [f"{argument}={each}" for each in completion.values]
+        elif command in ("prompt", "complete") and name in self.names["prompt"]:
+            prompt = await find_prompt(self.session, name)
+            return [f"{each.get('name')}=" for each in prompt_arguments(prompt)]
+        return []
+
+    async def complete(
+        self, name: str, argument: str, value: str, chosen: Mapping[str, str]
+    ) -> Completion:
+        """Ask the server what a value of a prompt or template may become.
+
+        Raises:
+            Failure: There is no such prompt or template.
+        """
+        if name not in self.names["complete"]:
+            raise Failure(missing("prompt or template", name, self.names["complete"]))
+        client = self.session.client
+        if name in self.names["prompt"]:
+            return await client.complete(argument, value, prompt=name, chosen=chosen)
+        return await client.complete(argument, value, resource=name, chosen=chosen)
 
     # -- subscriptions --------------------------------------------------------------------
 
@@ -151,6 +251,7 @@ class Inspection:
         """Hear of changes from now on."""
         if not words:
             raise Usage("subscribe takes URIs, or: tools, resources, prompts")
+        assert self._nursery is not None
         for each in words:
             if each not in self._subscriptions:
                 await self._nursery.start(self._follow, each)
@@ -190,6 +291,11 @@ class Inspection:
         self.screen.note(f"No longer subscribed to {what}.")
 
 
+async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()
+
+
 def _in_words(change: Change) -> str:
     return f"the list of {change.kind}" if isinstance(change, ListChanged) else change.uri
 
@@ -221,13 +327,12 @@ async def _help(inspection: Inspection, words: Sequence[str]) -> None:
 
 
 async def _list(inspection: Inspection, words: Sequence[str]) -> None:
-    show = {"tools": show_tools, "resources": show_resources, "prompts": show_prompts}
     if "tools" in inspection.session.client.capabilities:
         await inspection.session.client.refresh_tools()
-    for each in words or show:
-        if each not in show:
+    for each in words or _LISTS:
+        if each not in _LISTS:
             raise Usage("usage: list [tools|resources|prompts]")
-        await show[each](inspection.session)
+        await _LISTS[each](inspection.session)
 
 
 async def _tool(inspection: Inspection, words: Sequence[str]) -> None:
@@ -250,6 +355,17 @@ async def _prompt(inspection: Inspection, words: Sequence[str]) -> None:
     await get_prompt(inspection.session, words[0], words[1:])
 
 
+async def _complete(inspection: Inspection, words: Sequence[str]) -> None:
+    if len(words) < 2:
+        raise Usage(f"usage: {COMMANDS['complete'].usage}")
+    (argument, value), *others = parse_texts(words[1:]).items()
+    found = await inspection.complete(words[0], argument, value, dict(others))
+    for each in found.values:
+        inspection.screen.text(each)
+    if found.has_more or not found.values:
+        inspection.screen.note("There are more." if found.has_more else "There are none.")
+
+
 async def _ping(inspection: Inspection, words: Sequence[str]) -> None:
     began = trio.current_time()
     await inspection.session.client.ping()
@@ -267,6 +383,11 @@ COMMANDS: Final[dict[str, Command]] = {
     "call": Command("call NAME [KEY=VALUE …|JSON]", "Call a tool.", _call),
     "read": Command("read URI", "Read a resource.", _read),
     "prompt": Command("prompt NAME [KEY=VALUE …]", "Have a prompt written.", _prompt),
+    "complete": Command(
+        "complete PROMPT|TEMPLATE KEY=VALUE …",
+        "See what the first value may become, where the others are chosen.",
+        _complete,
+    ),
     "subscribe": Command(
         "subscribe URI …|tools|resources|prompts", "Hear of changes.", Inspection.subscribe
     ),
