@@ -273,3 +273,40 @@ async def test_nobody_reads_the_results() -> None:
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+BOOM = """
+from trio_mcp import Registry, ToolError
+registry = Registry("boom")
+@registry.tool
+async def boom(x: int) -> float:
+    return 1 / x
+@registry.tool
+async def no() -> None:
+    raise ToolError("No.")
+@registry.resource("boom://now")
+async def now() -> str:
+    raise KeyError("Rose")
+"""
+
+
+@pytest.mark.requirement("B6")
+def test_where_a_server_of_ones_own_fails(cli: CommandLine) -> None:
+    """Its traceback is in its log, which is shown; the answer has none of it."""
+    Path("boom.py").write_text(BOOM)
+    outcome = cli("call", "boom.py", "boom", "x=0")
+    *log, last = outcome.err.splitlines()
+    assert last == "trio-mcp: tool 'boom' failed: internal error (see the server's log)"
+    assert "Traceback (most recent call last):" in log
+    assert log[-1] == "ZeroDivisionError: division by zero"
+    outcome = cli("call", "boom.py", "boom", "x=0", "--json")
+    assert "ZeroDivisionError" in outcome.err
+    assert "ZeroDivisionError" not in outcome.out
+    assert "KeyError: 'Rose'" in cli("read", "boom.py", "boom://now").err
+    assert cli("call", "boom.py", "no").error == "tool 'no' failed: No."
+
+
+async def test_where_it_fails_is_told_of_the_last_command_only(cli: CommandLine) -> None:
+    Path("boom.py").write_text(BOOM)
+    done = await run([*COMMAND, "inspect", "boom.py"], b"call boom x=0\ncall no\n")
+    assert done.stderr.count(b"ZeroDivisionError") == 1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from difflib import get_close_matches
 from functools import partial
 from typing import Annotated
@@ -21,6 +21,7 @@ from trio_mcp.cli.options import (
     TargetWord,
     ToolArguments,
 )
+from trio_mcp.cli.progress import ProgressBar
 from trio_mcp.cli.session import Session, use
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import McpError, ResourceNotFound
@@ -78,16 +79,18 @@ async def call_tool(session: Session, name: str, words: Sequence[str]) -> int:
     arguments = await ask_for_missing(session, given, tool.input_schema)
     check_arguments(tool, arguments)
     params: dict[str, Json] = {"name": name, "arguments": arguments}
-    with session.progress() as bar, _named(f"tool {name!r}"):
+    async with _doing(session, f"tool {name!r}") as bar:
         wire = await session.client.request(
             "tools/call", params, timeout=session.timeout, on_progress=bar.update
         )
     result = _part(wire, "content", "structuredContent")
     result["isError"] = failed = wire.get("isError") is True
+    if failed:
+        await session.show_traceback()
     if session.screen.as_json:
         session.screen.json(result)
     elif failed:
-        said = words_of(result) or "it does not say why"
+        said = words_of(result).removeprefix(f"Tool {name} failed: ") or "it does not say why"
         session.screen.note(f"trio-mcp: tool {name!r} failed: {one_line(said)}", "red")
     else:
         show_result(session.screen, result)
@@ -96,7 +99,7 @@ async def call_tool(session: Session, name: str, words: Sequence[str]) -> int:
 
 async def read_resource(session: Session, uri: str, *, end_line: bool = False) -> int:
     """Read a resource and show it, on lines of its own if need be; return the exit status."""
-    with session.progress() as bar, _named(f"resource {uri}"):
+    async with _doing(session, f"resource {uri}") as bar:
         try:
             found = await session.client.read_resource(uri, on_progress=bar.update)
         except ResourceNotFound:
@@ -122,7 +125,7 @@ async def get_prompt(session: Session, name: str, words: Sequence[str]) -> int:
         takes = prompt_signature(description)
         raise Failure(f"prompt {name!r} needs {', '.join(absent)}; it takes: {takes}")
     params: dict[str, Json] = {"name": name, "arguments": arguments}
-    with session.progress() as bar, _named(f"prompt {name!r}"):
+    async with _doing(session, f"prompt {name!r}") as bar:
         wire = await session.client.request("prompts/get", params, on_progress=bar.update)
     messages = wire.get("messages")
     if session.screen.as_json:
@@ -134,20 +137,22 @@ async def get_prompt(session: Session, name: str, words: Sequence[str]) -> int:
     return OK
 
 
-@contextmanager
-def _named(what: str) -> Iterator[None]:
-    """Say of a capability that we lack who needs it.
+@asynccontextmanager
+async def _doing(session: Session, what: str) -> AsyncIterator[ProgressBar]:
+    """Show how far something is; and if it fails, where, and which capability we lack for it.
 
     Raises:
-        Failure: That is so.
+        Failure: We lack a capability.
     """
-    try:
-        yield
-    except McpError as error:
-        way_out = way_out_of(error)
-        if way_out is None:
-            raise
-        raise Failure(f"{what} failed: {error.message.rstrip('.')} ({way_out})") from error
+    with session.progress() as bar:
+        try:
+            yield bar
+        except McpError as error:
+            await session.show_traceback()
+            way_out = way_out_of(error)
+            if way_out is None:
+                raise
+            raise Failure(f"{what} failed: {error.message.rstrip('.')} ({way_out})") from error
 
 
 def _part(wire: dict[str, Json], *keys: str) -> dict[str, Json]:

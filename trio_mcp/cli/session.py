@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from difflib import get_close_matches
 from typing import Final
 
+import trio
 from attrs import define, field
 
 from trio_mcp import Client, RemoteTool, connect
@@ -27,6 +29,10 @@ _START_PATIENCE: Final = 60.0
 """Seconds that a server may take to be there: `npx` and `uvx` may have to download it first."""
 _MOST_COMPARED: Final = 1000
 """Characters of stderr by which it is known where old ones end."""
+_LAG: Final = 0.05
+"""Seconds by which stderr, a pipe of its own, may come later than the answer that it is about."""
+_TRACEBACK: Final = re.compile(r"^Traceback \(most recent|^\s+at .*:\d+", re.MULTILINE)
+"""How traces of stacks begin in Python, and are indented in JavaScript and Java."""
 _THINKING: Final = 3600.0
 """Seconds that a person may think about a question."""
 
@@ -39,6 +45,7 @@ class Session:
     screen: Screen
     asker: Asker
     timeout: float
+    verbose: bool
     _stderr: str = field(default="", init=False)
 
     def tool(self, name: str) -> RemoteTool:
@@ -56,6 +63,18 @@ class Session:
         """What the server has written to stderr so far has nothing to do with what comes."""
         self._stderr = self.client.stderr()
 
+    def new_part(self, stderr: str) -> str:
+        """What the server wrote to stderr since it was forgotten."""
+        old = self._stderr[-_MOST_COMPARED:]
+        return stderr.rpartition(old)[2] if old else stderr
+
+    async def show_traceback(self) -> None:
+        """Show where the server's code failed, if its stderr tells."""
+        await trio.sleep(_LAG)
+        said = self.new_part(self.client.stderr())
+        if not self.verbose and _TRACEBACK.search(said):
+            self.screen.note(said.rstrip())
+
     @contextmanager
     def blaming_new_stderr(self) -> Iterator[None]:
         """Have errors of a block tell only what the server wrote to stderr meanwhile."""
@@ -63,8 +82,7 @@ class Session:
         try:
             yield
         except (ServerExited, PipeClosed) as error:
-            old = self._stderr[-_MOST_COMPARED:]
-            error.stderr = error.stderr.rpartition(old)[2] if old else error.stderr
+            error.stderr = self.new_part(error.stderr)
             raise
 
     @contextmanager
@@ -122,7 +140,7 @@ async def connected(
         async with connection as client:
             if client.era == "modern" or "logging" in client.capabilities:
                 await client.set_log_level(options.log_level)
-            session = Session(client, screen, asker, options.timeout)
+            session = Session(client, screen, asker, options.timeout, options.verbose)
             with session.blaming_new_stderr():
                 yield session
 
