@@ -1,11 +1,13 @@
 """Every exception that users meet, and where they import it from.
 
-What handlers raise and what travels is defined in `wire`, what registering raises in `schema`, so
-that a server imports no more of this than it needs; what a client raises is defined here.
+What handlers raise and what travels is defined in `wire`, what registering and opening a
+registry raises in `schema` and `registry`, so that a server imports no more of this than it needs;
+what a client raises is defined here.
 """
 
 import signal
 
+from trio_mcp.registry.lifespan import LifespanError
 from trio_mcp.schema.errors import SchemaError
 from trio_mcp.wire.errors import McpError, ResourceNotFound, ToolError
 
@@ -17,6 +19,7 @@ __all__ = [
     "ConnectionLost",
     "HttpError",
     "InvalidArguments",
+    "LifespanError",
     "McpError",
     "NotConnected",
     "OutputClosed",

@@ -1,17 +1,11 @@
 """A lifespan that fails: every command says so, and in which line of whose code."""
 
-import errno
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-import trio
 
 from tests.cli.support import COMMAND, CommandLine
 from tests.support.processes import ENVIRONMENT, lines, ping, run
-from trio_mcp import Registry
-from trio_mcp.cli.lifespans import LifespanFailed, name_failures
 
 WINDOWSILL = """
 from contextlib import asynccontextmanager
@@ -109,49 +103,3 @@ async def test_an_error_of_the_system_is_not_taken_for_one_of_ours(
     last = done.stderr.decode().splitlines()[-1]
     assert last.startswith(f"trio-mcp: the server's lifespan failed: {told}")
     assert "plants.py, line " in last
-
-
-async def test_what_only_passes_through_keeps_its_name() -> None:
-    closed = []
-
-    @asynccontextmanager
-    async def lifespan(registry: Registry) -> AsyncIterator[str]:
-        try:
-            yield registry.name
-        finally:
-            closed.append(registry.name)
-
-    registry = Registry("plants", lifespan=lifespan)
-    name_failures(registry)
-    with pytest.raises(OSError, match="pipe"):
-        async with registry.state() as state:
-            assert state == "plants"
-            raise OSError(errno.EPIPE, "pipe")
-    with trio.move_on_after(0):
-        async with registry.state():
-            await trio.sleep_forever()
-    assert closed == ["plants", "plants"]
-
-
-async def test_a_failure_in_a_task_of_the_lifespan() -> None:
-    async def wilt() -> None:
-        raise LookupError("no water")
-
-    @asynccontextmanager
-    async def lifespan(registry: Registry) -> AsyncIterator[None]:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(wilt)
-            yield
-
-    registry = Registry("plants", lifespan=lifespan)
-    name_failures(registry)
-    with pytest.raises(LifespanFailed, match=r"failed: LookupError: no water \(.*\.py, line \d+\)"):
-        async with registry.state():
-            await trio.sleep_forever()
-
-
-async def test_a_registry_without_a_lifespan_stays_without() -> None:
-    registry = Registry("plants")
-    name_failures(registry)
-    async with registry.state() as state:
-        assert state is None

@@ -227,6 +227,10 @@ def _system(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}"
 
 
+def _lifespan(error: errors.LifespanError) -> str:
+    return located("the server's lifespan failed", error.__cause__ or error)
+
+
 _WORDS: Final[dict[str, Callable[[Any], str]]] = {
     # By name: a server on stdio must not import the client to look for its errors.
     "Failure": _plainly,
@@ -235,6 +239,7 @@ _WORDS: Final[dict[str, Callable[[Any], str]]] = {
     "ServerExited": _exited,
     "PipeClosed": _closed,
     "CallTimeout": _timeout,
+    "LifespanError": _lifespan,
     "McpError": _refused,
     "ResourceNotFound": _not_found,
     "ProtocolError": _protocol,

@@ -12,7 +12,6 @@ from cyclopts import Parameter, validators
 from trio_mcp import serve as serve_stdio
 from trio_mcp.cli.failures import OK
 from trio_mcp.cli.http_options import HttpServerOptions
-from trio_mcp.cli.lifespans import name_failures
 from trio_mcp.cli.logs import LogFormat, LogLevel, configure
 from trio_mcp.cli.options import Seconds, as_words
 from trio_mcp.cli.target import OURSELVES, load_registry, registry_target
@@ -78,7 +77,6 @@ def serve(
     # What modules print while they are imported is not for the client, nor is its input for them.
     with divert(0, 1, 2), serving_refused():
         registry = load_registry(place)
-    name_failures(registry)
     limits = Limits(tool_timeout=options.tool_timeout, shutdown_grace=options.shutdown_grace)
     if not http.is_wanted:
         trio.run(partial(serve_stdio, registry, limits=limits))

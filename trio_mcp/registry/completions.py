@@ -6,11 +6,12 @@ all possible values (`Literal`, `Enum`, `bool`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from attrs import evolve, frozen
 
+from trio_mcp.registry.checks import check_timeout
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.handlers import Handler
 from trio_mcp.schema import SchemaError, describe_function
@@ -39,6 +40,7 @@ def make_completer(function: Callable[..., Any], what: str, timeout: float | Non
     """Make a completion of a function that takes `value`, and `arguments` if it likes."""
     label = f"Completion of {what}"
     try:
+        check_timeout(timeout)
         described = describe_function(function, context_type=Context, describe_result=False)
         parameters = frozenset(described.input_schema.get("properties", {}))
         if "value" not in parameters or not parameters <= {"value", "arguments"}:
@@ -60,6 +62,8 @@ def make_completer(function: Callable[..., Any], what: str, timeout: float | Non
 
 def from_values(values: Sequence[str]) -> Callable[..., Any]:
     """Make a completion function of a list: what begins as typed, then what contains it."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise SchemaError(f"a completion is a function or a list of values, not {values!r:.60}")
     known = [str(each) for each in values]
 
     async def complete(value: str) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from keyword import iskeyword
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import trio
 
@@ -21,38 +21,46 @@ from trio_mcp.registry.files import (
     media_type_of,
     read_file_below,
 )
-from trio_mcp.registry.resources import Ready, Resource, ResourceTemplate
+from trio_mcp.registry.options import FileOptions
+from trio_mcp.registry.resources import Ready
 from trio_mcp.registry.uri_template import UriTemplate
 from trio_mcp.schema import SchemaError
 from trio_mcp.schema.sentences import cut
 from trio_mcp.wire.errors import ResourceNotFound, ToolError
 from trio_mcp.wire.payloads import BlobResourceContents, ResourceContents, TextResourceContents
 
-if TYPE_CHECKING:
-    from trio_mcp.registry.registry import Registry
-
 _CONTEXT: Final = "_context"
 
 
-def add_directory(
-    registry: Registry, uri: str, root: Path, max_bytes: int, options: dict[str, Any]
-) -> ResourceTemplate:
-    """Register the files below a directory (`Registry.add_directory`)."""
-    variable = _variable_of(uri)
-    root = root.absolute()  # wherever this process goes later
-    about = root.name or "files"
-    options = {"name": about, "description": f"Files of {about}", **options}
-    read = partial(_read, root, max_bytes, options.get("mime_type"))
-    made = registry.add_resource(uri, _with_parameter(variable, read), **options)
-    assert isinstance(made, ResourceTemplate)
+class Directory:
+    """The files below a directory, as a family of resources (`Registry.add_directory`).
 
-    async def complete(value: str) -> list[str]:
+    Args:
+        uri: The template of their URIs.
+        root: The directory.
+        max_bytes: The largest file that is read.
+        mime_type: The media type of all of them; `None` to tell by their names.
+
+    Raises:
+        SchemaError: The template has not just one variable.
+    """
+
+    def __init__(self, uri: str, root: Path, max_bytes: int, mime_type: str | None) -> None:
+        self.variable: Final = _variable_of(uri)
+        """Stands for the path."""
+        self._root = root.absolute()  # wherever this process goes later
+        read = partial(_read, self._root, max_bytes, mime_type)
+        self.function: Final = _with_parameter(self.variable, read)
+        """Reads a file."""
+        about = self._root.name or "files"
+        self.described: Final[FileOptions] = {"name": about, "description": f"Files of {about}"}
+        """What to say of it unless the author knows better."""
+
+    async def complete(self, value: str) -> list[str]:
+        """Find files whose paths begin so."""
         return await trio.to_thread.run_sync(
-            partial(list_files_below, root, value), abandon_on_cancel=True
+            partial(list_files_below, self._root, value), abandon_on_cancel=True
         )
-
-    registry.add_completion(complete, resource=uri, argument=variable)
-    return made
 
 
 def _variable_of(uri: str) -> str:
@@ -74,21 +82,36 @@ def _variable_of(uri: str) -> str:
     return variable
 
 
-def add_file(
-    registry: Registry, uri: str, path: Path, max_bytes: int, options: dict[str, Any]
-) -> Resource:
-    """Register a file (`Registry.add_file`)."""
-    if "{" in uri:
-        raise SchemaError(f"Resource {cut(uri)}: the URI of one file has no variables")
-    path = path.resolve()  # the author may name it by a link; nobody else has a say
-    mime_type = options.setdefault("mime_type", media_type_of(path.name))
+class File:
+    """A file as a resource (`Registry.add_file`).
 
-    async def read(context: Context) -> Ready:
-        return await _read(path.parent, max_bytes, mime_type, path.name, context)
+    Args:
+        uri: Its URI.
+        path: Where it is.
+        max_bytes: The largest size that is read.
+        mime_type: Its media type; `None` to tell by its name.
 
-    made = registry.add_resource(uri, read, **{"name": path.name, "description": "", **options})
-    assert isinstance(made, Resource)
-    return made
+    Raises:
+        SchemaError: The URI has variables.
+    """
+
+    def __init__(self, uri: str, path: Path, max_bytes: int, mime_type: str | None) -> None:
+        if "{" in uri:
+            raise SchemaError(f"Resource {cut(uri)}: the URI of one file has no variables")
+        self._path = path.resolve()  # the author may name it by a link; nobody else has a say
+        self._max_bytes = max_bytes
+        self._mime_type = mime_type or media_type_of(self._path.name)
+        self.described: Final[FileOptions] = {
+            "name": self._path.name,
+            "description": "",
+            "mime_type": self._mime_type,
+        }
+        """What to say of it unless the author knows better."""
+
+    async def read(self, context: Context) -> Ready:
+        """Read it."""
+        path = self._path
+        return await _read(path.parent, self._max_bytes, self._mime_type, path.name, context)
 
 
 def _with_parameter(name: str, read: Callable[[str, Context], Any]) -> Callable[..., Any]:

@@ -1,57 +1,61 @@
-"""The options of what is registered: which there are, and of what type they must be."""
+"""The options of what is registered, as an editor completes them and a type checker checks them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
 
-from trio_mcp.schema import SchemaError
+from trio_mcp.schema import Parameter
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.payloads import Annotations, Icon, ToolAnnotations
 
-_TEXTS: Final = ("name", "title", "description", "mime_type")
-
-
-def check_options(what: str, make: Callable[..., Any], options: Mapping[str, Any]) -> None:
-    """Make sure that options are known, before they get to the function that takes them.
-
-    Args:
-        what: What they are for, such as `a tool`.
-        make: Takes them by keyword.
-        options: As they were given.
-
-    Raises:
-        TypeError: There is no such option.
-        SchemaError: A name, or another text, is none.
-    """
-    known: Mapping[str, Any] = getattr(make, "__kwdefaults__", None) or {}
-    for name, value in options.items():
-        if name not in known:
-            from difflib import get_close_matches
-
-            close = get_close_matches(name, known, n=1)
-            meant = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
-            raise TypeError(f"{what} has no option {name!r}; {meant}")
-        if name in _TEXTS and not isinstance(value, str | None):
-            raise SchemaError(f"{what}: {name} must be a text, not {value!r:.60}")
+CacheScope = Literal["public", "private"]
+Icons = Sequence[Icon | Mapping[str, Any]]
 
 
-def check_timeout(timeout: Any) -> None:
-    """Make sure that a time-out is one.
+class ToolOptions(TypedDict, total=False):
+    """The options of `Registry.tool`."""
 
-    Raises:
-        SchemaError: It is not.
-    """
-    if timeout is None:
-        return
-    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
-    if not is_number or not timeout > 0:
-        raise SchemaError(f"timeout must be more than 0 seconds, not {timeout!r}")
+    name: str | None
+    title: str | None
+    description: str | None
+    input_schema: Mapping[str, Json] | None
+    output_schema: Mapping[str, Json] | None
+    parameters: Sequence[Parameter] | None
+    annotations: ToolAnnotations | Mapping[str, Any] | None
+    icons: Icons | None
+    meta: Mapping[str, Json] | None
+    timeout: float | None
+    max_concurrent: int | None
 
 
-def check_bound(name: str, bound: Any) -> None:
-    """Make sure that a bound is a number of things.
+class FileOptions(TypedDict, total=False):
+    """The options of `Registry.add_directory`: what `Registry.resource` takes for a template."""
 
-    Raises:
-        SchemaError: It is not.
-    """
-    if bound is not None and (type(bound) is not int or bound < 1):
-        raise SchemaError(f"{name} must be 1 or more, not {bound!r}")
+    name: str | None
+    title: str | None
+    description: str | None
+    mime_type: str | None
+    annotations: Annotations | Mapping[str, Any] | None
+    icons: Icons | None
+    meta: Mapping[str, Json] | None
+    timeout: float | None
+    cache_ttl: float
+    cache_scope: CacheScope
+
+
+class ResourceOptions(FileOptions, total=False):
+    """The options of `Registry.resource`."""
+
+    size: int | None
+
+
+class PromptOptions(TypedDict, total=False):
+    """The options of `Registry.prompt`."""
+
+    name: str | None
+    title: str | None
+    description: str | None
+    icons: Icons | None
+    meta: Mapping[str, Json] | None
+    timeout: float | None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import frozen
 
+from trio_mcp.registry.checks import check_payload, check_timeout, icons_of, json_of
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.handlers import Handler, Keywords, TextArguments
 from trio_mcp.registry.invalid import invalid_result
-from trio_mcp.registry.options import check_timeout
+from trio_mcp.registry.options import Icons
 from trio_mcp.schema import (
     ArgumentError,
     SchemaError,
@@ -23,7 +24,6 @@ from trio_mcp.wire.jsonrpc import Json, encode, json_type
 from trio_mcp.wire.payloads import (
     ContentBlock,
     GetPromptResult,
-    Icon,
     PromptArgument,
     PromptDescription,
     PromptMessage,
@@ -61,7 +61,7 @@ def make_prompt(
     name: str | None = None,
     title: str | None = None,
     description: str | None = None,
-    icons: Sequence[Icon] | None = None,
+    icons: Icons | None = None,
     meta: Mapping[str, Json] | None = None,
     timeout: float | None = None,
 ) -> Prompt:
@@ -71,36 +71,43 @@ def make_prompt(
     try:
         check_timeout(timeout)
         described = describe_function(function, context_type=Context, describe_result=False)
-    except SchemaError as error:
-        raise SchemaError(f"Prompt {name!r}: {error}") from None
-    schema = described.input_schema
-    required = schema.get("required", [])
-    arguments = [
-        PromptArgument(
-            each,
-            title=about.get("title"),
-            description=about.get("description"),
-            required=each in required,
+        shown = PromptDescription(
+            name,
+            title=title,
+            description=described.description if description is None else description,
+            arguments=_arguments_of(described.input_schema) or None,
+            icons=icons_of(icons),
+            meta=json_of("meta", meta) or None,
         )
-        for each, about in schema.get("properties", {}).items()
-    ]
+        check_payload(shown)
+    except SchemaError as error:
+        raise SchemaError(f"Prompt {name!r:.200}: {error}") from None
     return Prompt(
         name=name,
         label=f"Prompt {name}",
         function=function,
         timeout=timeout,
         context_parameter=described.context_parameter,
-        description=PromptDescription(
-            name,
-            title=title,
-            description=described.description if description is None else description,
-            arguments=arguments or None,
-            icons=list(icons) if icons else None,
-            meta=dict(meta) if meta else None,
-        ),
-        parameters=schema.get("properties", {}),
+        description=shown,
+        parameters=described.input_schema.get("properties", {}),
         arguments=TextArguments(described),
     )
+
+
+def _arguments_of(schema: Json) -> list[PromptArgument]:
+    required = schema.get("required", [])
+    arguments = [
+        PromptArgument(
+            name,
+            title=about.get("title"),
+            description=about.get("description"),
+            required=name in required,
+        )
+        for name, about in schema.get("properties", {}).items()
+    ]
+    for each in arguments:
+        check_payload(each, f"{each.name}.")
+    return arguments
 
 
 def messages_of(prompt: Prompt, value: Any) -> GetPromptResult:

@@ -6,30 +6,44 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from math import inf
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
 
 import trio
 
 from trio_mcp.public import public
-from trio_mcp.registry import directories
 from trio_mcp.registry.changes import Changes, Kind
+from trio_mcp.registry.checks import (
+    check_bound,
+    check_caching,
+    check_payload,
+    check_timeout,
+    icons_of,
+)
 from trio_mcp.registry.completers import Completers
 from trio_mcp.registry.completions import from_values
 from trio_mcp.registry.context import Context
+from trio_mcp.registry.directories import Directory, File
 from trio_mcp.registry.handlers import Handler
-from trio_mcp.registry.options import check_options
+from trio_mcp.registry.lifespan import opened
+from trio_mcp.registry.options import (
+    CacheScope,
+    FileOptions,
+    Icons,
+    PromptOptions,
+    ResourceOptions,
+    ToolOptions,
+)
 from trio_mcp.registry.prompts import Prompt, make_prompt
 from trio_mcp.registry.resources import Resource, ResourceTemplate, make_resource
 from trio_mcp.registry.results import check_result, make_result
 from trio_mcp.registry.tools import Tool, make_tool, unknown, unknown_tool
-from trio_mcp.schema import ArgumentError, Parameter, SchemaError
+from trio_mcp.schema import ArgumentError, SchemaError
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
-from trio_mcp.wire.payloads import Icon, Implementation, ToolAnnotations
+from trio_mcp.wire.payloads import Implementation
 
 if TYPE_CHECKING:
     from trio_mcp.registry.log_bridge import LogBridge
@@ -87,33 +101,36 @@ class Registry:
         description: str | None = None,
         instructions: str | None = None,
         website_url: str | None = None,
-        icons: Sequence[Icon] | None = None,
+        icons: Icons | None = None,
         tool_timeout: float | None = None,
         page_size: int | None = None,
         cache_ttl: float = 0.0,
-        cache_scope: Literal["public", "private"] = "public",
+        cache_scope: CacheScope = "public",
         state_keys: Sequence[str | bytes] | None = None,
         state_ttl: float = 600.0,
         lifespan: Lifespan | None = None,
     ) -> None:
         if not name or not version:
             raise ValueError("a registry needs a name and a version that are not empty")
-        if tool_timeout is not None and not tool_timeout > 0:
-            raise ValueError(f"tool_timeout must be more than 0 seconds, not {tool_timeout!r}")
-        if page_size is not None and page_size < 1:
-            raise ValueError(f"page_size must be at least 1, not {page_size!r}")
-        if not 0 <= cache_ttl < inf:
-            raise ValueError(f"cache_ttl must be at least 0 seconds, not {cache_ttl!r}")
-        if cache_scope not in ("public", "private"):
-            raise ValueError(f"cache_scope must be 'public' or 'private', not {cache_scope!r}")
+        check_timeout(tool_timeout, "tool_timeout")
+        check_bound("page_size", page_size)
+        check_caching(cache_ttl, cache_scope)
+        check_timeout(state_ttl, "state_ttl")
+        if isinstance(state_keys, str | bytes):
+            raise ValueError("state_keys must be a list, even of one key: put it in brackets")
+        if lifespan is not None and not callable(lifespan):
+            raise TypeError(f"lifespan must be a function, not {type(lifespan).__name__}")
+        if not isinstance(instructions, str | None):
+            raise ValueError(f"instructions must be a text, not {instructions!r:.60}")
         self.info: Final = Implementation(
             name,
             version,
             title=title,
             description=description,
             website_url=website_url,
-            icons=list(icons) if icons else None,
+            icons=icons_of(icons),
         )
+        check_payload(self.info)
         self.instructions: Final = instructions
         self.tool_timeout: Final = tool_timeout
         self.page_size: Final = page_size
@@ -155,23 +172,9 @@ class Registry:
     def tool(self, function: F) -> F: ...
 
     @overload
-    def tool(
-        self,
-        *,
-        name: str | None = ...,
-        title: str | None = ...,
-        description: str | None = ...,
-        input_schema: Mapping[str, Json] | None = ...,
-        output_schema: Mapping[str, Json] | None = ...,
-        parameters: Sequence[Parameter] | None = ...,
-        annotations: ToolAnnotations | None = ...,
-        icons: Sequence[Icon] | None = ...,
-        meta: Mapping[str, Json] | None = ...,
-        timeout: float | None = ...,
-        max_concurrent: int | None = ...,
-    ) -> Callable[[F], F]: ...
+    def tool(self, **options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
 
-    def tool(self, function: Any = None, **options: Any) -> Any:
+    def tool(self, function: F | None = None, **options: Unpack[ToolOptions]) -> Any:
         """Register a function as a tool; a decorator, with or without arguments.
 
         Name, description and schemas come from the function: its name, its docstring, its
@@ -188,7 +191,8 @@ class Registry:
                 function gets them as they came. Its properties must be the function's parameters.
             output_schema: A JSON Schema for the result, in place of the return annotation.
             parameters: Explicit declarations, in place of the annotations or of `input_schema`.
-            annotations: Hints on what the tool does to the world.
+            annotations: Hints on what the tool does to the world: `ToolAnnotations`, or a dict with
+                their names on the wire, such as `{"readOnlyHint": True}`.
             icons: Pictures for user interfaces.
             meta: The tool's `_meta`, under namespaced keys.
             timeout: Seconds that a call may take, in place of the registry's.
@@ -209,21 +213,19 @@ class Registry:
             ... async def now() -> str:
             ...     return "noon"
         """
-        if function is None:
-            return partial(self._add, options)
-        return self._add(options, function)
 
-    def _add(self, options: dict[str, Any], function: F) -> F:
-        self.add_tool(function, **options)
-        return function
+        def register(function: F) -> F:
+            self.add_tool(function, **options)
+            return function
 
-    def add_tool(self, function: Callable[..., Any], **options: Any) -> Tool:
+        return register if function is None else register(function)
+
+    def add_tool(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> Tool:
         """Register a function as a tool. The options are those of `tool`.
 
         Raises:
             SchemaError: As for `tool`.
         """
-        check_options("a tool", make_tool, options)
         tool = make_tool(function, **options)
         self._put(self._tools, tool, "Tool", "tools")
         return tool
@@ -300,7 +302,7 @@ class Registry:
 
     # -- resources ------------------------------------------------------------------------
 
-    def resource(self, uri: str, **options: Any) -> Callable[[F], F]:
+    def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
         """Register a function as a resource, or as a family of them; a decorator.
 
         A URI with variables, such as `users://{id}/profile` (RFC 6570), is a template: the
@@ -334,21 +336,21 @@ class Registry:
         """
         if not isinstance(uri, str):  # a decorator without its argument would register nothing
             raise SchemaError("a resource needs a URI: write @registry.resource('config://app')")
-        return partial(self._add_resource, uri, options)
 
-    def _add_resource(self, uri: str, options: dict[str, Any], function: F) -> F:
-        self.add_resource(uri, function, **options)
-        return function
+        def register(function: F) -> F:
+            self.add_resource(uri, function, **options)
+            return function
+
+        return register
 
     def add_resource(
-        self, uri: str, function: Callable[..., Any], **options: Any
+        self, uri: str, function: Callable[..., Any], **options: Unpack[ResourceOptions]
     ) -> Resource | ResourceTemplate:
         """Register a function as a resource. The options are those of `resource`.
 
         Raises:
             SchemaError: As for `resource`.
         """
-        check_options("a resource", make_resource, options)
         made = make_resource(function, uri, **options)
         if isinstance(made, Resource):
             self._put(self._resources, made, "Resource", "resources")
@@ -357,7 +359,12 @@ class Registry:
         return made
 
     def add_directory(
-        self, uri: str, root: str | Path, *, max_bytes: int = 10 * 1024 * 1024, **options: Any
+        self,
+        uri: str,
+        root: str | Path,
+        *,
+        max_bytes: int = 10 * 1024 * 1024,
+        **options: Unpack[FileOptions],
     ) -> ResourceTemplate:
         """Register the files below a directory.
 
@@ -374,10 +381,21 @@ class Registry:
         Raises:
             SchemaError: As for `resource`, or the URI has not just one variable.
         """
-        return directories.add_directory(self, uri, Path(root), max_bytes, options)
+        check_bound("max_bytes", max_bytes)
+        directory = Directory(uri, Path(root), max_bytes, options.get("mime_type"))
+        shown: FileOptions = {**directory.described, **options}
+        made = self.add_resource(uri, directory.function, **shown)
+        assert isinstance(made, ResourceTemplate)
+        self.add_completion(directory.complete, resource=uri, argument=directory.variable)
+        return made
 
     def add_file(
-        self, uri: str, path: str | Path, *, max_bytes: int = 10 * 1024 * 1024, **options: Any
+        self,
+        uri: str,
+        path: str | Path,
+        *,
+        max_bytes: int = 10 * 1024 * 1024,
+        **options: Unpack[ResourceOptions],
     ) -> Resource:
         """Register a file. It is read anew each time.
 
@@ -390,7 +408,12 @@ class Registry:
         Raises:
             SchemaError: As for `resource`, or the URI has variables.
         """
-        return directories.add_file(self, uri, Path(path), max_bytes, options)
+        check_bound("max_bytes", max_bytes)
+        file = File(uri, Path(path), max_bytes, options.get("mime_type"))
+        shown: ResourceOptions = {**file.described, **options}
+        made = self.add_resource(uri, file.read, **shown)
+        assert isinstance(made, Resource)
+        return made
 
     def remove_resource(self, uri: str) -> None:
         """Take a resource or a template out. Reads that run already are not disturbed.
@@ -437,18 +460,9 @@ class Registry:
     def prompt(self, function: F) -> F: ...
 
     @overload
-    def prompt(
-        self,
-        *,
-        name: str | None = ...,
-        title: str | None = ...,
-        description: str | None = ...,
-        icons: Sequence[Icon] | None = ...,
-        meta: Mapping[str, Json] | None = ...,
-        timeout: float | None = ...,
-    ) -> Callable[[F], F]: ...
+    def prompt(self, **options: Unpack[PromptOptions]) -> Callable[[F], F]: ...
 
-    def prompt(self, function: Any = None, **options: Any) -> Any:
+    def prompt(self, function: F | None = None, **options: Unpack[PromptOptions]) -> Any:
         """Register a function as a prompt; a decorator, with or without arguments.
 
         Its parameters are the prompt's arguments. They travel as text; what is not annotated as
@@ -474,21 +488,19 @@ class Registry:
             ... async def review(code: str, language: str = "python") -> str:
             ...     return f"Review this {language} code: {code}"
         """
-        if function is None:
-            return partial(self._add_prompt, options)
-        return self._add_prompt(options, function)
 
-    def _add_prompt(self, options: dict[str, Any], function: F) -> F:
-        self.add_prompt(function, **options)
-        return function
+        def register(function: F) -> F:
+            self.add_prompt(function, **options)
+            return function
 
-    def add_prompt(self, function: Callable[..., Any], **options: Any) -> Prompt:
+        return register if function is None else register(function)
+
+    def add_prompt(self, function: Callable[..., Any], **options: Unpack[PromptOptions]) -> Prompt:
         """Register a function as a prompt. The options are those of `prompt`.
 
         Raises:
             SchemaError: As for `prompt`.
         """
-        check_options("a prompt", make_prompt, options)
         prompt = make_prompt(function, **options)
         self._put(self._prompts, prompt, "Prompt", "prompts")
         return prompt
@@ -548,7 +560,12 @@ class Registry:
             ... async def languages(value: str) -> list[str]:
             ...     return [each for each in ("python", "rust") if each.startswith(value)]
         """
-        return partial(self._add_completion, prompt, resource, argument, timeout)
+
+        def register(function: F) -> F:
+            self.completers.add(function, prompt, resource, argument, timeout)
+            return function
+
+        return register
 
     def add_completion(
         self,
@@ -565,18 +582,7 @@ class Registry:
             SchemaError: As for `completion`.
         """
         function = source if callable(source) else from_values(source)
-        self._add_completion(prompt, resource, argument, timeout, function)
-
-    def _add_completion(
-        self,
-        prompt: str | None,
-        resource: str | None,
-        argument: str,
-        timeout: float | None,
-        function: F,
-    ) -> F:
         self.completers.add(function, prompt, resource, argument, timeout)
-        return function
 
     # -- logging --------------------------------------------------------------------------
 
@@ -644,6 +650,7 @@ class Registry:
 
         Raises:
             RuntimeError: The registry is running already.
+            LifespanError: The lifespan failed when it was opened, or closed.
         """
         if self._is_running:
             raise RuntimeError(f"registry {self.name!r} is running already")
@@ -665,11 +672,15 @@ class Registry:
 
     @asynccontextmanager
     async def state(self) -> AsyncIterator[Any]:
-        """Yield the state that `running` shares; outside of it, open the lifespan for the block."""
+        """Yield the state that `running` shares; outside of it, open the lifespan for the block.
+
+        Raises:
+            LifespanError: The lifespan failed when it was opened, or closed.
+        """
         if self._shared_state is not _CLOSED:
             yield self._shared_state
         elif self._lifespan is None:
             yield None
         else:
-            async with self._lifespan(self) as state:
+            async with opened(self.name, partial(self._lifespan, self)) as state:
                 yield state

@@ -6,15 +6,22 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping, Sequence
-from math import inf
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from attrs import evolve, frozen
 
+from trio_mcp.registry.checks import (
+    annotations_of,
+    check_caching,
+    check_payload,
+    check_timeout,
+    icons_of,
+    json_of,
+)
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.handlers import Handler, Keywords, TextArguments
 from trio_mcp.registry.invalid import invalid_result
-from trio_mcp.registry.options import check_timeout
+from trio_mcp.registry.options import CacheScope, Icons
 from trio_mcp.registry.uri_search import LONGEST_URI, read_uri
 from trio_mcp.registry.uri_template import UriTemplate
 from trio_mcp.schema import FunctionSchema, SchemaError, describe_function, unstructure
@@ -24,7 +31,6 @@ from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.payloads import (
     Annotations,
     BlobResourceContents,
-    Icon,
     ResourceContents,
     ResourceDescription,
     ResourceTemplateDescription,
@@ -32,10 +38,6 @@ from trio_mcp.wire.payloads import (
 )
 
 CONTENTS: Final = (TextResourceContents, BlobResourceContents)
-
-CacheScope = Literal["public", "private"]
-
-_SCOPES: Final = ("public", "private")
 
 
 @frozen(eq=False, kw_only=True)
@@ -92,8 +94,8 @@ def make_resource(
     description: str | None = None,
     mime_type: str | None = None,
     size: int | None = None,
-    annotations: Annotations | None = None,
-    icons: Sequence[Icon] | None = None,
+    annotations: Annotations | Mapping[str, Any] | None = None,
+    icons: Icons | None = None,
     meta: Mapping[str, Json] | None = None,
     timeout: float | None = None,
     cache_ttl: float = 0.0,
@@ -103,25 +105,32 @@ def make_resource(
 
     The arguments are those of `Registry.resource`.
     """
+    if not isinstance(uri, str):
+        raise SchemaError(f"a resource needs a URI, such as 'config://app', not {uri!r:.60}")
     what = f"Resource {cut(uri)}"
     try:
         template = _template_of(uri)
-        _check_options(timeout, size, cache_ttl, cache_scope)
+        check_timeout(timeout)
+        check_caching(cache_ttl, cache_scope)
         if template is not None and size is not None:
             raise SchemaError("only a single resource has a size, not a template")
         described = describe_function(function, context_type=Context, describe_result=False)
         _check_parameters(described, () if template is None else template.variables)
+        fields: dict[str, Any] = {
+            "name": name or described.name,
+            "title": title,
+            "description": described.description if description is None else description,
+            "mime_type": mime_type,
+            "annotations": annotations_of(Annotations, annotations),
+            "icons": icons_of(icons),
+            "meta": json_of("meta", meta) or None,
+        }
+        single = ResourceDescription(uri, size=size, **fields)
+        check_payload(single)
+        if size is not None and size < 0:
+            raise SchemaError(f"size must be a number of bytes, not {size!r:.60}")
     except (SchemaError, ValueError) as error:
         raise SchemaError(f"{what}: {error}") from None
-    shown: dict[str, Any] = {
-        "name": name or described.name,
-        "title": title,
-        "description": described.description if description is None else description,
-        "mime_type": mime_type,
-        "annotations": annotations,
-        "icons": list(icons) if icons else None,
-        "meta": dict(meta) if meta else None,
-    }
     handler: dict[str, Any] = {
         "name": uri,
         "label": f"Resource {uri}",
@@ -132,9 +141,9 @@ def make_resource(
         "cache_scope": cache_scope,
     }
     if template is None:
-        return Resource(description=ResourceDescription(uri, size=size, **shown), **handler)
+        return Resource(description=single, **handler)
     return ResourceTemplate(
-        description=ResourceTemplateDescription(uri, **shown),
+        description=ResourceTemplateDescription(uri, **fields),
         template=template,
         variables=described.input_schema.get("properties", {}),
         arguments=TextArguments(described),
@@ -160,18 +169,6 @@ def _template_of(uri: str) -> UriTemplate | None:
             "this is no URI; percent-encode what cannot stand in one, such as %20 for a space"
         )
     return None
-
-
-def _check_options(
-    timeout: float | None, size: int | None, cache_ttl: float, cache_scope: str
-) -> None:
-    check_timeout(timeout)
-    if size is not None and (not isinstance(size, int) or size < 0):
-        raise SchemaError(f"size must be a number of bytes, not {size!r}")
-    if not 0 <= cache_ttl < inf:
-        raise SchemaError(f"cache_ttl must be at least 0 seconds, and finite, not {cache_ttl!r}")
-    if cache_scope not in _SCOPES:
-        raise SchemaError(f"cache_scope must be 'public' or 'private', not {cache_scope!r}")
 
 
 def _check_parameters(described: FunctionSchema, variables: Sequence[str]) -> None:

@@ -10,9 +10,18 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from trio_mcp.registry.checks import (
+    annotations_of,
+    check_bound,
+    check_payload,
+    check_schema_texts,
+    check_timeout,
+    icons_of,
+    json_of,
+)
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.handlers import Handler, Keywords
-from trio_mcp.registry.options import check_bound, check_timeout
+from trio_mcp.registry.options import Icons
 from trio_mcp.registry.slots import Slots
 from trio_mcp.schema import (
     ArgumentError,
@@ -29,7 +38,6 @@ from trio_mcp.wire.jsonrpc import Json, json_type
 from trio_mcp.wire.payloads import (
     CONTENT_BLOCKS,
     CallToolResult,
-    Icon,
     ToolAnnotations,
     ToolDescription,
 )
@@ -83,8 +91,8 @@ def make_tool(
     input_schema: Mapping[str, Json] | None = None,
     output_schema: Mapping[str, Json] | None = None,
     parameters: Sequence[Parameter] | None = None,
-    annotations: ToolAnnotations | None = None,
-    icons: Sequence[Icon] | None = None,
+    annotations: ToolAnnotations | Mapping[str, Any] | None = None,
+    icons: Icons | None = None,
     meta: Mapping[str, Json] | None = None,
     timeout: float | None = None,
     max_concurrent: int | None = None,
@@ -95,34 +103,40 @@ def make_tool(
     try:
         check_timeout(timeout)
         check_bound("max_concurrent", max_concurrent)
+        _check_parameters(parameters)
         inferred = describe_function(
             function,
             context_type=Context,
             parameters=parameters,
-            input_schema=input_schema,
+            input_schema=json_of("input_schema", input_schema),
             result_types=RESULT_TYPES,
         )
+        _check_headers(inferred.input_schema)
+        accepted = inferred.input_schema
+        returned = inferred.output_schema
         if output_schema is not None:
             check_schema(output_schema)
-        _check_headers(inferred.input_schema)
-    except SchemaError as error:
-        raise SchemaError(f"Tool {name!r}: {error}") from None
-    accepted = inferred.input_schema
-    returned = inferred.output_schema if output_schema is None else dict(output_schema)
-    return Tool(
-        name=name,
-        label=f"Tool {name}",
-        function=function,
-        description=ToolDescription(
+            returned = json_of("output_schema", output_schema)
+        shown = ToolDescription(
             name=name,
             input_schema=accepted,
             title=title,
             description=inferred.description if description is None else description,
             output_schema=returned,
-            annotations=annotations,
-            icons=list(icons) if icons else None,
-            meta=dict(meta) if meta else None,
-        ),
+            annotations=annotations_of(ToolAnnotations, annotations),
+            icons=icons_of(icons),
+            meta=json_of("meta", meta) or None,
+        )
+        check_payload(shown)
+        check_schema_texts("the input schema", accepted)
+        check_schema_texts("the output schema", returned)
+    except SchemaError as error:
+        raise SchemaError(f"Tool {name!r}: {error}") from None
+    return Tool(
+        name=name,
+        label=f"Tool {name}",
+        function=function,
+        description=shown,
         timeout=timeout,
         slots=None if max_concurrent is None else Slots(max_concurrent),
         context_parameter=inferred.context_parameter,
@@ -138,13 +152,21 @@ def make_tool(
     )
 
 
-def _checked_name(name: str) -> str:
-    if _NAME.fullmatch(name):
+def _checked_name(name: Any) -> str:
+    if isinstance(name, str) and _NAME.fullmatch(name):
         return name
     raise SchemaError(
-        f"Tool name {name!r} is not valid: it needs 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.'. "
+        f"Tool name {name!r:.200} is not valid: "
+        "it needs 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.'. "
         "Give the tool another one with name=..."
     )
+
+
+def _check_parameters(parameters: Any) -> None:
+    is_list = isinstance(parameters, Sequence) and not isinstance(parameters, str)
+    if parameters is None or (is_list and all(isinstance(each, Parameter) for each in parameters)):
+        return
+    raise SchemaError(f"parameters must be a list of Parameter(…), not {parameters!r:.60}")
 
 
 def _check_headers(input_schema: Json) -> None:

@@ -58,7 +58,8 @@ def from_wire(wire: Json, payload_type: type[T]) -> T:
         raise ValueError(f"invalid {payload_type.__name__}: {error}") from None
 
 
-def _wire_name(attribute: attrs.Attribute[Any]) -> str:
+def wire_name(attribute: attrs.Attribute[Any]) -> str:
+    """The name that a field of a payload has on the wire."""
     head, *tail = attribute.name.split("_")
     return attribute.metadata.get("wire") or head + "".join(part.capitalize() for part in tail)
 
@@ -83,7 +84,7 @@ def _converter(revision: Revision) -> Converter:
     def overrides(cls: type, *, omit_later: bool) -> dict[str, Any]:
         return {
             each.name: override(
-                rename=_wire_name(each),
+                rename=wire_name(each),
                 omit=omit_later and revision not in each.metadata.get("since", ALL),
                 omit_if_default=each.default is None,
             )
