@@ -149,12 +149,14 @@ def test_a_schema_in_words() -> None:
     assert shown["color"] == "red|green"
     assert shown["level"] == "1|2|high"
     assert shown["numbers"] == "list of number"
-    assert shown["point"] == "object"
+    assert shown["point"] == "{x?: integer}"
     assert shown["anything"] == shown["circle"] == shown["far"] == "any"
     long = {"enum": [f"value{number}" for number in range(20)]}
     assert in_words(long, {}).endswith("value7|…")
     schema = {"properties": {"a": {"type": "string", "default": "x"}, "b": {}}, "required": ["b"]}
     assert signature(schema) == "a?: string = x, b: any"
+    deep: dict[str, Any] = {"type": "object", "properties": {"n": {"$ref": "#"}}}
+    assert signature(deep) == "n?: {n?: {n?: object}}"
 
 
 def test_json_is_json() -> None:

@@ -1,12 +1,15 @@
 """Forms at a terminal: what is asked, and what an answer means. The person is played by a list."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import attrs
 import pytest
+import trio
 
 from trio_mcp.cli.forms import ask_for
+from trio_mcp.cli.questions import Questions
 
 
 @attrs.define
@@ -26,6 +29,9 @@ class Person:
     answers: list[str]
     screen: Notes = attrs.field(factory=Notes)
     asked: list[tuple[str, str, tuple[str, ...]]] = attrs.field(factory=list)
+    turn: trio.Lock = attrs.field(factory=trio.Lock)
+    paused: Any = nullcontext
+    occupied: bool = False
 
     async def ask(self, label: str, *, default: str = "", choices: Sequence[str] = ()) -> str:
         self.asked.append((label, default, tuple(choices)))
@@ -108,3 +114,54 @@ async def test_what_is_neither_yes_nor_no_is_told_in_words() -> None:
 async def test_what_is_optional_can_be_left_out() -> None:
     assert (await answered({"type": "integer"}, "", required=False))[0] is None
     assert (await answered({"type": "integer"}, "x", "", required=False))[0] is None
+
+
+ADDRESS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "street": {"type": "string", "description": "With its number."},
+        "zip": {"type": "integer"},
+        "more": {"type": "object", "properties": {"floor": {"type": "integer"}}},
+    },
+    "required": ["street"],
+}
+
+
+async def test_an_object_is_asked_for_property_by_property() -> None:
+    value, person = await answered(ADDRESS, "", "Main St. 1", "x", "12", "no")
+    assert value == {"street": "Main St. 1", "zip": 12}
+    assert [label for label, *_ in person.asked] == [
+        "x.street (string): ",
+        "x.street (string): ",
+        "x.zip (integer, optional): ",
+        "x.zip (integer, optional): ",
+        "x.more (optional), yes or no: ",
+    ]
+    assert "With its number." in person.screen.told
+    value, _ = await answered(ADDRESS, "no", required=False)
+    assert value is None
+    value, _ = await answered(ADDRESS, "yes", "Main St. 1", "", "y", "3", required=False)
+    assert value == {"street": "Main St. 1", "more": {"floor": 3}}
+
+
+async def test_an_object_of_any_kind_is_json() -> None:
+    value, person = await answered({"type": "object"}, '{"a": 1}')
+    assert value == {"a": 1}
+    assert person.asked[0][0] == "x (object): "
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        (["yes"], {"action": "accept", "content": {"sure": True}}),
+        (["n"], {"action": "accept", "content": {"sure": False}}),
+        (["what", "decline"], {"action": "decline"}),
+        (["cancel"], {"action": "cancel"}),
+    ],
+    ids=str,
+)
+async def test_a_yes_or_no_takes_one_question(said: list[str], answer: Any) -> None:
+    person = Person(said)
+    params = {"message": "Sure?", "requestedSchema": {"properties": {"sure": {"type": "boolean"}}}}
+    assert await Questions(person).fill_in(params) == answer  # type: ignore[arg-type]
+    assert person.asked[0][0] == "yes, no, decline or cancel? "

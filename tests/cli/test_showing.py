@@ -44,12 +44,13 @@ def text(words: str) -> dict[str, str]:
         ({}, ""),
         ({"content": [text("3")], "structuredContent": {"result": 3}}, "3\n"),
         ({"content": [text("a")], "structuredContent": {"content": "a"}}, "a\n"),
-        ({"content": [text("[1]")], "structuredContent": [1]}, "[1]\n"),
+        ({"content": [text("[1]")], "structuredContent": [1]}, "[\n  1\n]\n"),
+        ({"content": [text("[1]")], "structuredContent": {"result": [1]}}, "[\n  1\n]\n"),
         ({"content": [text('{"a":1}')], "structuredContent": {"a": {"b": 1}}}, None),
         ({"content": [text("no JSON")], "structuredContent": {"a": 1, "b": 2}}, None),
         (
-            {"content": [{"type": "audio", "mimeType": "a/b", "data": "AAAA"}]},
-            "[audio: a/b, 3 bytes]\n",
+            {"content": [{"type": "audio", "mimeType": "a/b", "data": "AAAA"}, text("b")]},
+            "[audio: a/b, 3 bytes]\nb\n",
         ),
         (
             {"content": [{"type": "resource_link", "name": "n", "uri": "a:b", "description": "d"}]},
@@ -57,8 +58,13 @@ def text(words: str) -> dict[str, str]:
         ),
         ({"content": [{"type": "resource", "resource": {"uri": "a:b", "text": "t"}}]}, "t\n"),
         (
-            {"content": [{"type": "resource", "resource": {"uri": "a:b", "blob": "AAA="}}]},
-            "[a:b: bytes, 2 bytes]\n",
+            {
+                "content": [
+                    {"type": "resource", "resource": {"uri": "a:b", "blob": "AAA="}},
+                    text(""),
+                ]
+            },
+            "[a:b: bytes, 2 bytes]\n\n",
         ),
         ({"content": [{"type": "resource", "resource": {"uri": "a:b"}}]}, '{"uri": "a:b"}\n'),
         ({"content": [{"type": "hologram"}]}, '{\n  "type": "hologram"\n}\n'),
@@ -77,6 +83,35 @@ def test_results(
     else:  # both say something of their own
         assert result["content"][0]["text"] in out
         assert '"a": ' in out
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "image", "mimeType": "x/y", "data": "AP8="},
+        {"type": "resource", "resource": {"uri": "a:b", "mimeType": "x/y", "blob": "AP8="}},
+    ],
+    ids=lambda block: block["type"],
+)
+def test_bytes_go_to_a_file_as_they_are(
+    block: dict[str, Any], screen: Screen, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    show_result(screen, {"content": [block]})
+    out = capsysbinary.readouterr().out
+    assert (out == b"\x00\xff") == (not screen.is_terminal)
+    assert (b"x/y, 2 bytes]" in out) == screen.is_terminal
+    show_result(screen, {"content": [{**block, "data": "no base64"}]})
+    assert b"bytes]" in capsysbinary.readouterr().out or block["type"] == "resource"
+
+
+def test_uris_are_not_torn_apart(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in (("NO_COLOR", "1"), ("COLUMNS", "80"), ("FORCE_COLOR", "1")):
+        monkeypatch.setenv(name, value)
+    uri = "https://example.com/a/rather/long/way/to/a/file"
+    Screen().table(("URI", "Type", "What it is"), [(uri, "text/markdown", "Many words. " * 20)])
+    assert uri in plain(capsys.readouterr().out)
 
 
 def test_contents(screen: Screen, capsysbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -72,8 +72,10 @@ def prompt(
 # -- what is done ------------------------------------------------------------------------
 
 
-async def call_tool(session: Session, name: str, words: Sequence[str]) -> int:
-    """Call a tool and show its result; return the exit status."""
+async def call_tool(
+    session: Session, name: str, words: Sequence[str], *, end_line: bool = False
+) -> int:
+    """Call a tool and show its result, on lines of its own if need be; return the exit status."""
     tool = session.tool(name)
     given = parse_arguments(words, tool.input_schema)
     arguments = await ask_for_missing(session, given, tool.input_schema)
@@ -93,7 +95,7 @@ async def call_tool(session: Session, name: str, words: Sequence[str]) -> int:
         said = words_of(result).removeprefix(f"Tool {name} failed: ") or "it does not say why"
         session.screen.note(f"trio-mcp: tool {name!r} failed: {one_line(said)}", "red")
     else:
-        show_result(session.screen, result)
+        show_result(session.screen, result, end_line=end_line)
     return FAILED if failed else OK
 
 

@@ -17,16 +17,27 @@ from trio_mcp.cli.screen import Screen, to_json
 from trio_mcp.wire.jsonrpc import Json
 
 
-def show_result(screen: Screen, result: dict[str, Json]) -> None:
-    """Show the result of a tool."""
+def show_result(screen: Screen, result: dict[str, Json], *, end_line: bool = False) -> None:
+    """Show the result of a tool. One that is nothing but bytes goes to a file or pipe as they are.
+
+    Args:
+        screen: Where it is shown.
+        result: The result.
+        end_line: Something else follows, so the last line is ended if it is not.
+    """
     blocks = result.get("content")
     blocks = blocks if isinstance(blocks, list) else []
     structured = result.get("structuredContent")
     if structured is not None and _says_the_same(blocks, structured):
-        if isinstance(structured, dict) and not _is_wrapped(structured):
-            screen.json(structured)
+        value = next(iter(structured.values())) if _is_wrapped(structured) else structured
+        if isinstance(value, dict | list):
+            screen.json(value)
             return
         structured = None
+    data = _bytes_of(blocks[0]) if len(blocks) == 1 and structured is None else None
+    if data is not None and not screen.is_terminal:
+        screen.bytes(data + b"\n" if end_line else data)
+        return
     for each in blocks:
         show_block(screen, each)
     if structured is not None:
@@ -73,9 +84,7 @@ def show_contents(screen: Screen, pieces: list[Json], *, end_line: bool = False)
             screen.out.file.write(text)
             ended = text.endswith("\n")
         elif data is not None:
-            screen.out.file.flush()
-            screen.out.file.buffer.write(data)  # type: ignore[attr-defined]
-            screen.out.file.buffer.flush()  # type: ignore[attr-defined]
+            screen.bytes(data)
             ended = data.endswith(b"\n")
     if end_line and not ended:
         screen.out.file.write("\n")
@@ -130,7 +139,12 @@ def _piece_in_words(piece: Json) -> str:
 
 
 def _bytes_of(piece: Json) -> bytes | None:
-    blob = piece.get("blob") if isinstance(piece, dict) else None
+    """What a piece of a resource, or a block of a result, holds that is no text."""
+    if not isinstance(piece, dict):
+        return None
+    if isinstance(piece.get("resource"), dict):
+        piece = piece["resource"]
+    blob = piece.get("blob", piece.get("data"))
     try:
         return base64.b64decode(blob, validate=True) if isinstance(blob, str) else None
     except binascii.Error:

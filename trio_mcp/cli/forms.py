@@ -14,6 +14,8 @@ from trio_mcp.cli.schemas import (
     in_words,
     is_yes_or_no,
     items_of,
+    object_of,
+    properties_of,
     required_of,
     types_of,
 )
@@ -22,16 +24,18 @@ from trio_mcp.schema.form_fields import read_field
 from trio_mcp.wire.jsonrpc import Json
 
 _YES_OR_NO: Final = "yes or no"
+_BOTH: Final = ("yes", "no")
 
 
-async def ask_for(asker: Asker, name: str, schema: Json, root: Schema) -> Json:
-    """Ask for the value of one property until it fits.
+async def ask_for(asker: Asker, name: str, schema: Json, root: Schema, *, within: str = "") -> Json:
+    """Ask for the value of one property until it fits; for an object, property by property.
 
     Args:
         asker: Who asks.
         name: The property.
         schema: Its schema.
         root: The schema that it stands in, for references and for what is required.
+        within: The names of the objects that it is within, each with a dot behind it.
 
     Returns:
         The value; `None` if it was left out, which only what is not required can be.
@@ -41,10 +45,12 @@ async def ask_for(asker: Asker, name: str, schema: Json, root: Schema) -> Json:
     """
     field = schema if isinstance(schema, dict) else {}
     required = name in required_of(root)
+    if types_of(field, root) - {"null"} == {"object"} and object_of(field, root):
+        return await _ask_for_object(asker, f"{within}{name}", field, root, required=required)
     problem_with = _check(name, field, root)
-    _describe(asker, field)
+    describe(asker, field)
     choices = _suggestions(field, root)
-    label = f"{name} ({_kind(field, root)}{'' if required else ', optional'}): "
+    label = f"{within}{name} ({_kind(field, root)}{'' if required else ', optional'}): "
     default = _shown(field.get("default"), field, root)
     while True:
         text = await asker.ask(label, default=default, choices=choices)
@@ -59,7 +65,38 @@ async def ask_for(asker: Asker, name: str, schema: Json, root: Schema) -> Json:
         asker.screen.note(problem, "red")
 
 
-def _describe(asker: Asker, field: Schema) -> None:
+async def ask_for_all(asker: Asker, schema: Schema, *, within: str = "") -> dict[str, Json]:
+    """Ask for all properties of an object, one by one.
+
+    Raises:
+        NoAnswer: The person ended the input.
+    """
+    values = {
+        name: await ask_for(asker, name, each, schema, within=within)
+        for name, each in properties_of(schema).items()
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+async def _ask_for_object(
+    asker: Asker, name: str, field: Schema, root: Schema, *, required: bool
+) -> Json:
+    describe(asker, field)
+    if not required:
+        wanted = await asker.ask(f"{name} (optional), {_YES_OR_NO}: ", default="no", choices=_BOTH)
+        if not wanted.lower().startswith("y"):
+            return None
+    return await ask_for_all(
+        asker, {**_definitions(root), **object_of(field, root)}, within=f"{name}."
+    )
+
+
+def _definitions(root: Schema) -> Schema:
+    return {key: root[key] for key in ("$defs", "definitions", "$schema") if key in root}
+
+
+def describe(asker: Asker, field: Schema) -> None:
+    """Say what a property is for."""
     for key in ("title", "description"):
         if isinstance(field.get(key), str):
             asker.screen.note(field[key])
@@ -67,9 +104,13 @@ def _describe(asker: Asker, field: Schema) -> None:
 
 def _check(name: str, field: Schema, root: Schema) -> Callable[[Json], str | None]:
     """What says what is wrong with one property's value; nothing, if its schema is no good."""
-    parts: Schema = {key: root[key] for key in ("$defs", "definitions", "$schema") if key in root}
     required = [name] if name in required_of(root) else []
-    whole: Schema = {**parts, "type": "object", "properties": {name: field}, "required": required}
+    whole: Schema = {
+        **_definitions(root),
+        "type": "object",
+        "properties": {name: field},
+        "required": required,
+    }
     try:
         validate = compile_validator(whole, noun="answer")
     except SchemaError:
@@ -100,7 +141,7 @@ def _wants_yes_or_no(field: Schema, root: Schema) -> bool:
 def _suggestions(field: Schema, root: Schema) -> list[str]:
     chosen = _choices(field, root)
     if _wants_yes_or_no(field, root):
-        return ["yes", "no"]
+        return [*_BOTH]
     if not chosen and "boolean" in types_of(field, root):
         return ["true", "false"]
     return [title or _text_of(value) for value, title in chosen]

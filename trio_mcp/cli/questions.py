@@ -11,8 +11,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from trio_mcp.cli.asking import Asker, NoAnswer
-from trio_mcp.cli.forms import ask_for
-from trio_mcp.cli.schemas import properties_of
+from trio_mcp.cli.forms import ask_for_all, describe
+from trio_mcp.cli.schemas import is_yes_or_no, properties_of
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.wire.jsonrpc import Json
 
@@ -64,17 +64,19 @@ class Questions:
                     return {"action": "cancel"}
 
     async def _fill_in(self, params: dict[str, Json]) -> dict[str, Json]:
-        action = await self._action()
-        if action != "accept":
-            return {"action": action}
         schema = params.get("requestedSchema")
         root = schema if isinstance(schema, dict) else {}
-        content: dict[str, Json] = {}
-        for name, field in properties_of(root).items():
-            value = await ask_for(self._asker, name, field, root)
-            if value is not None:
-                content[name] = value
-        return {"action": "accept", "content": content}
+        (name, field), *others = properties_of(root).items() or [("", {})]
+        if not others and is_yes_or_no(field, root):  # then it takes no second question
+            describe(self._asker, field)
+            said = await self._choice(("yes", "no", *_ACTIONS[1:]))
+            if said in _ACTIONS:
+                return {"action": said}
+            return {"action": "accept", "content": {name: said == "yes"}}
+        action = await self._choice(_ACTIONS)
+        if action != "accept":
+            return {"action": action}
+        return {"action": "accept", "content": await ask_for_all(self._asker, root)}
 
     async def _visit(self, params: dict[str, Json]) -> dict[str, Json]:
         url = str(params.get("url"))
@@ -82,12 +84,13 @@ class Questions:
         screen.note(f"It wants you to visit a page of {urlsplit(url).hostname}:")
         screen.note(url, "cyan")
         screen.note("If you agree, open it in your browser, and accept.")
-        return {"action": await self._action()}
+        return {"action": await self._choice(_ACTIONS)}
 
-    async def _action(self) -> str:
+    async def _choice(self, choices: Sequence[str]) -> str:
+        label = f"{', '.join(choices[:-1])} or {choices[-1]}? "
         while True:
-            said = await self._asker.ask("accept, decline or cancel? ", choices=_ACTIONS)
-            for each in _ACTIONS:
+            said = await self._asker.ask(label, choices=choices)
+            for each in choices:
                 if said and each.startswith(said.lower()):
                     return each
-            self._asker.screen.note(f"please type one of: {', '.join(_ACTIONS)}", "red")
+            self._asker.screen.note(f"please type one of: {', '.join(choices)}", "red")

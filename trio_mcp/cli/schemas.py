@@ -17,6 +17,8 @@ Schema = dict[str, Json]
 
 _MOST_DEPTH: Final = 16
 _MOST_CHOICES: Final = 8
+_MOST_NESTED: Final = 2
+"""Objects within objects whose properties are told."""
 
 
 def json_of(text: str) -> Json:
@@ -77,7 +79,12 @@ def items_of(schema: Json, root: Schema) -> Json:
     return {}
 
 
-def in_words(schema: Json, root: Schema, most: int = _MOST_CHOICES) -> str:
+def object_of(schema: Json, root: Schema) -> Schema:
+    """The schema of an object whose properties are known; `{}` if there is none."""
+    return next((each for each in schemas_of(schema, root) if properties_of(each)), {})
+
+
+def in_words(schema: Json, root: Schema, most: int = _MOST_CHOICES, depth: int = 0) -> str:
     """Say what a value can be, in a word or two, with so many of its choices at most."""
     choices = [value for value, _ in choices_of(schema, root)]
     if choices:
@@ -85,12 +92,12 @@ def in_words(schema: Json, root: Schema, most: int = _MOST_CHOICES) -> str:
         more = ["…"] if len(shown) > most else []
         return "|".join(shown[:most] + more)
     found = types_of(schema, root)
-    kinds = [each for each in _ORDER if each in found and each != "null"]
-    named = [
-        f"list of {in_words(items_of(schema, root), root, most)}" if kind == "array" else kind
-        for kind in kinds
-    ]
-    return "|".join(named) or "any"
+    named = {each: each for each in _ORDER if each in found and each != "null"}
+    if "array" in named:
+        named["array"] = f"list of {in_words(items_of(schema, root), root, most, depth)}"
+    if "object" in named and depth < _MOST_NESTED and object_of(schema, root):
+        named["object"] = f"{{{signature(object_of(schema, root), root, depth + 1)}}}"
+    return "|".join(named.values()) or "any"
 
 
 def properties_of(schema: Json) -> dict[str, Json]:
@@ -114,16 +121,16 @@ def default_of(schema: Json) -> str:
     return default if is_plain else json.dumps(default, ensure_ascii=False)
 
 
-def signature(schema: Json) -> str:
+def signature(schema: Json, root: Schema | None = None, depth: int = 0) -> str:
     """Write the arguments that a schema describes on one line: `a: number, b?: string = x`."""
-    root = schema if isinstance(schema, dict) else {}
+    root = root or (schema if isinstance(schema, dict) else {})
     required = required_of(schema)
     shown = []
     for name, each in properties_of(schema).items():
         mark = "" if name in required else "?"
         default = default_of(each)
         after = f" = {default}" if default else ""
-        shown.append(f"{name}{mark}: {in_words(each, root)}{after}")
+        shown.append(f"{name}{mark}: {in_words(each, root, depth=depth)}{after}")
     return ", ".join(shown)
 
 
@@ -184,7 +191,15 @@ def collected(texts: list[str], schema: Json, root: Schema) -> Json:
     return [typed(each, items, root) for each in texts]
 
 
-_ORDER: Final = ("string", "integer", "number", "boolean", "array", "object", "null")
+_ORDER: Final[tuple[str, ...]] = (
+    "string",
+    "integer",
+    "number",
+    "boolean",
+    "array",
+    "object",
+    "null",
+)
 _YES_OR_NO: Final = {
     **dict.fromkeys(("true", "yes", "y", "1"), True),
     **dict.fromkeys(("false", "no", "n", "0"), False),

@@ -7,6 +7,7 @@ stays text: on a terminal its control characters are shown as symbols, never obe
 
 from __future__ import annotations
 
+import builtins
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -96,6 +97,12 @@ class Screen:
         else:
             self.out.file.write(f"{text}\n")
 
+    def bytes(self, data: builtins.bytes) -> None:
+        """Write bytes to stdout, just as they are."""
+        self.out.file.flush()
+        self.out.file.buffer.write(data)  # type: ignore[attr-defined]
+        self.out.file.buffer.flush()  # type: ignore[attr-defined]
+
     def heading(self, text: str) -> None:
         """Write a line to stdout that says what follows."""
         self.show(Text(harmless(text), style="bold"))
@@ -142,8 +149,12 @@ class Screen:
         table = Table(
             box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0)
         )
+        first = max((cell_len(row[0]) for row in rows), default=0)
         for index, header in enumerate(headers):
-            table.add_column(header, style="cyan" if index == 0 else "", overflow="fold")
+            # Names and URIs are for copying: they are cut only where they would leave no room.
+            width = min(first, self.out.width * 2 // 3) if index == 0 else None
+            style = "cyan" if index == 0 else ""
+            table.add_column(header, style=style, overflow="fold", min_width=width)
         for row in rows:
             table.add_row(*(Text(harmless(each)) for each in row))
         self.out.print(table)

@@ -342,7 +342,7 @@ async def _tool(inspection: Inspection, words: Sequence[str]) -> None:
 async def _call(inspection: Inspection, words: Sequence[str]) -> int:
     if not words:
         raise Usage("usage: call NAME [KEY=VALUE …|JSON]")
-    return await call_tool(inspection.session, words[0], words[1:])
+    return await call_tool(inspection.session, words[0], words[1:], end_line=True)
 
 
 async def _read(inspection: Inspection, words: Sequence[str]) -> None:
