@@ -347,6 +347,27 @@ def test_null_is_encoded():
     assert encode({"value": [None, "null"]}) == b'{"value":[null,"null"]}\n'
 
 
+def test_null_among_much_else_is_encoded_without_a_look_at_each_value(monkeypatch):
+    monkeypatch.delattr("trio_mcp.wire.jsonrpc._leaves")
+    value = [{"a": None, "b": [1, -0.0, "null"]}] * 1000
+    assert json.loads(encode(value)) == value
+    assert json.loads(result_line(1, value))["result"] == value
+
+
+@pytest.mark.parametrize(
+    "value", [[None, math.nan], [None, (1, math.inf)], {"a": [{"b": -math.inf}, None]}]
+)
+def test_nan_is_found_beside_null(value):
+    with pytest.raises(TypeError, match="NaN"):
+        encode(value)
+    with pytest.raises(TypeError, match="NaN"):
+        result_line(1, value)
+
+
+def test_tuples_beside_null_are_encoded():
+    assert encode([None, (1.5, 2)]) == b"[null,[1.5,2]]\n"
+
+
 def test_long_integers_are_encoded_exactly():
     assert encode({"value": [2**70, "é"]}) == '{"value":[1180591620717411303424,"é"]}\n'.encode()
 

@@ -269,6 +269,89 @@ async def test_the_session_that_was_idle_for_longest_makes_room() -> None:
             assert await status_of(client) == 200
 
 
+async def of(host: Host, owner: str) -> LegacyClient:
+    """Begin a session in the name of somebody: a principal, or an address."""
+    client = LegacyClient(host)
+    if owner[0].isalpha():
+        client.headers["authorization"] = f"Bearer {owner[0]}-token"
+    else:
+        client.address = (owner, 5000)
+    await client.initialize()
+    return client
+
+
+@pytest.mark.requirement("F2")
+@pytest.mark.parametrize(
+    ("tokens", "one", "other"),
+    [
+        ({"a-token": "alice", "b-token": "bob"}, "alice", "bob"),
+        ({}, "192.0.2.1", "192.0.2.2"),
+        ({}, "2001:db8::1", "2001:db8:0:1::1"),
+    ],
+)
+async def test_nobody_pushes_the_sessions_of_others_out(
+    tokens: dict[str, str], one: str, other: str
+) -> None:
+    async with hosting(registry_of(echo), HttpPolicy(max_sessions=4, tokens=tokens)) as host:
+        quiet = await of(host, one)
+        many = [await of(host, other) for _ in range(20)]
+        assert await status_of(quiet) == 200
+        assert [await status_of(each) for each in many] == [404] * 17 + [200] * 3
+
+        second = await of(host, one)  # the other one has more, so it makes room
+        assert [await status_of(each) for each in many[-3:]] == [404, 200, 200]
+        third = await of(host, one)  # now both have two
+        assert [await status_of(each) for each in (quiet, second, third)] == [404, 200, 200]
+        assert [await status_of(each) for each in many[-2:]] == [200, 200]
+
+
+@pytest.mark.requirement("F2")
+async def test_who_keeps_all_his_sessions_busy_gets_no_more_of_others() -> None:
+    policy = HttpPolicy(max_sessions=3, tokens={"a-token": "alice", "b-token": "bob"})
+    async with hosting(registry_of(echo), policy) as host:
+        quiet = await of(host, "bob")
+        streams = []
+        for _ in range(2):
+            streams.append((await of(host, "alice")).get())
+            await streams[-1].started()
+        stranger = LegacyClient(host)
+        stranger.headers["authorization"] = "Bearer a-token"
+        assert (await stranger.post(stranger.initialize_request())).status == 503
+        assert await status_of(quiet) == 200
+        for stream in streams:
+            stream.disconnect()
+
+
+@pytest.mark.requirement("F2", "F3")
+async def test_what_is_kept_for_all_sessions_is_bounded_and_shared() -> None:
+    async def write(context: Context, size: int) -> str:
+        await context.progress(1)
+        return "x" * size
+
+    tokens = {"a-token": "alice", "b-token": "bob"}
+    policy = HttpPolicy(max_event_bytes=20_000, max_total_event_bytes=30_000, tokens=tokens)
+    async with hosting(registry_of(write), policy) as host:
+
+        async def written(client: LegacyClient) -> str:
+            response = await client.begin_call("write", progress_meta(), size=9000).end()
+            await response.messages()
+            return response.events[0].id or ""
+
+        quiet = await of(host, "bob")
+        mine = await written(quiet)
+        many = [await of(host, "alice") for _ in range(5)]
+        ids = [await written(each) for each in many]
+        statuses = [
+            (await client.get(id).end()).status for client, id in zip(many, ids, strict=True)
+        ]
+        assert statuses == [400, 400, 400, 200, 200]
+        assert (await quiet.get(mine).end()).status == 200
+        for client in many:
+            await client.delete()
+        last = [await written(quiet) for _ in range(2)][-1]
+        assert (await quiet.get(last).end()).status == 200
+
+
 @pytest.mark.requirement("F2")
 async def test_no_session_if_all_are_busy() -> None:
     worker = Worker()
@@ -409,6 +492,8 @@ async def test_events_can_be_kept_elsewhere() -> None:
         assert await again.messages() == told, "though memory would have kept but one"
         assert len(ledgers) == 1
         assert [len(events) for events in ledgers[0].streams.values()] == [2]
+        await client.delete()
+        assert ledgers[0].streams == {}, "and not for ever"
 
 
 @pytest.mark.requirement("F2")

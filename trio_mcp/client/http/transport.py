@@ -254,7 +254,7 @@ class HttpTransport:
         body = await reply.read_all(self._most)
         await self._take(body, pending.session, pending)
         if pending.response is None:
-            message = decode(body)
+            message = decode(body, self.limits.max_batch)
             error = rpc_error(_value(body))
             if error is not None:
                 raise error

@@ -368,7 +368,7 @@ class HttpApp:
         assert isinstance(trial, bytes)
         if status_of(trial, request.id) != 200:
             raise Refusal(400, "The handshake is not valid.", body=trial[:-1])
-        session = await sessions.new(http.principal)
+        session = await sessions.new(http.principal, http.owner)
         answer = session.server.begin(request, False)
         assert isinstance(answer, bytes)
         await http.respond(200, answer[:-1], headers=session.headers)

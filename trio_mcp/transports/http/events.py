@@ -1,21 +1,28 @@
-"""The events of a legacy session, kept for a client that loses its connection and comes back.
+"""The events of legacy sessions, kept for clients that lose their connection and come back.
 
-`MemoryEventStore` is a bounded list in memory; `HttpPolicy.event_store` makes any other.
+`MemoryEventStore` is a bounded list in memory, and `EventMemory` what all of these have together.
+`HttpPolicy.event_store` makes any other.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Protocol
+from typing import Final, Protocol
 
-from trio_mcp.public import public
+from attrs import define, field
+
+_LEAST_BYTES: Final = 1024
+"""What a short event takes, with all that is around it."""
+
+Key = tuple[str, int]
+"""A stream, and the number of an event in it."""
 
 
-@public
 class EventStore(Protocol):
     """Keeps the events of the streams of one session.
 
-    Its methods are called on the Trio thread and must not block.
+    Its methods are called on the Trio thread and must not block. When the session ends, all of its
+    streams are dropped.
     """
 
     def append(self, stream: str, line: bytes) -> int:
@@ -28,20 +35,86 @@ class EventStore(Protocol):
         """Forget a stream."""
 
 
+@define(eq=False)
+class _Share:
+    """What one owner has of the memory, the oldest event first."""
+
+    size: int = 0
+    events: OrderedDict[tuple[MemoryEventStore, Key], int] = field(factory=OrderedDict)
+
+
+class EventMemory:
+    """The memory that the events of all sessions have together.
+
+    When it is full, who adds an event loses older ones, if he has more than a fair share of it;
+    otherwise whoever has most does. So nobody loses any to one who has more.
+
+    Args:
+        most_bytes: Bytes of all events together. An event counts with its length, but with 1 KiB
+            at least; the last one is kept however long it is.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = most_bytes
+        self.size = 0
+        """Bytes that are counted now."""
+        self._shares: dict[str, _Share] = {}
+
+    def add(self, owner: str, store: MemoryEventStore, key: Key, length: int) -> None:
+        """Count an event, and have others forgotten that there is no room for any more."""
+        size = max(length, _LEAST_BYTES)
+        share = self._shares.get(owner)
+        if share is None:
+            share = self._shares[owner] = _Share()
+        share.events[store, key] = size
+        share.size += size
+        self.size += size
+        while self.size > self._most and self.size > size:
+            greedy = share.size * len(self._shares) > self._most and len(share.events) > 1
+            self._forget_one_of(share if greedy else self._largest(store, key))
+
+    def _largest(self, store: MemoryEventStore, key: Key) -> _Share:
+        """The share of which most can be forgotten: not the event that has just come."""
+        last = (store, key)
+        return max(
+            self._shares.values(),
+            key=lambda share: share.size - share.events.get(last, 0),
+        )
+
+    def _forget_one_of(self, share: _Share) -> None:
+        store, key = next(iter(share.events))
+        store.forget(key)
+
+    def remove(self, owner: str, store: MemoryEventStore, key: Key) -> None:
+        """Count an event no more."""
+        share = self._shares[owner]
+        size = share.events.pop((store, key))
+        share.size -= size
+        self.size -= size
+        if not share.events:
+            del self._shares[owner]
+
+
 class MemoryEventStore:
-    """The last events, in memory.
+    """The last events of a session, in memory.
 
     Args:
         most: Events that are kept, of all streams together.
         most_bytes: Bytes that these may have; the last event is kept however long it is.
+        memory: What all sessions have together.
+        owner: Whose share of that it is.
     """
 
-    def __init__(self, most: int, most_bytes: int) -> None:
+    def __init__(
+        self, most: int, most_bytes: int, memory: EventMemory | None = None, owner: str = ""
+    ) -> None:
         self._most = most
         self._most_bytes = most_bytes
+        self._memory: Final = memory or EventMemory(most_bytes)
+        self._owner = owner
         self._bytes = 0
         self._numbers: dict[str, int] = {}
-        self._events: OrderedDict[tuple[str, int], bytes] = OrderedDict()
+        self._events: OrderedDict[Key, bytes] = OrderedDict()
 
     def append(self, stream: str, line: bytes) -> int:
         """Keep an event; returns its number within its stream, from 1 on."""
@@ -49,8 +122,8 @@ class MemoryEventStore:
         self._events[stream, number] = line
         self._bytes += len(line)
         while len(self._events) > self._most or self._is_too_long():
-            _, oldest = self._events.popitem(last=False)
-            self._bytes -= len(oldest)
+            self.forget(next(iter(self._events)))
+        self._memory.add(self._owner, self, (stream, number), len(line))
         return number
 
     def _is_too_long(self) -> bool:
@@ -68,4 +141,10 @@ class MemoryEventStore:
         """Forget a stream."""
         last = self._numbers.pop(stream, 0)
         for number in range(max(1, last - self._most + 1), last + 1):
-            self._bytes -= len(self._events.pop((stream, number), b""))
+            if (stream, number) in self._events:
+                self.forget((stream, number))
+
+    def forget(self, key: Key) -> None:
+        """Forget an event."""
+        self._bytes -= len(self._events.pop(key))
+        self._memory.remove(self._owner, self, key)

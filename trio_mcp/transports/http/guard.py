@@ -49,11 +49,12 @@ class Guard:
             Refusal: It is not allowed: 403 (host, origin), 401 (token), or 429 (rate).
         """
         self.check_origin(request)
+        forwarded = request.header(b"x-forwarded-for")
+        request.party = self._proxies.party_of(request.peer, forwarded)
         if self._policy.rate is None:
             request.principal = await self._principal_of(request)
             return
-        forwarded = request.header(b"x-forwarded-for")
-        address = self._addresses.take(self._proxies.party_of(request.peer, forwarded))
+        address = self._addresses.take(request.party)
         # Whatever happens meanwhile, it has been paid for: many guesses at a time cost no less.
         request.principal = await self._principal_of(request)
         if request.principal is not None:

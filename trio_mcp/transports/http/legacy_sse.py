@@ -188,7 +188,7 @@ class SseEndpoint:
             raise Refusal(406, "The client must accept text/event-stream.")
         if self._stopping:
             raise Refusal(503, "The server is stopping.", _RETRY)
-        with self._sessions.lasting():
+        with self._sessions.lasting(http.owner):
             await while_connected(http, lambda: self._hold(http))
 
     async def _hold(self, http: HttpRequest) -> None:

@@ -101,7 +101,9 @@ class HttpPolicy:
     """Legacy clients get no sessions: each of their requests stands for itself."""
 
     max_sessions: int = field(default=1000, validator=_positive)
-    """Sessions of legacy clients; the one that was idle for longest makes room for a new one."""
+    """Sessions of legacy clients. A new one takes the place of one that is idle, but only of its
+    own owner's, or of one who has more sessions: of those who have most, the one that was idle
+    for longest. An owner is a principal, or without tokens an address."""
 
     session_idle: float = field(default=1800.0, validator=_positive)
     """Seconds after which a session that nobody uses is ended."""
@@ -112,8 +114,14 @@ class HttpPolicy:
     max_event_bytes: int = field(default=4 * 1024 * 1024, validator=_positive)
     """Bytes that these may have together; a single event may have more."""
 
+    max_total_event_bytes: int = field(default=256 * 1024 * 1024, validator=_positive)
+    """Bytes that the events of all sessions may have together, each with 1 KiB at least.
+
+    Beyond them events are forgotten of whoever has most: a principal, or without tokens an address.
+    """
+
     event_store: Callable[[], EventStore] | None = None
-    """Makes what keeps the events of a new session, in place of memory within these two bounds.
+    """Makes what keeps the events of a new session, in place of memory within these bounds.
 
     It keeps its own: then `max_events` bounds the streams of a session only.
     """
@@ -128,6 +136,9 @@ class HttpPolicy:
         """Refuse what contradicts itself."""
         if self.tokens and self.verify is not None:
             raise ValueError("tokens and verify exclude each other: verify is to know the tokens")
-        usual = fields(HttpPolicy).max_event_bytes.default
-        if self.event_store is not None and self.max_event_bytes != usual:
-            raise ValueError("max_event_bytes is not for an event_store, which has its own bounds")
+        if self.max_event_bytes > self.max_total_event_bytes:
+            raise ValueError("max_event_bytes is more than max_total_event_bytes")
+        for name in ("max_event_bytes", "max_total_event_bytes"):
+            usual = getattr(fields(HttpPolicy), name).default
+            if self.event_store is not None and getattr(self, name) != usual:
+                raise ValueError(f"{name} is not for an event_store, which has its own bounds")

@@ -7,6 +7,7 @@ there before the first entry of a proxy that is not ours, anybody may have writt
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 
@@ -31,6 +32,8 @@ class Proxies:
         entries = list(trusted)
         self._unix = UNIX in entries
         self._networks = [_network(each) for each in entries if each != UNIX]
+        self.party_of = lru_cache(maxsize=1024)(self._party_of)
+        """Says whom a request is counted for, as `client_of` says who asks."""
 
     def client_of(self, peer: str | None, forwarded: str | None) -> str:
         """Say who asks: the last address in the chain that is no trusted proxy's.
@@ -49,12 +52,8 @@ class Proxies:
             client = str(address)
         return client
 
-    def party_of(self, peer: str | None, forwarded: str | None) -> str:
-        """Say whom a request is counted for: who asks, or the IPv6 network of who asks.
-
-        Whoever has one IPv6 address has the 2**64 of its network. The arguments are those of
-        `client_of`.
-        """
+    def _party_of(self, peer: str | None, forwarded: str | None) -> str:
+        """Who asks, or the IPv6 network of who asks: who has one address has all 2**64 of it."""
         client = self.client_of(peer, forwarded)
         address = _address(client)
         if address is None or address.version == 4 or address in _NAT64:

@@ -64,6 +64,8 @@ class HttpRequest:
     """The headers; of a repeated one, all values with commas between."""
     principal: str | None = None
     """Whose token it came with."""
+    party: str = ""
+    """The address or network that it came from, behind all trusted proxies."""
     answer_headers: list[Header] = field(factory=list)
     """Headers that the response has, whichever it is."""
     started: bool = False
@@ -95,6 +97,11 @@ class HttpRequest:
         """The address at the other end of the connection, if it has one."""
         address: Any = self.scope.get("client")
         return address[0] if address else None
+
+    @property
+    def owner(self) -> str:
+        """To whose share of anything it counts: the principal, or without one the party."""
+        return self.party if self.principal is None else f"principal {self.principal}"
 
     def header(self, name: bytes) -> str | None:
         """The value of a header, if there is one."""

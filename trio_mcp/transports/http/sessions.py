@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -23,7 +23,7 @@ from trio_mcp.peer.exchange import Cause, Exchange, SteadyBack
 from trio_mcp.server.dispatcher import Dispatcher, Session
 from trio_mcp.server.running import CallRunner
 from trio_mcp.server.subscriptions import tell_changes
-from trio_mcp.transports.http.events import EventStore, MemoryEventStore
+from trio_mcp.transports.http.events import EventMemory, EventStore, MemoryEventStore
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.request import HttpRequest, Refusal
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
@@ -84,7 +84,9 @@ class SessionStream(SteadyBack):
             await self.changed.park()
 
     def put_nowait(self, line: bytes) -> None:
-        """Add an event."""
+        """Add an event, unless there was the last one already."""
+        if self.finished:  # of a session that has ended, say, nothing is kept
+            return
         line = trimmed(line)
         self.last = self._store.append(self.name, line)
         if self.reader is not None:
@@ -206,13 +208,22 @@ class SessionStream(SteadyBack):
 class HttpSession:
     """One session."""
 
-    def __init__(self, dispatcher: Dispatcher, policy: HttpPolicy, principal: str | None) -> None:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        policy: HttpPolicy,
+        principal: str | None,
+        owner: str,
+        store: EventStore,
+    ) -> None:
         self.id: Final = secrets.token_urlsafe(32)
         self.principal: Final = principal
+        self.owner: Final = owner
+        """To whose share of all sessions it counts."""
         self.server: Final = Session(dispatcher, secrets.token_hex(4), principal=principal)
         """What the dispatcher knows of the client."""
         self.headers: Final = [(b"mcp-session-id", self.id.encode())]
-        self.store: Final = _store_of(policy)
+        self.store: Final = store
         self.max_unsent_bytes: Final = dispatcher.limits.max_outgoing_bytes
         self.standalone: Final = SessionStream(_STANDALONE, self)
         """The stream of what concerns no request."""
@@ -262,6 +273,7 @@ class HttpSession:
         self.asking.end("the session has ended")
         for stream in list(self._streams.values()):
             stream.finish(None)
+            self.store.drop(stream.name)
         self._ran.unpark_all()
         self._scope.cancel()
 
@@ -376,12 +388,6 @@ def no_session() -> Refusal:
     return Refusal(404, "There is no such session (any more); send initialize again.")
 
 
-def _store_of(policy: HttpPolicy) -> EventStore:
-    if policy.event_store is not None:
-        return policy.event_store()
-    return MemoryEventStore(policy.max_events, policy.max_event_bytes)
-
-
 class Sessions:
     """The sessions of one server.
 
@@ -392,15 +398,16 @@ class Sessions:
 
     def __init__(self, dispatcher: Dispatcher, policy: HttpPolicy) -> None:
         self._policy = policy
+        self._memory = EventMemory(policy.max_total_event_bytes)
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
         self._nursery: trio.Nursery | None = None
-        self._lasting = 0
+        self._lasting: Counter[str] = Counter()
         self.dispatcher: Final = dispatcher
         """Who answers."""
 
     def __len__(self) -> int:
         """How many there are."""
-        return len(self._sessions) + self._lasting
+        return len(self._sessions) + self._lasting.total()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep sessions, and end those that are idle for too long; until cancelled."""
@@ -416,15 +423,20 @@ class Sessions:
         finally:
             self.end_all()
 
-    async def new(self, principal: str | None) -> HttpSession:
+    async def new(self, principal: str | None, owner: str) -> HttpSession:
         """Begin a session.
 
+        Args:
+            principal: Whose it is, if there are tokens.
+            owner: To whose share of all sessions it counts.
+
         Raises:
-            Refusal: There are as many as may be, and all are busy (503).
+            Refusal: There are as many as may be, and none can make room (503).
         """
         assert self._nursery is not None
-        self._make_room()
-        session = HttpSession(self.dispatcher, self._policy, principal)
+        self._make_room(owner)
+        store = self._store_for(owner)
+        session = HttpSession(self.dispatcher, self._policy, principal, owner, store)
         self._sessions[session.id] = session
         try:
             await self._nursery.start(session.run)
@@ -433,27 +445,47 @@ class Sessions:
             raise
         return session
 
-    def _make_room(self) -> None:
+    def _store_for(self, owner: str) -> EventStore:
+        policy = self._policy
+        if policy.event_store is not None:
+            return policy.event_store()
+        return MemoryEventStore(policy.max_events, policy.max_event_bytes, self._memory, owner)
+
+    def _make_room(self, newcomer: str) -> None:
+        """End an idle session if there are as many as may be.
+
+        Nobody pushes out the session of an owner who has no more of them than he has himself.
+        """
         if len(self) < self._policy.max_sessions:
             return
-        idle = next((each for each in self._sessions.values() if not each.busy), None)
-        if idle is None:
+        counts = self._lasting + Counter(each.owner for each in self._sessions.values())
+        idle = (
+            each
+            for each in self._sessions.values()  # the one that was used last at the end
+            if (each.owner == newcomer or counts[each.owner] > counts[newcomer]) and not each.busy
+        )
+        found = max(idle, key=lambda each: counts[each.owner], default=None)
+        if found is None:
             raise Refusal(503, "Too many sessions; try again later.", [(b"retry-after", b"10")])
-        self.end(idle)
+        self.end(found)
 
     @contextmanager
-    def lasting(self) -> Iterator[None]:
+    def lasting(self, owner: str) -> Iterator[None]:
         """Count a session that lasts as long as the block, and is kept by whoever enters it.
 
+        Args:
+            owner: To whose share of all sessions it counts.
+
         Raises:
-            Refusal: There are as many as may be, and all are busy (503).
+            Refusal: There are as many as may be, and none can make room (503).
         """
-        self._make_room()
-        self._lasting += 1
+        self._make_room(owner)
+        self._lasting[owner] += 1
         try:
             yield
         finally:
-            self._lasting -= 1
+            self._lasting[owner] -= 1
+            self._lasting += Counter()  # forgets who has none
 
     def find(self, id: str | None, principal: str | None) -> HttpSession:
         """Return the session with that id, if it is the client's own.
