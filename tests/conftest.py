@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import settings
@@ -15,6 +16,10 @@ settings.load_profile("steady")  # a failure comes again, and none comes by chan
 
 PROGRAMS = {
     "node": (are_installed, "npm packages are missing: run `make peers`"),
+    "sdk-server": (
+        lambda: find_spec("mcp") is not None,
+        "the official Python SDK is missing: run `make .venv/.test`",
+    ),
     "nginx": (
         lambda: shutil.which("nginx", path=SYSTEM_PATH) is not None,
         "nginx is missing: on Debian, run `apt-get install -y nginx-light`",

@@ -4,14 +4,13 @@ import json
 import re
 import shlex
 import sys
-from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 
-from tests.cli.support import COMMAND, CommandLine
-from tests.support.processes import ENVIRONMENT, ROOT, run
+from tests.cli.support import CommandLine
+from tests.support.processes import ROOT
 from trio_mcp.cli.app import make_app
 from trio_mcp.cli.inspecting.session import COMMANDS
 from trio_mcp.cli.install.hosts import HOSTS
@@ -33,29 +32,32 @@ def names(cell: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("command", "output"), SHOWN, ids=[each[0] for each in SHOWN])
-async def test_commands_do_what_is_shown(command: str, output: str, tmp_path: Path) -> None:
+def test_commands_do_what_is_shown(
+    command: str, output: str, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
     words = shlex.split(command.removesuffix(" </dev/null"))
-    words = [sys.executable if word == "python" else word for word in words]
-    settings = {**ENVIRONMENT, "HOME": str(tmp_path)}
-    done = await run([*COMMAND, *words[1:]], cwd=ROOT, env=settings)
-    said = done.stdout.decode() if done.stdout else done.stderr.decode()
+    done = cli(*(sys.executable if word == "python" else word for word in words[1:]))
+    said = done.out or done.err
     if output:
         assert [line.rstrip() for line in said.splitlines()] == output.splitlines()
-        assert done.returncode == int(output.startswith("trio-mcp: "))
+        assert done.status == int(output.startswith("trio-mcp: "))
     else:
-        assert done.returncode == 0, said
+        assert done.status == 0, said
 
 
 @pytest.mark.parametrize("command", ["doctor", "bench"])
-async def test_json_has_the_shape_that_is_shown(command: str) -> None:
+def test_json_has_the_shape_that_is_shown(
+    command: str, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
     (shown,) = (
         json.loads(block)
         for block in re.findall(r"With `--json`:\n\n```text\n(.*?)```", PAGE, re.DOTALL)
         if ("findings" in block) == (command == "doctor")
     )
     (words,) = (shlex.split(each) for each, _ in SHOWN if each.startswith(f"trio-mcp {command}"))
-    done = await run([*COMMAND, *words[1:]], cwd=ROOT)
-    told = json.loads(done.stdout)
+    told = cli(*words[1:]).json
     if command == "bench":
         assert [each["inFlight"] for each in told["runs"]] == [1, 64]
         told["runs"] = told["runs"][:1]

@@ -26,6 +26,7 @@ def without_docstring(text: str) -> str:
     return text[re.search(r"^(import|from) ", text, re.MULTILINE).start() :]  # type: ignore[union-attr]
 
 
+@pytest.mark.long
 def test_what_the_tutorial_says_happens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """All of it, word for word; then the server is the example."""
     names: dict[str, Any] = {"__name__": "tutorial"}

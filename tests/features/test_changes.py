@@ -30,7 +30,7 @@ from tests.features.ways import (
 from tests.support import official
 from tests.support.client import LEGACY, REVISIONS, RawClient, modern_meta, serving
 from tests.support.processes import running
-from tests.support.tools import each_legacy_revision, each_revision, error_of
+from tests.support.tools import each_legacy_revision, each_revision, error_of, some_revisions
 from trio_mcp import Client, Limits, McpError, Registry, connect, handle_message, serve_stream
 from trio_mcp.errors import CallTimeout, NotConnected, OutputClosed, ProtocolError, ServerExited
 from trio_mcp.registry.changes import ListChanged, ResourceUpdated
@@ -352,7 +352,7 @@ async def test_each_connection_hears_what_it_asked_for() -> None:
 
 
 @each_way
-@each_revision
+@some_revisions
 async def test_changes_by_every_way(way: str, revision: str) -> None:
     """A tool makes them: a thousand at once are one."""
     async with reaching(way, revision) as client:
@@ -384,7 +384,7 @@ async def test_changes_by_every_way(way: str, revision: str) -> None:
 # -- bursts ---------------------------------------------------------------------------------------
 
 
-@each_revision
+@some_revisions
 async def test_a_burst_of_changes_is_told_once(revision: str) -> None:
     registry = make()
     async with changing(registry, revision) as client:
@@ -841,7 +841,7 @@ async def test_many_connections_are_told_of_one_change() -> None:
     assert nobody_listens(registry)
 
 
-@each_revision
+@some_revisions
 async def test_a_client_that_does_not_read_fills_no_memory(
     revision: str, autojump_clock: Any
 ) -> None:

@@ -11,7 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 from tests.features import workroom
 from tests.features.ways import client_of, each_quick_client
 from tests.support.client import LEGACY, MODERN, RawClient, serving
-from tests.support.tools import INTERNAL, each_revision, echo, error_of, registry_of
+from tests.support.tools import INTERNAL, each_revision, echo, error_of, registry_of, some_revisions
 from trio_mcp import Completion, Context, Limits, McpError, Registry, ToolError
 from trio_mcp.schema import SchemaError
 
@@ -157,7 +157,7 @@ async def letter(
     return language
 
 
-@each_revision
+@some_revisions
 @pytest.mark.parametrize(
     ("argument", "value", "expected"),
     [
@@ -219,7 +219,7 @@ async def test_a_registered_completion_comes_before_the_annotation():
 # -- how many -------------------------------------------------------------------------------------
 
 
-@each_revision
+@some_revisions
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -254,7 +254,7 @@ async def test_a_long_list_is_cut_as_well():
 
 
 @pytest.mark.requirement("B6")
-@each_revision
+@some_revisions
 @pytest.mark.parametrize(
     ("given", "kind"),
     [
@@ -319,7 +319,7 @@ ARGUMENT = {"name": "language", "value": ""}
 
 
 @pytest.mark.requirement("A12")
-@each_revision
+@some_revisions
 @pytest.mark.parametrize(
     "params",
     [
@@ -350,7 +350,7 @@ async def test_bad_params_are_explained(revision, params):
         assert '"argument"' in message
 
 
-@each_revision
+@some_revisions
 @pytest.mark.parametrize("context", [None, 3, [], {"arguments": 3}, {"arguments": {"a": 3}}])
 async def test_a_context_that_is_none_is_ignored(revision, context):
     async def frameworks(value: str, arguments: dict[str, str]) -> list[str]:
@@ -399,7 +399,7 @@ async def test_a_completion_goes_with_its_prompt():
 
 
 @pytest.mark.requirement("B6")
-@each_revision
+@some_revisions
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [
@@ -426,7 +426,7 @@ async def test_exceptions_tell_only_what_is_meant_to_be_told(
 
 
 @pytest.mark.requirement("B1")
-@each_revision
+@some_revisions
 @pytest.mark.parametrize(("limit", "expected"), [(None, 60), (5, 5)])
 async def test_it_has_a_time_limit(revision, limit, expected, autojump_clock):
     async def source(value: str) -> list[str]:

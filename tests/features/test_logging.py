@@ -15,7 +15,15 @@ from trio.testing import lockstep_stream_pair, memory_stream_pair, wait_all_task
 from tests.features import workroom
 from tests.features.ways import client_of, each_quick_client
 from tests.support.client import LEGACY, MODERN, RawClient, modern_meta, serving
-from tests.support.tools import each_revision, echo, error_of, failure_of, registry_of, text_of
+from tests.support.tools import (
+    each_revision,
+    echo,
+    error_of,
+    failure_of,
+    registry_of,
+    some_revisions,
+    text_of,
+)
 from trio_mcp import (
     Context,
     Handlers,
@@ -77,7 +85,7 @@ def heard(client: RawClient) -> list[Any]:
 # -- which messages -------------------------------------------------------------------------------
 
 
-@each_revision
+@some_revisions
 @pytest.mark.parametrize("level", LEVELS)
 async def test_messages_of_a_level_and_above_are_sent(revision, level):
     async with serving(speaking(*AT_EVERY_LEVEL), revision=revision) as (client, _):
@@ -163,7 +171,7 @@ async def test_both_eras_on_one_connection():
 
 
 @pytest.mark.requirement("A12")
-@each_revision
+@some_revisions
 @pytest.mark.parametrize("level", ["loud", "INFO", "", 20, None, True, ["info"], {}])
 async def test_a_level_that_is_none_is_refused(revision, level):
     async with serving(speaking(*AT_EVERY_LEVEL), revision=revision) as (client, _):
@@ -208,7 +216,7 @@ async def test_the_capability_is_declared(revision):
 # -- what they hold -------------------------------------------------------------------------------
 
 
-@each_revision
+@some_revisions
 @pytest.mark.parametrize(
     "data",
     [
@@ -254,7 +262,7 @@ async def test_the_logger_may_be_named_and_every_level_has_a_name(revision):
         assert [each.get("logger") for each in messages] == [None, "a", "", *[None] * 4, "z"]
 
 
-@each_revision
+@some_revisions
 @pytest.mark.parametrize(
     ("level", "data", "error"),
     [
@@ -278,7 +286,7 @@ async def test_what_is_no_message_is_refused(revision, level, data, error):
         assert heard(client) == ["fine"]
 
 
-@each_revision
+@some_revisions
 @pytest.mark.parametrize("ending", ["answer", "error", "failure"])
 async def test_messages_come_before_the_answer_and_in_order(revision, ending):
     async def speak(context: Context) -> str:

@@ -14,7 +14,15 @@ from trio.testing import lockstep_stream_pair, wait_all_tasks_blocked
 from tests.features import workroom
 from tests.features.ways import client_of, each_quick_client
 from tests.support.client import LEGACY, MODERN, RawClient, serving
-from tests.support.tools import each_revision, echo, error_of, failure_of, registry_of, text_of
+from tests.support.tools import (
+    each_revision,
+    echo,
+    error_of,
+    failure_of,
+    registry_of,
+    some_revisions,
+    text_of,
+)
 from trio_mcp import Context, Limits, Registry
 
 pytestmark = pytest.mark.requirement("H6")
@@ -59,7 +67,7 @@ async def test_nothing_is_told_unless_somebody_asked(revision):
         assert client.told == []
 
 
-@each_revision
+@some_revisions
 @pytest.mark.parametrize("token", ["p1", "", "ünï 😀", 0, 7, -1, 2**53])
 async def test_a_token_comes_back_as_it_was(revision, token):
     async with serving(reporting((0.5, 2, "half of it")), revision=revision) as (client, _):
@@ -71,7 +79,7 @@ async def test_a_token_comes_back_as_it_was(revision, token):
         assert type(told(client)[0]["progressToken"]) is type(token)
 
 
-@each_revision
+@some_revisions
 @pytest.mark.parametrize("token", [None, True, 1.5, [], {}, ["p1"]])
 async def test_a_token_that_is_none_asks_for_nothing(revision, token):
     async with serving(reporting(1), revision=revision) as (client, _):
@@ -111,7 +119,7 @@ async def test_each_request_hears_of_itself_alone(revision):
 # -- what is told ---------------------------------------------------------------------------------
 
 
-@each_revision
+@some_revisions
 @pytest.mark.parametrize(
     ("steps", "expected"),
     [
@@ -152,7 +160,7 @@ async def test_a_total_may_come_late_or_change(revision):
         assert [each.get("message") for each in told(client)] == [None, None, wanted, None]
 
 
-@each_revision
+@some_revisions
 @pytest.mark.parametrize(
     "bad", [(nan,), (inf,), (-inf,), (1, nan), (1, inf), (10**400,), (1, 10**400)]
 )
@@ -172,7 +180,7 @@ async def test_what_is_not_finite_is_refused(revision, bad):
 # -- how much -------------------------------------------------------------------------------------
 
 
-@each_revision
+@some_revisions
 async def test_a_tight_loop_does_not_flood_and_its_end_is_told(revision, autojump_clock):
     async with serving(reporting(*range(1, 100_001)), revision=revision) as (client, _):
         assert text_of(await call(client)) == "done"
@@ -233,7 +241,7 @@ async def test_progress_without_any_client_is_fine():
 # -- until when -----------------------------------------------------------------------------------
 
 
-@each_revision
+@some_revisions
 @pytest.mark.parametrize("ending", ["answer", "error", "failure"])
 async def test_it_comes_before_the_answer_and_never_after_it(revision, ending):
     """The task that reports outlives the request, in a nursery of the lifespan's."""

@@ -15,7 +15,7 @@ from trio.testing import wait_all_tasks_blocked
 from tests.features import workroom
 from tests.features.ways import client_of, each_quick_client
 from tests.support.client import REVISIONS, RawClient, serving
-from tests.support.tools import INTERNAL, each_revision, echo, error_of, registry_of
+from tests.support.tools import INTERNAL, each_revision, echo, error_of, registry_of, some_revisions
 from trio_mcp import (
     Annotations,
     AudioContent,
@@ -172,7 +172,7 @@ async def test_arguments_that_are_left_out_have_their_defaults():
 
 
 @pytest.mark.requirement("A12")
-@each_revision
+@some_revisions
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -355,7 +355,7 @@ RESULTS: list[tuple[Any, list[tuple[str, Any]]]] = [
 ]
 
 
-@each_revision
+@some_revisions
 @pytest.mark.parametrize(("value", "expected"), RESULTS)
 async def test_what_a_prompt_may_return(revision, value, expected):
     async with serving(giving(value), revision=revision) as (client, _):
@@ -407,7 +407,7 @@ class Strange:
 
 
 @pytest.mark.requirement("B6")
-@each_revision
+@some_revisions
 @pytest.mark.parametrize(
     ("value", "kind"),
     [
@@ -448,7 +448,7 @@ async def test_anything_else_is_an_error_that_names_its_type(revision, value, ki
 
 
 @pytest.mark.requirement("B6")
-@each_revision
+@some_revisions
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [
@@ -485,7 +485,7 @@ async def test_a_resource_that_is_missing_is_told_as_such(revision):
 
 
 @pytest.mark.requirement("B1")
-@each_revision
+@some_revisions
 @pytest.mark.parametrize(
     ("limit", "of_registry", "of_prompt", "expected"),
     [(None, None, None, 60), (30, None, None, 30), (30, 20, None, 20), (30, 20, 90, 90)],
@@ -711,7 +711,7 @@ async def test_the_client_lists_and_gets(way, era):
         assert caught.value.data == {"didYouMean": "review"}
 
 
-@each_revision
+@some_revisions
 @pytest.mark.parametrize("way", workroom.WAYS)
 async def test_prompts_are_the_same_on_every_way(way, revision):
     async with workroom.reaching(way, revision) as client:

@@ -29,7 +29,7 @@ from tests.features.ways import (
     reaching,
 )
 from tests.support.client import LEGACY, serving
-from tests.support.tools import each_revision, echo, error_of
+from tests.support.tools import each_revision, echo, error_of, some_revisions
 from trio_mcp import (
     Context,
     Limits,
@@ -179,7 +179,7 @@ async def test_what_a_function_returns_is_what_is_read(revision: str) -> None:
         (TextResourceContents("thing://a", "A"), [{"uri": "thing://a", "text": "A"}]),
     ],
 )
-@each_revision
+@some_revisions
 async def test_the_media_type_that_was_declared(revision: str, value: Any, expected: Any) -> None:
     async with serving(resource(value, mime_type="text/html"), revision=revision) as (client, _):
         assert contents_of(await read(client)) == expected
@@ -218,7 +218,7 @@ async def test_the_client_gets_values(way: str, era: str) -> None:
 
 
 @each_way
-@each_revision
+@some_revisions
 async def test_every_way_leads_to_the_same_resources(way: str, revision: str) -> None:
     async with reaching(way, revision) as client:
         answer = await read(client, library.CONFIG)
@@ -440,7 +440,7 @@ TYPED: list[tuple[str, Any, dict[str, str | None]]] = [
 
 
 @pytest.mark.parametrize(("uri", "function", "cases"), TYPED, ids=[each[0] for each in TYPED])
-@each_revision
+@some_revisions
 async def test_variables_have_the_types_of_the_parameters(
     revision: str, uri: str, function: Any, cases: dict[str, str | None]
 ) -> None:
@@ -572,7 +572,7 @@ class Rude(Exception):
     ],
     ids=lambda error: type(error).__name__,
 )
-@each_revision
+@some_revisions
 async def test_any_other_exception_is_told_without_detail(
     revision: str, error: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -636,7 +636,7 @@ WRONG: list[Any] = [
 @pytest.mark.parametrize(
     "value", WRONG, ids=[f"{n}-{type(v).__name__}" for n, v in enumerate(WRONG)]
 )
-@each_revision
+@some_revisions
 async def test_a_result_that_cannot_be_sent(
     revision: str, value: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -114,6 +114,7 @@ PEERS = [
     Peer(
         name="Python, high level",
         target=lambda _: python(PROGRAMS / "official_high_level.py"),
+        marks=pytest.mark.needs("sdk-server"),
         server="official",
         text=TEXT,
         structured=STRUCTURED,
@@ -126,6 +127,7 @@ PEERS = [
     Peer(
         name="Python, low level",
         target=lambda _: python(PROGRAMS / "official_low_level.py"),
+        marks=pytest.mark.needs("sdk-server"),
         server="official",
         text=TEXT,
         structured=STRUCTURED,

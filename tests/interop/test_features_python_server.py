@@ -33,7 +33,7 @@ EVERYTHING = Path("node_modules/@modelcontextprotocol/server-everything/dist/ind
 OPTIONS = ProcessOptions(env={"PYTHONPATH": str(ROOT)})
 PIXEL = b"\x89not really a picture"
 
-pytestmark = pytest.mark.requirement("H10")
+pytestmark = [pytest.mark.needs("sdk-server"), pytest.mark.requirement("H10")]
 
 
 @frozen(kw_only=True)

@@ -15,7 +15,7 @@ from trio_mcp.errors import CallTimeout
 
 PROGRAM = ROOT / "tests" / "interop" / "programs" / "official_http.py"
 
-pytestmark = pytest.mark.requirement("F7", "F8")
+pytestmark = [pytest.mark.needs("sdk-server"), pytest.mark.requirement("F7", "F8")]
 
 
 async def introduce_oneself(params: dict[str, Any]) -> dict[str, Any]:

@@ -178,6 +178,7 @@ async def ours(**options: Any) -> AsyncIterator[tuple[Client, Server]]:
             assert client.noise == []
 
 
+@pytest.mark.needs("sdk-server")
 async def test_our_client_of_the_official_server() -> None:
     async with ours() as (client, server):
         assert (client.era, client.revision) == ("legacy", "2025-11-25")
@@ -194,6 +195,7 @@ async def test_our_client_of_the_official_server() -> None:
         await server.said(b"cancelled")
 
 
+@pytest.mark.needs("sdk-server")
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26"])
 async def test_our_client_insists_on_a_revision(revision: str) -> None:
     async with ours(revision=revision) as (client, _):
@@ -201,6 +203,7 @@ async def test_our_client_insists_on_a_revision(revision: str) -> None:
         assert await client.call_tool("add", {"a": 1, "b": 2}, returns=int) == 3
 
 
+@pytest.mark.needs("sdk-server")
 async def test_the_official_server_goes_away() -> None:
     async with ours() as (client, server):
         server.signal(9)

@@ -3,7 +3,15 @@
 import pytest
 
 from tests.support.client import modern_meta, serving
-from tests.support.tools import each_revision, echo, error_of, failure_of, registry_of, text_of
+from tests.support.tools import (
+    each_revision,
+    echo,
+    error_of,
+    failure_of,
+    registry_of,
+    some_revisions,
+    text_of,
+)
 from trio_mcp import Registry
 
 OFFERS = [
@@ -19,7 +27,7 @@ OFFERS = [
 
 
 @pytest.mark.requirement("A11")
-@each_revision
+@some_revisions
 @pytest.mark.parametrize("method", OFFERS)
 async def test_a_bare_registry_has_no_handlers(revision, method):
     async with serving(Registry("bare"), revision=revision) as (client, _):
@@ -50,7 +58,7 @@ async def test_a_tool_that_comes_and_goes_while_serving():
 
 
 @pytest.mark.requirement("A12")
-@each_revision
+@some_revisions
 @pytest.mark.parametrize(
     "method", ["nonsense", "", "tools", "tools/list ", "notifications/cancelled"]
 )
@@ -97,7 +105,7 @@ async def test_a_wrong_envelope(message, id, code, words):
 
 
 @pytest.mark.requirement("A12")
-@each_revision
+@some_revisions
 @pytest.mark.parametrize(
     ("params", "message"),
     [

@@ -10,7 +10,14 @@ import orjson
 import pytest
 
 from tests.support.client import serving
-from tests.support.tools import each_revision, error_of, registry_of, returning, text_of
+from tests.support.tools import (
+    each_revision,
+    error_of,
+    registry_of,
+    returning,
+    some_revisions,
+    text_of,
+)
 from trio_mcp import Registry
 from trio_mcp.wire.payloads import (
     Annotations,
@@ -57,7 +64,7 @@ async def body(value: Any, revision: str = "2025-11-25") -> dict[str, Any]:
 
 
 @pytest.mark.requirement("B5")
-@each_revision
+@some_revisions
 @pytest.mark.parametrize(
     ("value", "content"),
     [
@@ -152,7 +159,7 @@ async def test_content_blocks_of_every_kind(revision):
 
 
 @pytest.mark.requirement("B5")
-@each_revision
+@some_revisions
 @pytest.mark.parametrize(
     ("annotation", "value", "texts"),
     [
@@ -200,7 +207,7 @@ for _ in range(300):
 
 
 @pytest.mark.requirement("B6")
-@each_revision
+@some_revisions
 @pytest.mark.parametrize(
     ("value", "kind"),
     [

@@ -10,7 +10,15 @@ import trio
 from trio.testing import lockstep_stream_pair
 
 from tests.support.client import RawClient, serving
-from tests.support.tools import each_revision, echo, error_of, raw, registry_of, text_of
+from tests.support.tools import (
+    each_revision,
+    echo,
+    error_of,
+    raw,
+    registry_of,
+    some_revisions,
+    text_of,
+)
 from trio_mcp import Limits, serve_stream
 
 MIB = 1024 * 1024
@@ -122,7 +130,7 @@ async def test_messages_never_interleave():
         (b'{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}', -32600, 'repeated key "id"'),
     ],
 )
-@each_revision
+@some_revisions
 async def test_what_is_no_message_is_told_so(line, code, words, revision):
     async with serving(registry_of(echo), revision=revision) as (client, _):
         await client.send_bytes(line + b"\n")
