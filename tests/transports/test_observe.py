@@ -54,6 +54,18 @@ async def test_a_slow_listener_misses_the_oldest_events() -> None:
     assert await all_of(listener) == [7, 8, 9]
 
 
+async def test_what_a_slow_listener_is_kept_is_bounded_in_bytes() -> None:
+    source: Broadcast[bytes] = Broadcast(kept_bytes=10)
+    listener = source.listen(b"a" * 8)
+    for event in (b"b" * 4, b"c" * 4, b"d"):
+        source.announce(event)
+    assert [await anext(listener) for _ in range(3)] == [b"bbbb", b"cccc", b"d"]
+    for event in (b"e" * 9, b"f", b"g" * 11):
+        source.announce(event)
+    source.end()
+    assert await all_of(listener) == [b"g" * 11], "one is kept however long it is"
+
+
 async def test_a_source_that_has_ended_gives_what_came_first_and_ends() -> None:
     source: Broadcast[int] = Broadcast()
     source.end()

@@ -71,7 +71,7 @@ class ClientSession:
         self._progress: dict[Json, Progress] = {}
         self._next_token = 0
         self._states = StateLog()
-        self._messages: Broadcast[bytes] = Broadcast()
+        self._messages: Broadcast[bytes] = Broadcast(kept_bytes=self._most_bytes)
         self._failure: Callable[[], ClientError] = _block_was_left
         self.request_timeout: Final = request_timeout
         """Seconds that a request waits, unless the call says otherwise."""
@@ -124,7 +124,8 @@ class ClientSession:
     def messages(self) -> AsyncIterator[bytes]:
         """Iterate over the raw lines that come from a server on a stream, from now on.
 
-        A listener that is slow misses the oldest lines.
+        A listener that is slow misses the oldest lines: a thousand are kept, as long together as
+        one may be.
         """
         return self._messages.listen()
 

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import AsyncIterator
+from math import inf
 from typing import Final, Generic, TypeVar
 from weakref import WeakSet
 
@@ -12,18 +13,36 @@ T = TypeVar("T")
 _KEPT: Final = 1000
 
 
+def _size(event: object) -> int:
+    return len(event) if isinstance(event, bytes) else 0
+
+
 class Listener(AsyncIterator[T], Generic[T]):
     """One listener's view of a `Broadcast`. It is gone once nobody holds it."""
 
-    def __init__(self, events: deque[T], ended: bool) -> None:
+    def __init__(self, events: deque[T], ended: bool, kept: int, kept_bytes: float) -> None:
         self._events = events
         self._ended = ended
+        self._kept = kept
+        self._kept_bytes = kept_bytes
+        self._bytes = sum(map(_size, events))
         self._lot = trio.lowlevel.ParkingLot()
 
     def hear(self, event: T) -> None:
-        """Take an event in; if too many wait, the oldest one goes."""
+        """Take an event in; if too many wait, or too much, the oldest ones go."""
         self._events.append(event)
+        self._bytes += _size(event)
+        while len(self._events) > self._kept or self._is_too_long():
+            self._take()
         self._lot.unpark_all()
+
+    def _is_too_long(self) -> bool:
+        return self._bytes > self._kept_bytes and len(self._events) > 1
+
+    def _take(self) -> T:
+        event = self._events.popleft()
+        self._bytes -= _size(event)
+        return event
 
     def end(self) -> None:
         """Let the iteration end, once it has taken what is there."""
@@ -37,18 +56,23 @@ class Listener(AsyncIterator[T], Generic[T]):
             if self._ended:
                 raise StopAsyncIteration
             await self._lot.park()
-        return self._events.popleft()
+        return self._take()
 
 
 class Broadcast(Generic[T]):
     """A source of events that others can iterate over.
 
     Each listener sees what is announced from when it was made, and its iteration ends with the
-    source. One that is slow misses the oldest events, not the newest: `kept` are kept for it.
+    source. One that is slow misses the oldest events, not the newest.
+
+    Args:
+        kept: How many are kept for a listener.
+        kept_bytes: How long these may be together, where they are bytes; one may be longer.
     """
 
-    def __init__(self, kept: int = _KEPT) -> None:
+    def __init__(self, kept: int = _KEPT, kept_bytes: float = inf) -> None:
         self._kept = kept
+        self._kept_bytes = kept_bytes
         self._listeners: WeakSet[Listener[T]] = WeakSet()
         self._ended = False
 
@@ -70,6 +94,6 @@ class Broadcast(Generic[T]):
 
     def listen(self, *first: T) -> AsyncIterator[T]:
         """Iterate over the events from now on, after those given."""
-        listener = Listener(deque(first, maxlen=self._kept), self._ended)
+        listener = Listener(deque(first), self._ended, self._kept, self._kept_bytes)
         self._listeners.add(listener)
         return listener
