@@ -15,7 +15,18 @@ from trio_mcp.cli.screen import harmless
 from trio_mcp.cli.target import join_command, parse_target
 
 COMMANDS = [
-    *("serve", "new", "install", "tools", "call", "resources", "read", "prompts", "prompt"),
+    *(
+        "serve",
+        "new",
+        "install",
+        "uninstall",
+        "tools",
+        "call",
+        "resources",
+        "read",
+        "prompts",
+        "prompt",
+    ),
     *("inspect", "doctor", "bench"),
 ]
 

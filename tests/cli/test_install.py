@@ -49,6 +49,7 @@ def changed(text: str, path: list[str], value: Any, **options: bool) -> str:
             '{\r\n  "servers": {\r\n    "new": 1\r\n  }\r\n}\r\n',
         ),
         ('{"servers": {"old": 1}}', '{"servers": {"old": 1, "new": 1}}'),
+        ('{"servers": {}, "b": 3}\n', '{"servers": {"new": 1}, "b": 3}\n'),
         ('{"servers": {"new": {"a": 2}}, "b": 3}', '{"servers": {"new": 1}, "b": 3}'),
         (
             '{"servers": 1, "servers": {"o\\"ld": "}"}}',
@@ -59,6 +60,34 @@ def changed(text: str, path: list[str], value: Any, **options: bool) -> str:
 def test_one_value_changes_and_nothing_else(before: str, after: str) -> None:
     assert changed(before, ["servers", "new"], 1) == after
     assert changed(after, ["servers", "new"], 1) == after
+
+
+def test_one_line_stays_one_line() -> None:
+    after = changed('{"servers": {"old": {"command": "x"}}}', ["servers", "new"], {"args": ["a"]})
+    assert after == '{"servers": {"old": {"command": "x"}, "new": {"args": ["a"]}}}'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('{"s": {"x": 1}}', '{"s": {}}'),
+        ('{"s": {"x": 1, "y": 2}}', '{"s": {"y": 2}}'),
+        ('{"s": {"y": 2, "x": {"a": "}"}}, "z": 3}', '{"s": {"y": 2}, "z": 3}'),
+        ('{\n  "s": {\n    "x": 1\n  }\n}\n', '{\n  "s": {}\n}\n'),
+        (
+            '{\n  "s": {\n    "x": {\n      "a": 1\n    },\n    "y": 2\n  }\n}\n',
+            '{\n  "s": {\n    "y": 2\n  }\n}\n',
+        ),
+        (
+            '{\n  "s": {\n    "y": 2, // mine\n    "x": 1,\n  }\n}\n',
+            '{\n  "s": {\n    "y": 2,\n  }\n}\n',
+        ),
+    ],
+)
+def test_one_value_goes_and_nothing_else(before: str, after: str) -> None:
+    document = Document(before, comments=True)
+    document.remove(["s", "x"])
+    assert document.text == after
 
 
 def test_comments_stay_where_they_are_allowed() -> None:
@@ -239,14 +268,16 @@ def test_what_is_there_stays_and_is_kept(cli: CommandLine, tmp_path: Path) -> No
     assert list(after["mcpServers"]) == ["other", "new"]
     assert config.is_symlink()
     assert real.stat().st_mode & 0o777 == 0o600
-    (backup,) = tmp_path.glob("real.json.*.bak")
+    kept = tmp_path / "home" / ".local" / "state" / "trio-mcp" / "backups"
+    (backup,) = kept.glob("real.json.*.bak")
     assert backup.read_text() == before
     assert backup.stat().st_mode & 0o777 == 0o600
 
     again = cli(*words, "--yes")
     assert (again.status, again.out) == (0, "")
     assert again.err.endswith("has it already: nothing to do.\n")
-    assert len(list(tmp_path.glob("*.bak"))) == 1
+    assert len(list(kept.iterdir())) == 1
+    assert not list(tmp_path.glob("*.bak")), "a project's folder is not for backups"
     assert not list(tmp_path.glob(".*json*"))
 
 
@@ -266,6 +297,24 @@ def test_an_entry_is_brought_up_to_date(cli: CommandLine, tmp_path: Path) -> Non
     assert entry.keys() == {"type", "command", "args"}, "what was a URL is a command now"
 
 
+def test_what_was_installed_is_uninstalled(cli: CommandLine, tmp_path: Path) -> None:
+    config = tmp_path / "mcp.json"
+    before = '{\n  "mcpServers": {\n    "other": {"command": "x"}\n  }\n}\n'
+    config.write_text(before)
+    assert cli("install", URL, "--host", "generic", "--name", "mine", "--yes").status == 0
+    words = ["uninstall", "mine", "--host", "generic"]
+    shown = cli(*words, "--dry-run")
+    assert '-    "mine": {' in shown.out
+    assert cli(*words).error.startswith("there is nobody to ask")
+    assert cli(*words, "--yes").status == 0
+    assert config.read_text() == before
+    outcome = cli("uninstall", "othre", "--host", "generic", "--yes")
+    assert outcome.status == 1
+    assert outcome.error == f"{config} has no server 'othre'; did you mean 'other'?"
+    config.unlink()
+    assert cli(*words, "--yes").error == f"{config} has no server 'mine': it has none at all"
+
+
 def test_broken_configurations_are_left_alone(cli: CommandLine, tmp_path: Path) -> None:
     config = tmp_path / "mcp.json"
     for text, told in (
@@ -280,7 +329,7 @@ def test_broken_configurations_are_left_alone(cli: CommandLine, tmp_path: Path) 
         assert told in outcome.error
         assert str(config) in outcome.error
         assert config.read_bytes() == text
-    assert not list(tmp_path.glob("*.bak"))
+    assert not list(tmp_path.rglob("*.bak"))
 
 
 def test_a_byte_order_mark_stays(cli: CommandLine, tmp_path: Path) -> None:

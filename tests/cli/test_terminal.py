@@ -301,3 +301,8 @@ def test_installing_asks_first(tmp_path: Path) -> None:
     terminal.sees("Written: ")
     assert terminal.leaves()[0] == 0
     assert "serve" in (tmp_path / "mcp.json").read_text()
+    terminal = Terminal("install", "https://x.example", *words[2:], "--name", "shop", cwd=tmp_path)
+    terminal.sees("There is a server 'shop'. Change it? [y/N]")
+    terminal.types("n")
+    terminal.sees("Nothing was changed.")
+    assert terminal.leaves()[0] == 1

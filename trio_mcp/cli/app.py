@@ -16,6 +16,7 @@ _COMMANDS: Final = {
         "serve": ("serve:serve", "Serve a registry on stdin and stdout, or over HTTP."),
         "new": ("new.command:new", "Write a starter project."),
         "install": ("install.command:install", "Add a server to the configuration of a host."),
+        "uninstall": ("install.command:uninstall", "Remove it again."),
     },
     "Using a server": {
         "tools": ("listing:tools", "Show the tools of a server."),

@@ -10,6 +10,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -99,6 +100,16 @@ def one_line(text: str) -> str:
     """Write a text as one line that no terminal takes for anything but text."""
     line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
     return line if len(line) <= _MOST_CHARACTERS else f"{line[:_MOST_CHARACTERS]}…"
+
+
+def missing(noun: str, name: str, known: list[str], *, of: str = "the server") -> str:
+    """Say that there is no such thing, and what there is instead."""
+    if not known:
+        return f"{of} has no {noun} {name!r}: it has none at all"
+    close = get_close_matches(name, known, n=1)
+    if close:
+        return f"{of} has no {noun} {name!r}; did you mean {close[0]!r}?"
+    return f"{of} has no {noun} {name!r}; it has: {', '.join(known)}"
 
 
 def place_of(error: BaseException) -> str:

@@ -9,11 +9,11 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from trio_mcp.cli.constraints import constraints_of
-from trio_mcp.cli.failures import Failure
+from trio_mcp.cli.failures import Failure, missing
 from trio_mcp.cli.options import NO_OPTIONS, AsJson, ConnectionOptions, TargetWord
 from trio_mcp.cli.schemas import default_of, in_words, properties_of, required_of, signature
 from trio_mcp.cli.screen import Screen
-from trio_mcp.cli.session import Session, missing, use
+from trio_mcp.cli.session import Session, use
 from trio_mcp.wire.jsonrpc import Json
 
 _MOST_CHOICES: Final = 100

@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from difflib import get_close_matches
 from typing import Final
 
 import trio
@@ -15,7 +14,7 @@ from attrs import define, field
 
 from trio_mcp import Client, RemoteTool, connect
 from trio_mcp.cli.asking import Asker
-from trio_mcp.cli.failures import OK, Failure, one_line
+from trio_mcp.cli.failures import OK, Failure, missing, one_line
 from trio_mcp.cli.options import ConnectionOptions
 from trio_mcp.cli.progress import ProgressBar
 from trio_mcp.cli.questions import terminal_handlers
@@ -95,16 +94,6 @@ class Session:
         finally:
             self.asker.paused = before
             bar.close()
-
-
-def missing(noun: str, name: str, known: list[str], *, of: str = "the server") -> str:
-    """Say that there is no such thing, and what there is instead."""
-    if not known:
-        return f"{of} has no {noun} {name!r}: it has none at all"
-    close = get_close_matches(name, known, n=1)
-    if close:
-        return f"{of} has no {noun} {name!r}; did you mean {close[0]!r}?"
-    return f"{of} has no {noun} {name!r}; it has: {', '.join(known)}"
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from trio_mcp.cli.arguments import parse_texts
 from trio_mcp.cli.calling import call_tool, get_prompt, read_resource
-from trio_mcp.cli.failures import FAILED, OK, Failure, Usage, explain, one_line
+from trio_mcp.cli.failures import FAILED, OK, Failure, Usage, explain, missing, one_line
 from trio_mcp.cli.inspecting.lines import PipedLines, TypedLines
 from trio_mcp.cli.listing import (
     find_prompt,
@@ -26,7 +26,7 @@ from trio_mcp.cli.listing import (
 from trio_mcp.cli.options import ConnectionOptions
 from trio_mcp.cli.schemas import properties_of, suggested
 from trio_mcp.cli.screen import Screen
-from trio_mcp.cli.session import Session, connected, missing
+from trio_mcp.cli.session import Session, connected
 from trio_mcp.cli.target import Target
 from trio_mcp.errors import ClientError, NotConnected
 from trio_mcp.registry.changes import KINDS, Change, ListChanged

@@ -1,15 +1,17 @@
-"""`trio-mcp install`: show the change, ask, back up, and write."""
+"""`trio-mcp install` and `uninstall`: show the change, ask, back up, and write."""
 
 from __future__ import annotations
 
 import difflib
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from trio_mcp.cli.failures import FAILED, OK, Failure, Usage
+from trio_mcp.cli.failures import FAILED, OK, Failure, Usage, missing
 from trio_mcp.cli.install.editing import BrokenJson, Document
 from trio_mcp.cli.install.entry import command_of, name_of
 from trio_mcp.cli.install.files import ConfigFile, read_config
@@ -39,7 +41,7 @@ def install(
     """Add a server to the configuration of a host.
 
     The change is shown first. Whatever else is in the file stays as it is, and a copy of the old
-    file is kept beside it.
+    file is kept.
 
     Args:
         target: FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or else a command, last, after --.
@@ -65,11 +67,47 @@ def install(
     else:
         entry = chosen.command_entry(*command_of(place, variables(env)))
     config = read_config(file or chosen.file(scope))
-    try:
+    with _naming(config):
+        there = Document(config.text, comments=chosen.comments).get((chosen.key, called))
         after = _edited(config.text, chosen, called, entry)
+    question = "Write this?" if there is None else f"There is a server {called!r}. Change it?"
+    return _settle(Screen(), config, after, chosen, question, yes=yes, dry_run=dry_run)
+
+
+def uninstall(
+    name: Annotated[str, Parameter(help="What the host calls the server.")],
+    /,
+    *,
+    host: Annotated[HostName, Parameter(help="The host.")],
+    scope: Annotated[Scope | None, Parameter(help="As it was installed.")] = None,
+    file: Annotated[Path | None, Parameter(help="The configuration, if it is elsewhere.")] = None,
+    yes: Annotated[bool, Parameter(alias="-y", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, Parameter(help="Show the change, and leave it at that.")] = False,
+) -> int:
+    """Remove a server from the configuration of a host.
+
+    The change is shown first. Whatever else is in the file stays as it is, and a copy of the old
+    file is kept.
+    """
+    chosen = HOSTS[host]
+    config = read_config(file or chosen.file(scope))
+    with _naming(config):
+        document = Document(config.text, comments=chosen.comments)
+        servers = document.get((chosen.key,))
+        if not isinstance(servers, dict) or name not in servers:
+            known = list(servers) if isinstance(servers, dict) else []
+            raise Failure(missing("server", name, known, of=str(config.path)))
+        document.remove((chosen.key, name))
+    return _settle(Screen(), config, document.text, chosen, "Write this?", yes=yes, dry_run=dry_run)
+
+
+@contextmanager
+def _naming(config: ConfigFile) -> Iterator[None]:
+    """Say of what is wrong with a document where it is."""
+    try:
+        yield
     except BrokenJson as error:
         raise Failure(f"{config.path}: {error}; nothing was changed") from None
-    return _settle(Screen(), config, after, chosen, yes=yes, dry_run=dry_run)
 
 
 def _edited(text: str, host: Host, name: str, entry: dict[str, Json]) -> str:
@@ -93,7 +131,14 @@ def _edited(text: str, host: Host, name: str, entry: dict[str, Json]) -> str:
 
 
 def _settle(
-    screen: Screen, config: ConfigFile, after: str, host: Host, *, yes: bool, dry_run: bool
+    screen: Screen,
+    config: ConfigFile,
+    after: str,
+    host: Host,
+    question: str,
+    *,
+    yes: bool,
+    dry_run: bool,
 ) -> int:
     if after == config.text:
         screen.note(f"{config.path} has it already: nothing to do.")
@@ -101,7 +146,7 @@ def _settle(
     _show_difference(screen, config, after)
     if dry_run:
         return OK
-    if not yes and not _confirmed(screen):
+    if not yes and not _confirmed(screen, question):
         screen.note("Nothing was changed.")
         return FAILED
     backup = config.replace(after)
@@ -122,8 +167,8 @@ def _show_difference(screen: Screen, config: ConfigFile, after: str) -> None:
         screen.text(line, _STYLES.get(line[:1], ""))
 
 
-def _confirmed(screen: Screen) -> bool:
+def _confirmed(screen: Screen, question: str) -> bool:
     if not screen.can_ask:
         raise Failure("there is nobody to ask: --yes writes it, --dry-run only shows it")
-    screen.err.print("Write this? [y/N] ", end="")
+    screen.err.print(f"{question} [y/N] ", end="")
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -82,6 +82,20 @@ class Document:
         member = found[-1]
         self._replace(member.begin, member.end, self._written(value, self._indent_at(member.at)))
 
+    def remove(self, path: Sequence[str]) -> None:
+        """Remove a value that is there, with its key."""
+        start = self._skip(0)
+        for key in path:
+            inside, members = start, self._members(start)
+            at = max(index for index, each in enumerate(members) if each.key == key)
+            start = members[at].begin
+        if at + 1 < len(members):
+            self._replace(members[at].at, members[at + 1].at, "")
+        elif at:
+            self._replace(members[at - 1].end, members[at].end, "")
+        else:
+            self._replace(inside + 1, self._end_of(inside) - 1, "")
+
     def _parse(self) -> None:
         self._plain = _blank(_COMMENT, self.text) if self._comments else self.text
         if self._comments:
@@ -96,6 +110,10 @@ class Document:
         if not isinstance(self.value, dict):
             raise BrokenJson("it is no JSON object")
 
+    def _end_of(self, begin: int) -> int:
+        """Where the value that begins there ends."""
+        return json.JSONDecoder().raw_decode(self._plain, begin)[1]
+
     def _members(self, start: int) -> list[Member]:
         """The members of the object that begins there."""
         members = []
@@ -103,7 +121,7 @@ class Document:
         while self._plain[at] != "}":
             key, after = json.JSONDecoder().raw_decode(self._plain, at)
             begin = self._skip(self._skip(after) + 1)
-            _, end = json.JSONDecoder().raw_decode(self._plain, begin)
+            end = self._end_of(begin)
             members.append(Member(key, at, begin, end))
             at = self._skip(end)
             if self._plain[at] == ",":
@@ -112,14 +130,13 @@ class Document:
 
     def _insert(self, start: int, members: list[Member], key: str, value: Json) -> None:
         """Add a member at the end of an object."""
-        _, end = json.JSONDecoder().raw_decode(self._plain, start)
-        close = end - 1
+        close = self._end_of(start) - 1
         last = len(self.text[:close].rstrip())  # after a comment too, if there is one
-        own_line = "\n" in self.text[start:close] or not members
+        own_line = "\n" in self.text[start:close] or not (members or self._on_one_line)
         indent = self._indent_at(members[-1].at if members else start)
         if not members:
             indent += self._unit()
-        lead = f"{self._newline()}{indent}" if own_line else " "
+        lead = f"{self._newline()}{indent}" if own_line else " " if members else ""
         tail = ""
         if own_line and "\n" not in self.text[last:close]:
             tail = f"{self._newline()}{self._indent_at(start)}"
@@ -136,7 +153,14 @@ class Document:
         self.text = f"{self.text[:begin]}{written}{self.text[end:]}"
         self._parse()
 
+    @property
+    def _on_one_line(self) -> bool:
+        """Whether the document has members, and all of them on one line."""
+        return bool(self.value) and "\n" not in self.text.strip()
+
     def _written(self, value: Json, indent: str) -> str:
+        if self._on_one_line:
+            return json.dumps(value, ensure_ascii=False)
         text = json.dumps(value, ensure_ascii=False, indent=self._unit())
         return text.replace("\n", f"{self._newline()}{indent}")
 

@@ -1,4 +1,4 @@
-"""Replacing a file: the old one is kept beside it, and there is never half of the new one."""
+"""Replacing a file: a copy of the old one is kept, and there is never half of the new one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from attrs import frozen
+from platformdirs import user_state_path
 
 from trio_mcp.cli.failures import Failure
 
@@ -58,19 +59,14 @@ def read_config(path: Path) -> ConfigFile:
 
 
 def _keep(path: Path, data: bytes) -> Path:
-    """Put a copy beside a file, under a name that nothing has."""
-    stem = f"{path.name}.{datetime.now():%Y%m%d-%H%M%S}"
-    mode = path.stat().st_mode & 0o777
-    for number in range(100):
-        copy = path.with_name(f"{stem}{f'-{number}' if number else ''}.bak")
-        try:
-            descriptor = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        except FileExistsError:
-            continue
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        return copy
-    raise Failure(f"there are too many backups of {path}; remove some")
+    """Keep a copy of a file where it troubles nobody, under a name that nothing has."""
+    folder = user_state_path("trio-mcp", appauthor=False) / "backups"
+    folder.mkdir(parents=True, exist_ok=True)
+    prefix = f"{path.name}.{datetime.now():%Y%m%d-%H%M%S}-"
+    descriptor, copy = tempfile.mkstemp(prefix=prefix, suffix=".bak", dir=folder)
+    with os.fdopen(descriptor, "wb") as file:  # for its owner alone: there may be secrets in it
+        file.write(data)
+    return Path(copy)
 
 
 def _put(path: Path, data: bytes) -> None:

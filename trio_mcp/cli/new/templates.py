@@ -127,6 +127,9 @@ python -m venv .venv
 pip install -e '.[test]' 'trio-mcp[cli]'
 ```
 
+Where the package index does not have trio-mcp, install it first from a checkout of it:
+`pip install '/path/to/trio-mcp[cli]'`.
+
 Test it, look at it, use it:
 
 ```sh
