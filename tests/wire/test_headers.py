@@ -1,3 +1,5 @@
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -188,3 +190,39 @@ def test_arguments_are_mirrored_unless_missing_or_null(arguments, headers):
 def test_an_argument_that_no_header_holds_is_refused_by_name(value):
     with pytest.raises(ValueError, match=r"^'where\.zone'"):
         parameter_headers(MIRRORED, {"where": {"zone": value}})
+
+
+# -- how much of it ----------------------------------------------------------------------------
+
+
+def nested(schema, levels):
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"n" * 1000: schema}}
+    return schema
+
+
+def test_a_schema_that_is_deep_and_wide_takes_little_more_memory_than_it_has():
+    wide = {"properties": {str(number): {"type": "string"} for number in range(50_000)}}
+    schema = nested(wide, 200)
+    tracemalloc.start()
+    try:
+        assert mirrored_parameters(schema) == {}
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 20_000_000  # a path of 200 names for each would be five times as much
+
+
+def test_the_path_of_a_parameter_begins_at_the_top():
+    inner = {"properties": {"b": {"type": "string", "x-mcp-header": "B"}}}
+    assert mirrored_parameters({"properties": {"a": inner}}) == {"Mcp-Param-B": ("a", "b")}
+
+
+def test_there_are_not_many_parameters_in_headers():
+    def schema(count):
+        names = range(count)
+        return {"properties": {f"{n}": {"type": "string", "x-mcp-header": f"H{n}"} for n in names}}
+
+    assert len(mirrored_parameters(schema(100))) == 100
+    with pytest.raises(ValueError, match="more than 100 parameters"):
+        mirrored_parameters(schema(101))

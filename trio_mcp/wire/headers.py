@@ -12,7 +12,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from trio_mcp.wire.jsonrpc import Json, json_type
 
@@ -56,7 +56,12 @@ _NAMED: Final = frozenset(
     {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties"}
 )
 
+_MOST_HEADERS: Final = 100
+"""Few servers take more, of any kind."""
+
 Path = tuple[str, ...]
+Place: TypeAlias = "tuple[()] | tuple[Place, str]"
+"""A path by its last name and the place above: of few places the whole path is needed."""
 
 
 def encode_value(value: str | int | bool) -> str:
@@ -128,11 +133,14 @@ def mirrored_parameters(input_schema: Json) -> dict[str, Path]:
     """
     found: dict[str, Path] = {}
     names: set[str] = set()
-    for path, schema in _schemas(input_schema):
+    for place, schema in _schemas(input_schema):
         if _ANNOTATION not in schema:
             continue
-        if not path:
+        if not place:
             raise ValueError(f"{_ANNOTATION} stands where only properties of objects may have it")
+        if len(found) >= _MOST_HEADERS:
+            raise ValueError(f"more than {_MOST_HEADERS} parameters have an {_ANNOTATION}")
+        path = _path_to(place)
         name = schema[_ANNOTATION]
         where = f"{_ANNOTATION} of {'.'.join(path)!r}"
         if not isinstance(name, str):
@@ -149,18 +157,26 @@ def mirrored_parameters(input_schema: Json) -> dict[str, Path]:
     return found
 
 
-def _schemas(root: Json) -> Iterator[tuple[Path | None, dict[str, Json]]]:
-    """All schemas in a schema; of those reached by nothing but properties, the path to them."""
-    queue: list[tuple[Path | None, Json]] = [((), root)]
-    for path, schema in queue:  # which grows meanwhile
+def _path_to(place: Place) -> Path:
+    names: list[str] = []
+    while place:
+        place, name = place
+        names.append(name)
+    return tuple(reversed(names))
+
+
+def _schemas(root: Json) -> Iterator[tuple[Place | None, dict[str, Json]]]:
+    """All schemas in a schema; of those reached by nothing but properties, their place."""
+    queue: list[tuple[Place | None, Json]] = [((), root)]
+    for place, schema in queue:  # which grows meanwhile
         if not isinstance(schema, dict):
             continue
-        yield path, schema
+        yield place, schema
         for keyword, value in schema.items():
             if isinstance(value, dict):
                 if keyword == "properties":
                     for name, each in value.items():
-                        queue.append((None if path is None else (*path, name), each))
+                        queue.append((None if place is None else (place, name), each))
                 elif keyword in _ONE:
                     queue.append((None, value))
                 elif keyword in _NAMED:
