@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType
-from typing import Any, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
 import trio
 from attrs import define, field
@@ -24,9 +24,9 @@ from trio_mcp.client.session import ClientSession, Progress
 from trio_mcp.errors import InvalidArguments, ProtocolError, ToolDisabled, UnknownTool
 from trio_mcp.public import public
 from trio_mcp.registry.changes import Kind
-from trio_mcp.schema import SchemaError, Validate, compile_validator
+from trio_mcp.schema import SchemaError, Validator, compile_validator
 from trio_mcp.wire.errors import HEADER_MISMATCH, McpError, ResourceNotFound
-from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.payloads import (
     Completion,
     GetPromptResult,
@@ -38,6 +38,9 @@ from trio_mcp.wire.payloads import (
 logger = logging.getLogger("trio_mcp.client")
 
 T = TypeVar("T")
+
+_LONG_SCHEMA: Final = 10_000
+"""So many bytes a schema may have to be looked through at once."""
 
 
 @public
@@ -54,21 +57,40 @@ class RemoteTool:
     """Whether `Client.call_tool` may call it. May be changed."""
     details: dict[str, Json] = field(factory=dict, repr=False)
     """The tool just as the server describes it."""
-    _validate: Validate | None = field(default=None, init=False, repr=False, eq=False)
+    _validators: list[Validator] | None = field(default=None, init=False, repr=False, eq=False)
+    """One; or none, where the schema is not acceptable. `None` before it is needed."""
 
     def problem_with(self, arguments: dict[str, Json]) -> str | None:
-        """Say what is wrong with arguments, by the tool's schema; `None` if nothing is."""
-        if self._validate is None:
+        """Say what is wrong with arguments, by the tool's schema; `None` if nothing is.
+
+        Arguments for a schema that cannot be checked here are left to the server.
+        """
+        if self._validators is None:
             try:
-                self._validate = compile_validator(self.input_schema)
+                self._validators = [compile_validator(self.input_schema)]
             except SchemaError as error:  # the server knows its own schema better than we do
                 logger.warning("Tool %s: arguments are not checked here: %s", self.name, error)
-                self._validate = _accept
-        return self._validate(arguments)
+                self._validators = []
+        return next((validate(arguments) for validate in self._validators), None)
 
+    async def check(self, arguments: dict[str, Json]) -> str | None:
+        """Do the same as `problem_with`, in a worker thread if that takes long."""
+        if self._takes_long(arguments):
+            return await trio.to_thread.run_sync(
+                self.problem_with, arguments, abandon_on_cancel=True
+            )
+        return self.problem_with(arguments)
 
-def _accept(_: Json) -> None:
-    return None
+    def _takes_long(self, arguments: dict[str, Json]) -> bool:
+        if self._validators is None:  # the schema is the server's, and may be hostile
+            try:
+                text = encode(self.input_schema)
+            except (TypeError, ValueError):  # nested too deeply, say
+                return True
+            if len(text) > _LONG_SCHEMA or b'"pattern' in text:
+                return True
+            self.problem_with({})
+        return any(each.takes_long(arguments) for each in self._validators or ())
 
 
 @public
@@ -185,7 +207,7 @@ class Client(ClientSession):
         if not tool.enabled:
             raise ToolDisabled(f"tool {name!r} is disabled")
         given = dict(arguments or {})
-        problem = tool.problem_with(given)
+        problem = await tool.check(given)
         if problem is not None:
             raise InvalidArguments(f"tool {name!r}: {problem}")
         seconds = tool.timeout if timeout is None else timeout
@@ -203,7 +225,11 @@ class Client(ClientSession):
             result = call_result(wire, trio.current_time() - started)
         except ValueError as error:
             raise ProtocolError(f"the result of tool {name!r} is not MCP: {error}") from None
-        return result if returns is None else result.value(returns)
+        if returns is None:
+            return result
+        if result.takes_long(returns):
+            return await trio.to_thread.run_sync(result.value, returns, abandon_on_cancel=True)
+        return result.value(returns)
 
     async def _call(
         self, params: dict[str, Json], seconds: float, on_progress: Progress | None

@@ -16,6 +16,9 @@ from trio_mcp.wire.payloads import CallToolResult, ContentBlock, TextContent
 
 T = TypeVar("T")
 
+_LONG_TEXT: Final = 20_000
+"""So many characters of JSON are converted at once."""
+
 
 @public
 @frozen(kw_only=True)
@@ -71,6 +74,13 @@ class CallResult:
         except ArgumentError as error:
             raise ProtocolError(f"the result is no {kind!r}: {error}") from None
         return value
+
+    def takes_long(self, kind: Any) -> bool:
+        """Whether `value` would hold up an event loop."""
+        if self.structured_content is None:
+            return len(self.text) > _LONG_TEXT
+        takes_long: bool = _converter(kind)[0].takes_long(self.structured_content)
+        return takes_long
 
     def _wire(self, kind: Any) -> Json:
         if self.structured_content is not None:

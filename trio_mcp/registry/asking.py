@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, cast
 from urllib.parse import urlsplit
 
+import trio
 from attrs import frozen
 
 from trio_mcp.public import public
@@ -94,6 +96,9 @@ async def elicit(talk: Conversation, message: str, kind: Any, key: str | None) -
     if action != "accept":
         return Answer(action)
     try:
+        if form.takes_long(content):
+            parse = partial(form.parse, content)
+            return Answer(action, await trio.to_thread.run_sync(parse, abandon_on_cancel=True))
         return Answer(action, form.parse(content))
     except ArgumentError as error:
         raise _bad_answer("elicitation/create", str(error)) from None

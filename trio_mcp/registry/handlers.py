@@ -6,7 +6,7 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import trio
 from attrs import field, frozen
@@ -14,9 +14,38 @@ from attrs import field, frozen
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.slots import Slots, ThreadSlots
 from trio_mcp.schema import ArgumentError, FunctionSchema, compile_validator
+from trio_mcp.wire.errors import ToolError
 from trio_mcp.wire.jsonrpc import Json
 
 Keywords = dict[str, Any]
+
+
+class RefusedArguments(ToolError):
+    """Arguments that were found not to fit when the call was running already."""
+
+
+@frozen(eq=False)
+class Unbound:
+    """Arguments that would take long to check: `Handler.run` has that done in a worker thread.
+
+    Args:
+        handler: Whose they are, such as `tool add`.
+        check: Turns them into keyword arguments, or raises `ArgumentError`.
+    """
+
+    handler: str
+    check: Callable[[], Keywords]
+
+    async def bind(self) -> Keywords:
+        """Check them. Cancelled, the thread is left to itself: it only looks and builds.
+
+        Raises:
+            RefusedArguments: They do not fit.
+        """
+        try:
+            return await trio.to_thread.run_sync(self.check, abandon_on_cancel=True)
+        except ArgumentError as error:
+            raise RefusedArguments(f"Invalid arguments for {self.handler}: {error}") from None
 
 
 @frozen(eq=False, kw_only=True)
@@ -41,7 +70,7 @@ class Handler:
 
     def run(
         self,
-        keywords: Keywords,
+        keywords: Keywords | Unbound,
         make_context: Callable[[], Context],
         limiter: trio.CapacityLimiter | None = None,
     ) -> Awaitable[Any]:
@@ -50,12 +79,25 @@ class Handler:
         Cancelled, a worker thread is left to itself, so blocking code does not hold up its
         caller; it goes on until it returns, and its result is dropped. Till then it keeps its
         slot.
+
+        Raises:
+            RefusedArguments: What had not been checked does not fit.
         """
+        if isinstance(keywords, Unbound):
+            return self._bind_and_run(keywords, make_context, limiter)
         if self.slots is None:
             return self._run(keywords, make_context, limiter)
         if self.is_async:
             return self.slots.run(partial(self._run, keywords, make_context, limiter))
         return self._run(keywords, make_context, self.slots.with_threads(limiter))
+
+    async def _bind_and_run(
+        self,
+        unbound: Unbound,
+        make_context: Callable[[], Context],
+        limiter: trio.CapacityLimiter | None,
+    ) -> Any:
+        return await self.run(await unbound.bind(), make_context, limiter)
 
     def _run(
         self,
@@ -83,6 +125,10 @@ def _is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
+_LONG: Final = 20_000
+"""So many characters of text are read as JSON at once."""
+
+
 class TextArguments:
     """Typed arguments that travel as text: those of prompts, and the variables of templates.
 
@@ -99,6 +145,10 @@ class TextArguments:
         }
         self._validate = compile_validator(schema, inferred=True)
         self._structure = described.structure
+
+    def takes_long(self, texts: dict[str, Json]) -> bool:
+        """Whether `bind` would hold up an event loop: any text may be the JSON of a large value."""
+        return sum(len(each) for each in texts.values() if isinstance(each, str)) > _LONG
 
     def bind(self, texts: dict[str, Json]) -> Keywords:
         """Turn texts into keyword arguments.

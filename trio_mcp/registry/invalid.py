@@ -6,6 +6,7 @@ wrong there, but never a value: those may be anybody's.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Iterator, Mapping, Set
@@ -19,6 +20,8 @@ from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 
 _MOST_LOOKS: Final = 10_000
 _DEEPEST: Final = 100
+_MANY: Final = 2000
+_SCALARS: Final = (str, int, float, type(None))
 _PLACE: Final = re.compile(r" @ \w+\.([\w.\[\]]+)(?=$|;)")
 
 _Path = tuple[str | int, ...]
@@ -65,19 +68,33 @@ def _reason(value: Any, error: Exception | None) -> str:
             return f"at {join_path(path)!r}: {wrong}" if path else wrong
         if len(path) == _DEEPEST:
             break
-        waiting.extend([((*path, step), part) for step, part in _parts(each)][::-1])
+        waiting.extend([((*path, step), part) for step, part in parts_of_value(each)][::-1])
     return "it is too large or nested too deeply, or it holds itself"
 
 
-def _parts(value: Any) -> Iterator[tuple[str | int, Any]]:
+def parts_of_value(value: Any) -> Iterator[tuple[str | int, Any]]:
     """What a value holds, and where."""
     if isinstance(value, Mapping):
         yield from ((str(key), each) for key, each in value.items())
     elif isinstance(value, list | tuple | Set):
         yield from enumerate(value)
-    elif attrs.has(type(value)):
-        names = [each.name for each in attrs.fields(type(value))]
-        yield from ((name, getattr(value, name, None)) for name in names)
+    elif attrs.has(type(value)) or dataclasses.is_dataclass(type(value)):
+        read = attrs.fields if attrs.has(type(value)) else dataclasses.fields
+        yield from ((each.name, getattr(value, each.name, None)) for each in read(type(value)))
+
+
+def holds_many(value: Any) -> bool:
+    """Whether a value holds so much that converting it would hold up an event loop."""
+    waiting, count = [value], 0
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Mapping | list | tuple | Set):
+            count += len(each)
+            if count > _MANY:
+                return True
+        if not isinstance(each, _SCALARS):
+            waiting.extend(part for _, part in parts_of_value(each))
+    return False
 
 
 def _wrong_with(value: Any) -> str | None:

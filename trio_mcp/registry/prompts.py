@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from attrs import frozen
 
 from trio_mcp.registry.checks import check_payload, check_timeout, icons_of, json_of
 from trio_mcp.registry.context import Context
-from trio_mcp.registry.handlers import Handler, Keywords, TextArguments
+from trio_mcp.registry.handlers import Handler, Keywords, TextArguments, Unbound
 from trio_mcp.registry.invalid import invalid_result
 from trio_mcp.registry.options import Icons
 from trio_mcp.schema import (
@@ -41,8 +42,10 @@ class Prompt(Handler):
     """The schema of each argument."""
     arguments: TextArguments
 
-    def bind(self, arguments: Json) -> Keywords:
+    def bind(self, arguments: Json) -> Keywords | Unbound:
         """Check a user's arguments and turn them into the function's keyword arguments.
+
+        What would take long is left to `run`.
 
         Raises:
             ArgumentError: They do not fit; the message is for the caller.
@@ -52,7 +55,10 @@ class Prompt(Handler):
         for name, value in arguments.items():
             if not isinstance(value, str):
                 raise ArgumentError(f"Argument '{name}' must be a string, not {json_type(value)}.")
-        return self.arguments.bind(arguments)
+        check = partial(self.arguments.bind, arguments)
+        if self.arguments.takes_long(arguments):
+            return Unbound(f"prompt {self.name}", check)
+        return check()
 
 
 def make_prompt(

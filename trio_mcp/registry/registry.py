@@ -25,7 +25,7 @@ from trio_mcp.registry.completers import Completers
 from trio_mcp.registry.completions import from_values
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.directories import Directory, File
-from trio_mcp.registry.handlers import Handler
+from trio_mcp.registry.handlers import Handler, RefusedArguments
 from trio_mcp.registry.lifespan import opened
 from trio_mcp.registry.options import (
     CacheScope,
@@ -37,7 +37,7 @@ from trio_mcp.registry.options import (
 )
 from trio_mcp.registry.prompts import Prompt, make_prompt
 from trio_mcp.registry.resources import Resource, ResourceTemplate, make_resource
-from trio_mcp.registry.results import check_result, make_result
+from trio_mcp.registry.results import Prepared, prepare_result
 from trio_mcp.registry.tools import Tool, make_tool, unknown, unknown_tool
 from trio_mcp.schema import ArgumentError, SchemaError
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
@@ -295,10 +295,17 @@ class Registry:
             raise McpError(INVALID_PARAMS, f"Invalid arguments for tool {name}: {error}") from None
         async with self.state() as state:
             with trio.fail_after(self.timeout_of(tool, limits or Limits())):
-                value = await tool.run(keywords, lambda: Context(tool=name, state=state))
-        if tool.check_output is not None:
-            check_result(tool, make_result(tool, value))
-        return value
+                try:
+                    value = await tool.run(keywords, lambda: Context(tool=name, state=state))
+                except RefusedArguments as error:
+                    raise McpError(INVALID_PARAMS, str(error)) from None
+        prepared = value if isinstance(value, Prepared) else None
+        if prepared is None and tool.check_output is not None:
+            prepared = prepare_result(tool, value)
+        if prepared is None:
+            return value
+        _ = prepared.result  # which is refused here if it does not fit
+        return prepared.value
 
     # -- resources ------------------------------------------------------------------------
 

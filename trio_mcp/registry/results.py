@@ -11,13 +11,13 @@
 | `CallToolResult` | as it is | as it is |
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import attrs
+from attrs import frozen
 
 from trio_mcp.registry.invalid import InvalidResult, invalid_result
-from trio_mcp.registry.tools import Tool
 from trio_mcp.schema import unstructure
 from trio_mcp.wire.conversion import from_wire, to_wire
 from trio_mcp.wire.jsonrpc import Json, encode
@@ -25,7 +25,61 @@ from trio_mcp.wire.payloads import CallToolResult, ContentBlock, TextContent
 from trio_mcp.wire.revisions import Revision
 
 
-def result_to_wire(tool: Tool, value: Any, revision: Revision) -> dict[str, Json]:
+class Returning(Protocol):
+    """What is asked of a tool here."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def unstructure(self) -> Callable[[Any], Json] | None:
+        """Makes its results JSON-able; `None` where they are already."""
+        ...
+
+    @property
+    def check_output(self) -> Callable[[Json], str | None] | None:
+        """Says what is wrong with a structured result; `None` where there is no output schema."""
+        ...
+
+    @property
+    def returns_blocks(self) -> bool:
+        """Whether its annotation says that it returns a list of content blocks."""
+        ...
+
+
+@frozen(eq=False)
+class Prepared:
+    """A result that was converted and checked aside, so that nobody needs to do it again."""
+
+    value: Any
+    """What the function returned."""
+    outcome: CallToolResult | InvalidResult
+
+    @property
+    def result(self) -> CallToolResult:
+        """The result.
+
+        Raises:
+            InvalidResult: It is none, or it does not fit.
+        """
+        if isinstance(self.outcome, InvalidResult):
+            raise self.outcome
+        return self.outcome
+
+
+def prepare_result(tool: Returning, value: Any) -> Prepared:
+    """Convert and check what a tool returned."""
+    try:
+        result = make_result(tool, value)
+        check_result(tool, result)
+    except InvalidResult as error:
+        return Prepared(value, error)
+    return Prepared(value, result)
+
+
+def result_to_wire(tool: Returning, value: Any, revision: Revision) -> dict[str, Json]:
     """Turn what a tool returned into the body of a `tools/call` result.
 
     Raises:
@@ -34,15 +88,19 @@ def result_to_wire(tool: Tool, value: Any, revision: Revision) -> dict[str, Json
     """
     if value.__class__ is str and tool.check_output is None:
         return {"content": [{"type": "text", "text": value}]}
-    result = make_result(tool, value)
-    check_result(tool, result)
+    result = (value if isinstance(value, Prepared) else prepare_result(tool, value)).result
     structured = result.structured_content
     if revision.structured_objects_only and not isinstance(structured, dict):
-        result = attrs.evolve(result, structured_content=None)
-    return to_wire(result, revision)
+        structured = None
+    # It is JSON already, and the converter would walk through all of it: so it gets an empty one.
+    stand_in: Json = None if structured is None else {}
+    wire = to_wire(attrs.evolve(result, structured_content=stand_in), revision)
+    if "structuredContent" in wire:
+        wire["structuredContent"] = structured
+    return wire
 
 
-def make_result(tool: Tool, value: Any) -> CallToolResult:
+def make_result(tool: Returning, value: Any) -> CallToolResult:
     """Turn what a tool returned into a `CallToolResult`, by the table above."""
     if isinstance(value, CallToolResult):
         return _checked(tool, value, value)
@@ -57,14 +115,14 @@ def make_result(tool: Tool, value: Any) -> CallToolResult:
     return CallToolResult([_text(tool, plain)], structured_content=structured)
 
 
-def _holds_blocks(tool: Tool, values: Sequence[Any]) -> bool:
+def _holds_blocks(tool: Returning, values: Sequence[Any]) -> bool:
     """Whether a list is one of blocks; an empty one is what the annotation says."""
     return any(isinstance(each, ContentBlock) for each in values) or (
         tool.returns_blocks and not values
     )
 
 
-def check_result(tool: Tool, result: CallToolResult) -> None:
+def check_result(tool: Returning, result: CallToolResult) -> None:
     """Hold a result against the tool's output schema, if it has one and did not fail.
 
     Raises:
@@ -77,7 +135,7 @@ def check_result(tool: Tool, result: CallToolResult) -> None:
             raise InvalidResult(message, problem)
 
 
-def _checked(tool: Tool, value: Any, result: CallToolResult) -> CallToolResult:
+def _checked(tool: Returning, value: Any, result: CallToolResult) -> CallToolResult:
     """Make sure that blocks which the tool filled itself are what they should be."""
     try:
         wire = to_wire(result)
@@ -85,23 +143,23 @@ def _checked(tool: Tool, value: Any, result: CallToolResult) -> CallToolResult:
         from_wire(wire, CallToolResult)
     except Exception as error:  # whatever a wrongly filled block makes the converter raise
         raise invalid_result(value, f"tool {tool.name}", error) from None
-    return result
+    return attrs.evolve(result, structured_content=wire.get("structuredContent"))
 
 
-def _block(tool: Tool, value: Any) -> ContentBlock:
+def _block(tool: Returning, value: Any) -> ContentBlock:
     if isinstance(value, ContentBlock):
         return value
     return _text(tool, _json(tool, value))
 
 
-def _json(tool: Tool, value: Any) -> Json:
+def _json(tool: Returning, value: Any) -> Json:
     try:
         return (tool.unstructure or unstructure)(value)
     except (TypeError, ValueError, RecursionError):
         raise invalid_result(value, f"tool {tool.name}") from None
 
 
-def _text(tool: Tool, value: Json) -> TextContent:
+def _text(tool: Returning, value: Json) -> TextContent:
     if isinstance(value, str):
         return TextContent(value)
     try:

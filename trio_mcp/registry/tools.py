@@ -5,9 +5,11 @@ only looks up and runs.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
+import trio
 from attrs import frozen
 
 from trio_mcp.registry.checks import (
@@ -20,13 +22,16 @@ from trio_mcp.registry.checks import (
     json_of,
 )
 from trio_mcp.registry.context import Context
-from trio_mcp.registry.handlers import Handler, Keywords
+from trio_mcp.registry.handlers import Handler, Keywords, Unbound
+from trio_mcp.registry.invalid import holds_many
 from trio_mcp.registry.options import Icons
+from trio_mcp.registry.results import prepare_result
 from trio_mcp.registry.slots import Slots
 from trio_mcp.schema import (
     ArgumentError,
     Parameter,
     SchemaError,
+    Validator,
     check_function,
     check_schema,
     compile_validator,
@@ -54,7 +59,7 @@ class Tool(Handler):
 
     description: ToolDescription
     """As `tools/list` shows it."""
-    _validate: Callable[[Json], str | None]
+    _validate: Validator
     _structure: Callable[[dict[str, Json]], Keywords]
     unstructure: Callable[[Any], Json] | None
     """Makes the function's results JSON-able; `None` where they are already."""
@@ -68,14 +73,42 @@ class Tool(Handler):
         """Whether its results are JSON objects, by its output schema."""
         return (self.description.output_schema or {}).get("type") == "object"
 
-    def bind(self, arguments: Json) -> Keywords:
+    def bind(self, arguments: Json) -> Keywords | Unbound:
         """Check arguments and turn them into the function's keyword arguments.
+
+        What would take long is left to `run`.
 
         Raises:
             ArgumentError: They do not fit; the message is for the caller.
         """
         if arguments.__class__ is not dict:
             raise ArgumentError(f"The arguments must be an object, not {json_type(arguments)}.")
+        if self._validate.takes_long(arguments):
+            return Unbound(f"tool {self.name}", partial(self._bind, arguments))
+        return self._bind(arguments)
+
+    def run(
+        self,
+        keywords: Keywords | Unbound,
+        make_context: Callable[[], Context],
+        limiter: trio.CapacityLimiter | None = None,
+    ) -> Awaitable[Any]:
+        """Run the function, as every handler.
+
+        Returns:
+            What it returned. What would take long to convert and to check comes `Prepared`.
+        """
+        running = super().run(keywords, make_context, limiter)
+        as_it_is = self.unstructure is None and self.check_output is None
+        return running if as_it_is else self._prepare(running)
+
+    async def _prepare(self, running: Awaitable[Any]) -> Any:
+        value = await running
+        if not holds_many(value):
+            return value
+        return await trio.to_thread.run_sync(prepare_result, self, value, abandon_on_cancel=True)
+
+    def _bind(self, arguments: dict[str, Json]) -> Keywords:
         problem = self._validate(arguments)
         if problem is not None:
             raise ArgumentError(problem)

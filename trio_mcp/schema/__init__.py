@@ -17,7 +17,7 @@ from trio_mcp.schema.parameters import (
 )
 from trio_mcp.schema.signatures import check_function, name_of
 from trio_mcp.schema.unstructuring import unstructure
-from trio_mcp.schema.validate import Validate, compile_validator
+from trio_mcp.schema.validate import Validator, compile_validator
 
 __all__ = [
     "AnyValue",
@@ -32,7 +32,7 @@ __all__ = [
     "Parameter",
     "SchemaError",
     "String",
-    "Validate",
+    "Validator",
     "check_function",
     "check_schema",
     "compile_validator",

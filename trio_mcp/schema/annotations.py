@@ -23,6 +23,7 @@ from attrs import NOTHING
 
 from trio_mcp.schema.constraints import apply_metadata
 from trio_mcp.schema.docstrings import parse_docstring
+from trio_mcp.schema.engine import pattern_size
 from trio_mcp.schema.errors import SchemaError
 from trio_mcp.schema.fields import (
     Field,
@@ -217,9 +218,7 @@ class Builder:
             raise SchemaError(str(error)) from None
         self.raw = self.raw or raw
         if "pattern" in target and not raw:
-            from trio_mcp.schema.patterns import longest_text
-
-            longest_text(target["pattern"])
+            pattern_size(target["pattern"])
         return schema
 
     def _union(self, members: tuple[Any, ...]) -> dict[str, Any]:

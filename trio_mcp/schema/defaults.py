@@ -14,22 +14,12 @@ from attrs import NOTHING
 
 from trio_mcp.schema.annotations import annotation_text, published_default
 from trio_mcp.schema.errors import SchemaError
+from trio_mcp.schema.plain import fits_at_sight
 from trio_mcp.schema.signatures import Taken
 from trio_mcp.schema.structuring import bare
 from trio_mcp.schema.validate import compile_validator
 
 __all__ = ["check_default", "check_defaults"]
-
-_WORDS = frozenset({"title", "description", "default", "examples", "format", "contentEncoding"})
-_EXACT: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "null": (type(None),),
-    "array": (list,),
-    "object": (dict,),
-}
 
 
 def check_defaults(tool: str, taken: list[Taken], schema: Mapping[str, Any]) -> None:
@@ -62,7 +52,7 @@ def check_default(
         SchemaError: It does not fit.
     """
     value = published_default(default)
-    if value is NOTHING or _fits_at_sight(schema, value):
+    if value is NOTHING or fits_at_sight(schema, value):
         return
     problem = compile_validator({**schema, **shared}, inferred=True, noun="default")(value)
     if problem is None:
@@ -75,16 +65,6 @@ def check_default(
             f"`{allowed}`, or give it another default"
         )
     raise SchemaError(f"{place}: {problem[0].lower()}{problem[1:]}")
-
-
-def _fits_at_sight(schema: Mapping[str, Any], value: Any) -> bool:
-    """Whether a default fits, as nearly all do, without a validator being made for it."""
-    said = schema.keys() - _WORDS
-    if said == {"type"}:
-        return type(value) in _EXACT.get(schema["type"], ())
-    if said == {"anyOf"} and value is None:
-        return {"type": "null"} in schema["anyOf"]
-    return not said
 
 
 def _refuse_field(tool: str, taken: Taken) -> None:

@@ -24,7 +24,8 @@ from trio_mcp.schema.annotations import (
     is_type_alias,
     published_default,
 )
-from trio_mcp.schema.bounds import check_size, dialect_of
+from trio_mcp.schema.bounds import check_size
+from trio_mcp.schema.dialects import dialect_of
 from trio_mcp.schema.docstrings import parse_docstring
 from trio_mcp.schema.errors import ArgumentError, SchemaError
 from trio_mcp.schema.fields import (
@@ -37,7 +38,7 @@ from trio_mcp.schema.fields import (
 from trio_mcp.schema.form_fields import DIALECTS_SINCE, FORMS_SINCE, FormField, read_field
 from trio_mcp.schema.sentences import cut, json_kind, listed
 from trio_mcp.schema.structuring import bare, hook_for, is_plain
-from trio_mcp.schema.validate import Validate, compile_validator
+from trio_mcp.schema.validate import Validator, compile_validator
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import SINCE, Revision
 
@@ -83,7 +84,11 @@ class Form(Generic[T]):
 
     _questions: list[_Question] = field(repr=False)
     _make: Callable[[dict[str, Any]], T] = field(repr=False)
-    _validate: Validate = field(repr=False)
+    _validate: Validator = field(repr=False)
+
+    def takes_long(self, content: Json) -> bool:
+        """Whether `parse` would hold up an event loop."""
+        return self._validate.takes_long(content)
 
     def parse(self, content: Json) -> T:
         """Turn the content of an accepted form into what was asked for.

@@ -10,7 +10,9 @@ from typing import Any
 
 from attrs import frozen
 
-__all__ = ["REFERENCES", "Part", "parts_of", "resolve_pointer"]
+__all__ = ["REFERENCES", "Part", "Path", "parts_of", "place_in_words", "resolve_pointer", "walk"]
+
+Path = tuple[str | int, ...]
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
@@ -48,7 +50,7 @@ _HOLDERS: dict[str, tuple[int, bool]] = {
 class Part:
     """A schema within a schema."""
 
-    path: tuple[str | int, ...]
+    path: Path
     """The keyword, and the name or index below it."""
 
     schema: Any
@@ -76,8 +78,22 @@ def parts_of(schema: Any) -> Iterator[Part]:
             yield Part((keyword,), value, in_place)
 
 
-def resolve_pointer(root: Any, reference: str) -> Any:
-    """Follow a local reference, `#` or `#/...`.
+def walk(schema: Any) -> Iterator[tuple[Path, Any]]:
+    """All the schemas in a schema, itself first, with where they stand."""
+    waiting: list[tuple[Path, Any]] = [((), schema)]
+    while waiting:
+        path, each = waiting.pop()
+        yield path, each
+        waiting.extend((path + part.path, part.schema) for part in parts_of(each))
+
+
+def place_in_words(path: Path) -> str:
+    """Where a schema stands, as it is told in errors: `#/properties/a`."""
+    return "/".join(["#", *map(str, path)])
+
+
+def resolve_pointer(root: Any, reference: str) -> tuple[Path, Any]:
+    """Follow a local reference, `#` or `#/...`, to where it leads and what is there.
 
     Raises:
         LookupError: It is not local, or it leads nowhere.
@@ -86,15 +102,13 @@ def resolve_pointer(root: Any, reference: str) -> Any:
 
     if reference != "#" and not reference.startswith("#/"):
         raise LookupError(reference)
-    place = root
+    place, path = root, []
     for step in unquote(reference).split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(place, list):
-            place = place[int(name)] if name.isdecimal() and int(name) < len(place) else None
-        elif isinstance(place, Mapping):
-            place = place.get(name)
-        else:
-            place = None
-        if place is None:
+        name: str | int = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(place, list) and step.isdecimal():
+            name = int(step)
+        elif not isinstance(place, Mapping):
             raise LookupError(reference)
-    return place
+        place = place[name]
+        path.append(name)
+    return tuple(path), place

@@ -36,6 +36,7 @@ from trio_mcp.schema.fields import (
     resolve_names,
 )
 from trio_mcp.schema.sentences import cut, expectation, json_kind
+from trio_mcp.schema.validate import compile_test
 
 if typing.TYPE_CHECKING:
     from cattrs import Converter
@@ -462,8 +463,6 @@ class _Member:
 
     @functools.cached_property
     def accepts(self) -> Callable[[Any], bool]:
-        from trio_mcp.schema.validate import compile_test
-
         return compile_test(schema_of(self._annotation))
 
     @functools.cached_property

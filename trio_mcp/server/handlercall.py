@@ -28,10 +28,16 @@ from attrs import define
 from trio_mcp.peer.exchange import Cause, Exchange
 from trio_mcp.registry import Context
 from trio_mcp.registry.asking import Unwound
-from trio_mcp.registry.handlers import Handler
+from trio_mcp.registry.handlers import Handler, Keywords, RefusedArguments, Unbound
 from trio_mcp.registry.invalid import InvalidResult, invalid_result
 from trio_mcp.server.calllog import fields_of, log_call, logger
-from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ResourceNotFound, ToolError
+from trio_mcp.wire.errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    McpError,
+    ResourceNotFound,
+    ToolError,
+)
 from trio_mcp.wire.jsonrpc import Json, Request, error_line, result_line, sendable_text
 
 if TYPE_CHECKING:
@@ -50,7 +56,7 @@ class HandlerCall:
     dispatcher: Dispatcher
     request: Request
     handler: Any  # a Handler: the subclass knows which
-    keywords: dict[str, Any]
+    keywords: Keywords | Unbound
     caller: Caller
     session: Session
 
@@ -74,6 +80,10 @@ class HandlerCall:
             McpError: It is not one.
         """
         raise NotImplementedError
+
+    def refused(self, error: RefusedArguments) -> bytes:
+        """Make the line that tells of arguments which were checked late, and do not fit."""
+        return error_line(self.request.id, McpError(INVALID_PARAMS, str(error)))
 
     def failed(self, text: str) -> bytes:
         """Make the line that tells of a failure in words."""
@@ -207,6 +217,8 @@ class HandlerCall:
             return error_line(self.request.id, error), "error"
         if isinstance(error, ResourceNotFound):
             return error_line(self.request.id, not_found(self.caller, str(error))), "error"
+        if isinstance(error, RefusedArguments):
+            return self.refused(error), "error"
         if isinstance(error, ToolError):
             text = _words(error) or f"{self.kind} {self.handler.name} failed"
             return self.failed(sendable_text(text)), "error"

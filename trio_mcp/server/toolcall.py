@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from attrs import define
 
+from trio_mcp.registry.handlers import RefusedArguments
 from trio_mcp.registry.results import result_to_wire
 from trio_mcp.server.handlercall import HandlerCall
 from trio_mcp.wire.jsonrpc import Json, result_line, sendable_text
@@ -25,6 +26,12 @@ class ToolCall(HandlerCall):
     def wire(self, value: Any) -> dict[str, Json]:
         """Turn what the tool returned into the body of a `tools/call` result."""
         return result_to_wire(self.handler, value, self.caller.revision)
+
+    def refused(self, error: RefusedArguments) -> bytes:
+        """Make a result of it where the caller's revision has it so."""
+        if self.caller.revision.argument_errors_are_results:
+            return self.failed(str(error))
+        return super().refused(error)
 
     def failed(self, text: str) -> bytes:
         """Make a result with `isError: true`."""

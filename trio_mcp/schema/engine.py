@@ -1,0 +1,167 @@
+"""jsonschema-rs, as this room uses it: it says whether a value fits a schema, and nothing more.
+
+It never fetches a reference and matches patterns in linear time. Its errors are not asked for: to
+make one for a failed alternative, it tells everything that is wrong in every branch, which for
+alternatives that recur is without bound.
+
+It is imported when the first schema needs it, which takes 10 to 25 ms.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from trio_mcp.schema.dialects import dialect_of
+from trio_mcp.schema.errors import SchemaError
+from trio_mcp.schema.keywords import Path, walk
+from trio_mcp.schema.sentences import cut
+
+__all__ = ["Engine", "Test", "pattern_size", "patterns_of"]
+
+Test = Callable[[Any], bool]
+"""Whether a value fits."""
+
+_SMALLEST: Final = 1024
+_LARGEST: Final = 1024 * 1024
+_URI: Final = "urn:trio-mcp:schema"
+
+
+class Engine:
+    """The tests that one schema makes.
+
+    Args:
+        schema: A schema that has been checked.
+
+    Raises:
+        SchemaError: jsonschema-rs does not take it.
+    """
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._dialect = dialect_of(schema)
+        self._schema = dict(schema)
+        self._parts: dict[Path, Test] = {}
+        sizes = [pattern_size(pattern) for _, pattern in patterns_of(schema)]
+        self._calls_back = any(sizes)
+        self.fits = self._compile(self._schema)
+
+    def fits_part(self, path: Path, value: Any) -> bool:
+        """Whether a value fits the schema at a place in the schema."""
+        test = self._parts.get(path)
+        if test is None:
+            # A part on its own would lose what its references lead to.
+            steps = [str(each).replace("~", "~0").replace("/", "~1") for each in path]
+            pointer = "".join(f"/{quote(each, safe='')}" for each in steps)
+            test = self._compile({"$ref": f"{_URI}#{pointer}"}, registry=self._registry)
+            self._parts[path] = test
+        return test(value)
+
+    def alone(self, keywords: dict[str, Any]) -> Test:
+        """The test that keywords make which hold no references."""
+        return self._compile(keywords)
+
+    @functools.cached_property
+    def _registry(self) -> Any:
+        import jsonschema_rs
+
+        draft = getattr(jsonschema_rs, self._dialect.removesuffix("Validator"))
+        return jsonschema_rs.Registry([(_URI, self._schema)], draft=draft)
+
+    def _compile(self, schema: dict[str, Any], registry: Any = None) -> Test:
+        import jsonschema_rs
+
+        try:
+            validator = getattr(jsonschema_rs, self._dialect)(
+                schema,
+                registry=registry,
+                offline=True,
+                validate_formats=False,
+                pattern_options=jsonschema_rs.RegexOptions(size_limit=_LARGEST),
+                keywords={"pattern": _Pattern} if self._calls_back else None,
+            )
+        except ValueError as error:
+            message = str(getattr(error, "message", error))
+            raise SchemaError(f"the schema is invalid: {message[:200]}") from None
+        test: Test = validator.is_valid
+        return test
+
+
+class _Pattern:
+    """The keyword `pattern` where a pattern is large: matched by a call back into Python.
+
+    jsonschema-rs never lets go of the interpreter by itself. Here it does between two texts, so
+    that other threads, and with them the event loop, get their turn.
+    """
+
+    def __init__(self, _: Any, pattern: str, path: list[Any]) -> None:
+        self._fits = _compile_pattern(pattern, _LARGEST)
+
+    def validate(self, value: Any) -> None:
+        if not self._fits(value):
+            raise ValueError
+
+
+# Patterns -------------------------------------------------------------------------------------
+
+
+def patterns_of(schema: Any) -> Iterator[tuple[Path, str]]:
+    """All the regular expressions in a schema, with the place of the schema that has them."""
+    for path, each in walk(schema):
+        if not isinstance(each, Mapping):
+            continue
+        named = each.get("patternProperties")
+        yield from ((path, name) for name in (named if isinstance(named, Mapping) else ()))
+        if isinstance(each.get("pattern"), str):
+            yield path, each["pattern"]
+
+
+@functools.lru_cache(maxsize=1024)
+def pattern_size(pattern: str) -> int:
+    """How large a pattern is once it is compiled, in bytes; 0 if that is of no importance.
+
+    Matching takes linear time, but what a character costs grows with this size. Up to 1 KiB there
+    are so few states that the engine remembers all of them, and then a character costs nothing to
+    speak of.
+
+    Raises:
+        SchemaError: It is no regular expression, or none that is matched in linear time, or it
+            is too large.
+    """
+    size = _SMALLEST
+    while size <= _LARGEST:
+        if _is_pattern(pattern, size):
+            return 0 if size == _SMALLEST else size
+        size *= 2
+    import jsonschema_rs
+
+    # How far too large it is, is not found out: to compile it takes the longer, the larger it is.
+    if _is_pattern(pattern, 4 * _LARGEST):
+        reason = "is not accepted: it is too large; use fewer or smaller repeats"
+    elif _is_pattern(pattern, _LARGEST, jsonschema_rs.FancyRegexOptions):
+        reason = (
+            "is not accepted: what looks ahead or behind, or refers back, cannot be matched in "
+            "linear time; write it without, or check that in the function"
+        )
+    else:
+        reason = "is no regular expression" + (", or far too large" if "}" in pattern else "")
+    raise SchemaError(f"the pattern {cut(pattern)} {reason}")
+
+
+def _is_pattern(pattern: str, size: int, engine: Any = None) -> bool:
+    try:
+        _compile_pattern(pattern, size, engine)
+    except ValueError:
+        return False
+    return True
+
+
+def _compile_pattern(pattern: str, size: int, engine: Any = None) -> Test:
+    import jsonschema_rs
+
+    options = (engine or jsonschema_rs.RegexOptions)(size_limit=size)
+    schema = {"pattern": pattern}
+    validator = jsonschema_rs.Draft202012Validator(schema, pattern_options=options)
+    test: Test = validator.is_valid
+    return test

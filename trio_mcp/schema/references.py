@@ -1,0 +1,189 @@
+"""Where the references of a schema lead, found without ever fetching anything.
+
+References are what makes a schema a graph. Whoever walks along them (the checks at registration,
+the count of the work that a value makes, the search for what refuses a value) asks here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from trio_mcp.schema.dialects import LONE_REFERENCES, dialect_of
+from trio_mcp.schema.errors import SchemaError
+from trio_mcp.schema.keywords import (
+    REFERENCES,
+    Path,
+    parts_of,
+    place_in_words,
+    resolve_pointer,
+    walk,
+)
+from trio_mcp.schema.sentences import cut
+
+__all__ = ["References"]
+
+_MOST_LOOKS: Final = 2000
+"""So often a schema may look at one value, with everything followed that looks at it too."""
+
+
+class References:
+    """The references of one schema.
+
+    Args:
+        schema: A schema that is JSON and within its bounds.
+
+    Raises:
+        SchemaError: A reference leads to nothing, to what is no schema, or out of the schema; or
+            references run in a circle that never gets to another value; or they multiply the
+            looks at a value beyond all measure.
+    """
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._dialect = dialect_of(schema)
+        self._schema = schema
+        self._paths: dict[int, Path] = {}
+        self._targets: dict[int, list[Any]] = {}
+        self._find(self._resolver())
+        self._check_looks()
+
+    def targets(self, schema: Any) -> list[Any]:
+        """The schemas that the references of a schema lead to."""
+        return self._targets.get(id(schema), [])
+
+    def path(self, schema: Any) -> Path | None:
+        """Where a schema stands, if that is known."""
+        return self._paths.get(id(schema))
+
+    def in_place(self, schema: Any) -> list[Any]:
+        """The schemas that look at the same value as a schema does, one step away."""
+        targets = self.targets(schema)
+        if targets and self._dialect in LONE_REFERENCES:
+            return targets
+        return [part.schema for part in parts_of(schema) if part.in_place] + targets
+
+    def _resolver(self) -> Any:
+        """What looks references up; `None` if all are pointers, which need no library.
+
+        It is the library by which jsonschema does it, with nothing to fall back on but the schema.
+        """
+        if all(_is_plain(each) for _, each in walk(self._schema)):
+            return None
+        import referencing
+        import referencing.jsonschema
+
+        uri = self._schema.get("$schema", "https://json-schema.org/draft/2020-12/schema")
+        self._specification = referencing.jsonschema.specification_with(uri)
+        resource = self._specification.create_resource(self._schema)
+        return referencing.Registry().resolver_with_root(resource)
+
+    def _find(self, root: Any) -> None:
+        waiting: list[tuple[Path | None, Any, Any]] = [((), self._schema, root)]
+        while waiting:
+            path, schema, resolver = waiting.pop()
+            if not isinstance(schema, Mapping):
+                continue
+            if path is not None:
+                self._paths.setdefault(id(schema), path)
+            if id(schema) in self._targets:
+                continue
+            self._check_dialect(path or (), schema)
+            if path and resolver is not None:
+                resource = self._specification.create_resource(schema)
+                resolver = resolver.in_subresource(resource)
+            found = list(self._look_up(path or (), schema, resolver))
+            self._targets[id(schema)] = [target for _, target, _ in found]
+            # A target's own place is not the place of what refers to it.
+            waiting.extend(found)
+            waiting.extend(
+                (None if path is None else path + part.path, part.schema, resolver)
+                for part in parts_of(schema)
+            )
+
+    def _check_dialect(self, path: Path, schema: Mapping[str, Any]) -> None:
+        if path and "$schema" in schema and schema["$schema"] != self._schema.get("$schema"):
+            raise SchemaError(
+                f"the schema at {place_in_words(path)} changes the dialect with $schema"
+            )
+
+    def _look_up(
+        self, path: Path, schema: Mapping[str, Any], resolver: Any
+    ) -> Iterator[tuple[Path | None, Any, Any]]:
+        for keyword in REFERENCES:
+            reference = schema.get(keyword)
+            if not isinstance(reference, str):
+                continue
+            try:
+                found = self._look_up_one(reference, resolver)
+            except LookupError:
+                reason = (
+                    "does not lead to anything in it"
+                    if reference.startswith("#")
+                    else "leads out of it, and nothing is ever fetched; copy what it names to $defs"
+                )
+                raise SchemaError(
+                    f"the schema at {place_in_words(path)} refers to {cut(reference)}, which "
+                    f"{reason}"
+                ) from None
+            if not isinstance(found[1], Mapping | bool):
+                raise SchemaError(
+                    f"the schema at {place_in_words(path)} refers to {cut(reference)}, which is "
+                    "no schema"
+                )
+            yield found
+
+    def _look_up_one(self, reference: str, resolver: Any) -> tuple[Path | None, Any, Any]:
+        if resolver is None:
+            path, target = resolve_pointer(self._schema, reference)
+            return path, target, None
+        import referencing.exceptions
+
+        try:
+            resolved = resolver.lookup(reference)
+        except (referencing.exceptions.Unresolvable, ValueError):
+            raise LookupError(reference) from None
+        return None, resolved.contents, resolved.resolver
+
+    def _check_looks(self) -> None:
+        """Count from the innermost outwards how many schemas look at one value."""
+        looks: dict[int, int] = {}
+        for _, start in walk(self._schema):
+            if id(start) in looks:
+                continue
+            trail = [(start, iter(self.in_place(start)))]
+            entered = {id(start)}
+            while trail:
+                here, nexts = trail[-1]
+                following = next((each for each in nexts if id(each) not in looks), None)
+                if following is None:
+                    count = 1 + sum(looks[id(each)] for each in self.in_place(here))
+                    if count > _MOST_LOOKS:
+                        raise SchemaError(
+                            f"the schema at {self._where(here)} looks at one value more than "
+                            f"{_MOST_LOOKS} times, with all its alternatives and references; "
+                            "simplify it"
+                        )
+                    looks[id(here)] = count
+                    entered.discard(id(here))
+                    trail.pop()
+                elif id(following) in entered:
+                    raise SchemaError(
+                        f"the schema at {self._where(following)} refers to itself in a circle "
+                        "that never gets to another value"
+                    )
+                else:
+                    entered.add(id(following))
+                    trail.append((following, iter(self.in_place(following))))
+
+    def _where(self, schema: Any) -> str:
+        return place_in_words(self._paths.get(id(schema), ()))
+
+
+def _is_plain(schema: Any) -> bool:
+    """Whether a schema refers by pointers alone, and begins no resource of its own."""
+    if not isinstance(schema, Mapping):
+        return True
+    references = [schema[each] for each in REFERENCES if isinstance(schema.get(each), str)]
+    return not isinstance(schema.get("$id", schema.get("id")), str) and all(
+        each == "#" or each.startswith("#/") for each in references
+    )

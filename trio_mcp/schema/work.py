@@ -1,0 +1,305 @@
+"""How much work it is to hold a value against a schema, found out before it is done.
+
+jsonschema-rs cannot be interrupted, and it does not let other threads run. So each value is looked
+at first: every value within it costs what the schemas that will look at it cost, by weights that
+were measured. What costs little is checked at once; what costs more is handed to a thread; what
+would hold up everything from there is refused. The same walk finds values that are nested too
+deeply for any validator, and numbers that are too large to be calculated with.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import repeat
+from typing import Any, Final
+
+from attrs import frozen
+
+from trio_mcp.schema.engine import pattern_size
+from trio_mcp.schema.keywords import parts_of
+from trio_mcp.schema.references import References
+
+__all__ = ["AT_ONCE", "IN_A_THREAD", "VALUES_AT_ONCE", "Burden", "Verdict"]
+
+# The unit is about 10 ns, which is what one schema with two or three keywords takes for one value.
+AT_ONCE: Final = 100_000
+VALUES_AT_ONCE: Final = 4000
+IN_A_THREAD: Final = 7_000_000
+_DEEPEST: Final = 200
+"""So deep a value may be nested. Far beyond it, jsonschema-rs overruns the stack and crashes."""
+
+_MATCHING: Final = 25
+"""So many times more than all else, matching may cost: between two texts, others get their turn."""
+
+_LARGE: Final = 1e15
+_MOST_BITS: Final = 1024
+_MOST_SCHEMAS: Final = 2000
+
+# Keyword: what it costs for numbers that are not whole, as exact fractions are made of them, and
+# what for those of hundreds of digits.
+_NUMERIC: Final = (
+    ("minimum", 20, 400),
+    ("maximum", 20, 400),
+    ("exclusiveMinimum", 20, 400),
+    ("exclusiveMaximum", 20, 400),
+    ("multipleOf", 110, 4000),
+)
+_CHOICE: Final = 100  # for each choice that is no whole number, text or constant
+_ENTRY: Final = 2  # for each name, or pattern, that is looked for
+_UNIQUE: Final = 30
+_UNIQUE_LARGE: Final = 40  # large integers may share one hash: each is compared with each
+_UNEVALUATED: Final = 8
+_SMALL: Final = 0.4  # what a character costs with a small pattern ...
+_PER_KIB: Final = 20  # ... and what for each KiB of a large one, at worst
+
+_PIECE: Final = 50_000  # so many values are looked at without others getting their turn
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+
+_ITEMS: Final = ("items", "prefixItems", "additionalItems", "contains", "unevaluatedItems")
+_OTHERS: Final = ("patternProperties", "additionalProperties", "unevaluatedProperties")
+_ENTRIES: Final = ("required", "dependentRequired", "dependentSchemas", "dependencies")
+
+
+class Verdict(enum.Enum):
+    """What the walk says of a value."""
+
+    FINE = enum.auto()
+    TOO_MUCH = enum.auto()
+    TOO_DEEP = enum.auto()
+    OUT_OF_RANGE = enum.auto()
+
+
+class Burden:
+    """Says what the values for one schema cost.
+
+    Args:
+        schema: The schema.
+        references: Where its references lead.
+    """
+
+    def __init__(self, schema: Mapping[str, Any], references: References) -> None:
+        self._schema = schema
+        self._references = references
+        self._places: dict[tuple[int, ...], _Place] = {}
+
+    def judge(self, value: Any, most: int, most_values: float = math.inf) -> Verdict:
+        """Walk through a value until it is clear that it costs too much.
+
+        Args:
+            value: Anything; what is no JSON is passed over.
+            most: What it may cost.
+            most_values: How many values it may hold.
+        """
+        count = _Count(most, most_values)
+        # Going down before going on keeps little in memory, so that the garbage collector, whose
+        # pauses nobody can bound, finds nothing to do.
+        trail = [count.holders([value], _Top(self.place([self._schema])))]
+        while trail and count.verdict is Verdict.FINE:
+            below = next(trail[-1], None)
+            if below is None:
+                trail.pop()
+            elif len(trail) > _DEEPEST:
+                return Verdict.TOO_DEEP
+            else:
+                trail.append(count.holders(*below))
+        return count.sum()
+
+    def place(self, schemas: list[Any], extra: int = 0) -> _Place:
+        """The place that some schemas look at together."""
+        key = (extra, *sorted({id(each) for each in schemas}))
+        if key not in self._places:
+            self._places[key] = _Place(self, schemas, extra)
+        return self._places[key]
+
+    def looking(self, schemas: list[Any]) -> list[Mapping[str, Any]] | None:
+        """All the schemas that look at a value together with these; `None` if they are too many."""
+        waiting, found = list(schemas), []
+        while waiting:
+            each = waiting.pop()
+            if isinstance(each, Mapping):
+                found.append(each)
+                if len(found) > _MOST_SCHEMAS:
+                    return None
+                waiting.extend(self._references.in_place(each))
+        return found
+
+
+class _Count:
+    """The costs of one value, added up."""
+
+    def __init__(self, most: int, most_values: float) -> None:
+        self.verdict = Verdict.FINE
+        self._most = most
+        self._values = most_values
+        self._cost: float = 0
+        self._matching: float = 0
+        self._large = 0
+        self._unique = False
+
+    def holders(self, holder: Any, place: Any) -> Iterator[tuple[Any, Any]]:
+        """Add what a list or an object holds, and find the lists and objects among it."""
+        self._values -= len(holder)
+        self._cost += len(holder) / 4
+        self._unique = self._unique or place.unique
+        if not self._is_within():
+            return
+        if isinstance(holder, dict):
+            if place.names:
+                self._cost += place.names * sum(map(_length, filter(_is_text, holder)))
+            yield from self._each((each, place.at(name)) for name, each in holder.items())
+            return
+        for start in range(0, len(holder), _PIECE):
+            piece = holder[start : start + _PIECE]
+            at = place.items
+            if self._unique or at.special or not _SCALARS.issuperset(map(type, piece)):
+                yield from self._each(zip(piece, repeat(at), strict=False))
+            else:
+                self._cost += at.weight * len(piece)
+            if not self._is_within():
+                return
+
+    def _each(self, values: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+        for each, at in values:
+            self._cost += at.weight
+            if each.__class__ in _SCALARS:
+                if self._unique or at.special:
+                    self._add(each, at)
+            elif isinstance(each, dict | list | tuple):
+                if not self._is_within():
+                    return
+                yield each, at
+
+    def _add(self, value: Any, at: Any) -> None:
+        kind = value.__class__
+        if kind is str:
+            cost = at.text * _length(value)
+            self._matching += cost
+            # One text is matched in one go, however many there are.
+            if cost > self._most or self._matching > _MATCHING * self._most:
+                self.verdict = Verdict.TOO_MUCH
+        elif kind is float or kind is int:
+            self._cost += at.number + (at.fraction if kind is float else 0)
+            if not -_LARGE < value < _LARGE:
+                self._cost += at.large
+                self._large += 1
+                if kind is int and value.bit_length() > _MOST_BITS:
+                    self.verdict = Verdict.OUT_OF_RANGE
+
+    def _is_within(self) -> bool:
+        too_much = self._cost > self._most or self._values < 0
+        if too_much and self.verdict is Verdict.FINE:
+            self.verdict = Verdict.TOO_MUCH
+        return self.verdict is Verdict.FINE
+
+    def sum(self) -> Verdict:
+        """What all of it amounts to."""
+        if self._unique:
+            self._cost += _UNIQUE_LARGE * self._large**2
+        self._is_within()
+        return self.verdict
+
+
+@frozen
+class _Top:
+    """What holds the whole value."""
+
+    items: _Place
+    unique: bool = False
+    names: int = 0
+
+
+class _Place:
+    """What a value costs at one place; the places within are made when they are first met."""
+
+    def __init__(self, burden: Burden, schemas: list[Any], extra: int) -> None:
+        self._burden = burden
+        looking = burden.looking(schemas)
+        self._schemas = looking or []
+        self.weight = extra + (IN_A_THREAD if looking is None else len(looking))
+        self.number = self.fraction = self.large = self._within = 0
+        self.text: float = 0
+        self.unique = False
+        self._named: dict[str, _Place] = {}
+        for each in self._schemas:
+            self._weigh(each)
+        self.special = bool(self.number or self.fraction or self.large or self.text)
+
+    def _weigh(self, schema: Mapping[str, Any]) -> None:
+        for keyword, exact, large in _NUMERIC:
+            if keyword in schema:
+                self.number += 0 if isinstance(schema[keyword], int) else exact
+                self.fraction += exact
+                self.large += large
+        choices = [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ())]
+        self.number += _CHOICE * sum(isinstance(each, float) for each in choices)
+        self.weight += _CHOICE * sum(isinstance(each, dict | list) for each in choices)
+        self.weight += sum(_ENTRY * len(schema[each]) for each in _ENTRIES if each in schema)
+        if isinstance(schema.get("pattern"), str):
+            self.text += _per_character(schema["pattern"])
+        if schema.get("uniqueItems"):
+            self.unique = True
+            self._within += _UNIQUE
+        if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
+            self._within += _UNEVALUATED * len(self._schemas)
+            self.weight += len(self._schemas) ** 2 // 4
+        self._within += _ENTRY * len(schema.get("patternProperties", ()))
+
+    @functools.cached_property
+    def items(self) -> _Place:
+        """What an item of an array costs."""
+        return self._burden.place(self._below(_ITEMS), self._within)
+
+    def at(self, name: Any) -> _Place:
+        """What a property of an object costs."""
+        place = self._named.get(name)
+        if place is not None:
+            return place
+        schemas = self._properties.get(name)
+        if schemas is None:
+            return self._others
+        place = self._burden.place(schemas + self._below(_OTHERS), self._within)
+        self._named[name] = place
+        return place
+
+    @functools.cached_property
+    def names(self) -> float:
+        """What a character in the name of a property costs."""
+        patterns = [name for each in self._schemas for name in each.get("patternProperties", ())]
+        named = self._burden.place(self._below(("propertyNames",)))
+        return sum(map(_per_character, patterns)) + named.text
+
+    @functools.cached_property
+    def _others(self) -> _Place:
+        return self._burden.place(self._below(_OTHERS), self._within)
+
+    @functools.cached_property
+    def _properties(self) -> dict[str, list[Any]]:
+        named: dict[str, list[Any]] = {}
+        for each in self._schemas:
+            for name, schema in each.get("properties", {}).items():
+                named.setdefault(name, []).append(schema)
+        return named
+
+    def _below(self, keywords: tuple[str, ...]) -> list[Any]:
+        return [
+            part.schema
+            for each in self._schemas
+            for part in parts_of(each)
+            if part.path[0] in keywords
+        ]
+
+
+def _per_character(pattern: str) -> float:
+    return max(pattern_size(pattern) * _PER_KIB / 1024, _SMALL)
+
+
+def _length(text: str) -> int:
+    """How many bytes a text has at most, in the encoding that patterns are matched in."""
+    return len(text) if text.isascii() else 4 * len(text)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
