@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trio_mcp.client.state import Connected as Connected
     from trio_mcp.client.state import Connecting as Connecting
     from trio_mcp.client.state import Disconnected as Disconnected
-    from trio_mcp.registry.asking import Answer as Answer
+    from trio_mcp.registry.asking import ElicitResult as ElicitResult
     from trio_mcp.registry.changes import ListChanged as ListChanged
     from trio_mcp.registry.changes import ResourceUpdated as ResourceUpdated
     from trio_mcp.registry.context import Context as Context
@@ -104,7 +104,7 @@ _NAMES: Final = {
         "Connecting",
         "Disconnected",
     ),
-    "registry.asking": ("Answer",),
+    "registry.asking": ("ElicitResult",),
     "registry.changes": (
         "ListChanged",
         "ResourceUpdated",

@@ -15,7 +15,7 @@ from trio.testing import wait_all_tasks_blocked
 from tests.client.http_support import ECHO, Incoming, Script, in_memory, serving
 from trio_mcp import Client, Handlers, HttpOptions, Limits, connect
 from trio_mcp.errors import CallTimeout, CannotReach, ConnectionLost, NotConnected, ResponseTooLarge
-from trio_mcp.peer.asking import ConnectionEnded
+from trio_mcp.peer.outbound import ConnectionEnded
 
 ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
 

@@ -149,7 +149,7 @@ async def test_tool_with_progress(context: Context) -> str:
 @registry.tool
 async def test_reconnection(context: Context) -> str:
     """Close the stream in the middle of the work, so that the client has to come back."""
-    context.hang_up()
+    context.close_sse_stream()
     await trio.sleep(2 * _PAUSE)
     return "Reconnection test completed successfully"
 

@@ -688,7 +688,7 @@ async def test_the_end_of_a_session_cancels_its_calls() -> None:
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_hanging_up_leaves_the_call_alone(era: Era, autojump_clock: MockClock) -> None:
     async def work(context: Context) -> str:
-        context.hang_up()
+        context.close_sse_stream()
         await trio.sleep(10)
         return "done"
 
@@ -712,7 +712,7 @@ async def test_hanging_up_does_nothing_anywhere_else(
     connected: Connected, autojump_clock: MockClock
 ) -> None:
     async def work(context: Context) -> str:
-        context.hang_up()
+        context.close_sse_stream()
         await trio.sleep(1)
         return "done"
 

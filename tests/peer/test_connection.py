@@ -9,7 +9,8 @@ from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
 from trio_mcp import Limits
 from trio_mcp.peer.connection import Connection
-from trio_mcp.peer.exchange import Cause
+from trio_mcp.peer.inbound import Cause
+from trio_mcp.peer.lines import StreamLines
 from trio_mcp.wire.jsonrpc import result_line
 
 
@@ -22,22 +23,23 @@ class Work:
     stubborn: float = 0
     timeout: float = 10
     long_lived = False
+    may_notify = False
 
     @property
     def label(self) -> str:
         return f"work {self.id}"
 
-    async def run(self, exchange, scope) -> bytes | None:
+    async def run(self, request, scope) -> bytes | None:
         with scope:
             try:
                 await trio.sleep(self.seconds)
             finally:
                 with trio.CancelScope(shield=True):
                     await trio.sleep(self.stubborn)
-        return self.unfinished(exchange) if scope.cancelled_caught else self.line("done")
+        return self.unfinished(request) if scope.cancelled_caught else self.line("done")
 
-    def unfinished(self, exchange) -> bytes | None:
-        cause = exchange.cause
+    def unfinished(self, request) -> bytes | None:
+        cause = request.cause
         return None if cause is Cause.PEER else self.line(cause.value if cause else "late")
 
     def line(self, result) -> bytes:
@@ -69,7 +71,7 @@ class Wire:
         self.stuck: list[list[str]] = []
         self.drained = 0
         self.connection = Connection(
-            theirs,
+            StreamLines(theirs, 10_000),
             self.toy,
             Limits(**limits),
             on_drain=self.on_drain,
@@ -144,7 +146,7 @@ async def test_calls_that_ignore_their_cancellation_are_reported_last(nursery, a
     await trio.sleep(2)
     assert wire.stuck == [["work 1"]]
     await trio.sleep(200)
-    assert wire.connection._open == {}
+    assert len(wire.connection._inbound) == 0
     assert wire.stuck == [["work 1"]]
 
 

@@ -15,7 +15,10 @@ from tests.support.client import RawClient
 from tests.support.tools import registry_of
 from trio_mcp import Limits, McpError, ToolError
 from trio_mcp.peer.connection import Connection
-from trio_mcp.server.dispatcher import Dispatcher, Session
+from trio_mcp.peer.lines import StreamLines
+from trio_mcp.server.dispatcher import Dispatcher
+from trio_mcp.server.server import Server
+from trio_mcp.server.session import Session
 
 pytestmark = pytest.mark.requirement("B1", "B2", "B6", "B7", "B8", "A15")
 
@@ -143,7 +146,8 @@ class Client:
 async def scenario(seed: int) -> None:
     ours, theirs = memory_stream_pair()
     client = Client(ours, seed)
-    connection = Connection(theirs, Session(Dispatcher(registry_of(*TOOLS), LIMITS)), LIMITS)
+    dispatcher = Dispatcher(Server(registry_of(*TOOLS), LIMITS), Session())
+    connection = Connection(StreamLines(theirs, 10_000_000), dispatcher, LIMITS)
 
     async def run() -> None:
         async with theirs:
@@ -160,11 +164,10 @@ async def scenario(seed: int) -> None:
             check(client)
             connection.stop()
     check(client)
-    assert connection._open == {}
-    assert connection._waiting == {}
-    assert connection._waiting_bytes == 0
-    assert connection._free_slots == LIMITS.max_concurrent_calls
-    assert connection._outbox.dropped == 0
+    assert len(connection._inbound) == 0
+    assert connection._inbound.waiting_bytes == 0
+    assert connection._inbound._slots.free == LIMITS.max_concurrent_calls
+    assert connection._lines.dropped == 0
 
 
 def check(client: Client) -> None:

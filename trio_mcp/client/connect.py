@@ -20,7 +20,6 @@ from trio_mcp.client.session import Log
 from trio_mcp.client.transport import (
     ClientTransport,
     InboundHandler,
-    MemoryTransport,
     StreamTransport,
 )
 from trio_mcp.errors import (
@@ -31,11 +30,11 @@ from trio_mcp.errors import (
     WriteFailed,
 )
 from trio_mcp.peer.connection import Connection
+from trio_mcp.peer.lines import LineTransport, StreamLines
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
-from trio_mcp.server.subscriptions import tell_changes
 from trio_mcp.transports.background import background_task
-from trio_mcp.transports.memory import embed
+from trio_mcp.transports.memory import serve_in_memory
 from trio_mcp.transports.process import ProcessOptions, StdioTransport, open_process
 from trio_mcp.version import __version__
 from trio_mcp.wire.limits import SERVER_BOUNDS, Limits
@@ -204,18 +203,16 @@ class _Handshake:
 
 @asynccontextmanager
 async def _in_process(registry: Registry, handshake: _Handshake) -> AsyncIterator[Client]:
-    async with embed(registry, handshake.limits) as embedded:
-        transport = MemoryTransport(embedded, handshake.inbound)
-        client = handshake.make(transport)
-        try:
-            with registry.changes.listen() as embedded.session.listener:
-                async with background_task(
-                    partial(tell_changes, embedded.session.listener, transport.say)
-                ):
-                    await handshake.introduce(client, handshake.era or "modern")
-                    yield client
-        finally:
-            client.disconnected(None)
+    async with serve_in_memory(registry, handshake.limits) as lines:
+        connection = _connection(lines, handshake.inbound, handshake.limits)
+        client = handshake.make(StreamTransport(connection))
+
+        async def ending() -> Ending:
+            return partial(OutputClosed, "")
+
+        async with _running(connection, client, ending):
+            await handshake.introduce(client, handshake.era or "modern")
+            yield client
 
 
 @asynccontextmanager
@@ -257,7 +254,8 @@ async def _over_sse(
 
     most = handshake.limits.max_message_bytes
     async with open_sse(endpoint, options, most, refused, deadline) as events:
-        connection = _connection(events, handshake.inbound, handshake.limits)
+        lines = StreamLines(events, most)
+        connection = _connection(lines, handshake.inbound, handshake.limits)
         client = handshake.make(SseTransport(connection, events))
 
         async def ending() -> Ending:
@@ -273,7 +271,9 @@ async def _over_stream(
     target: Target, options: ProcessOptions | None, handshake: _Handshake
 ) -> AsyncIterator[Client]:
     async with _open(target, options) as stream:
-        connection = _connection(stream, handshake.inbound, handshake.limits)
+        send_nowait = getattr(stream, "send_nowait", None)
+        lines = StreamLines(stream, handshake.limits.max_message_bytes, send_nowait)
+        connection = _connection(lines, handshake.inbound, handshake.limits)
         client = handshake.make(StreamTransport(connection))
         if isinstance(stream, StdioTransport):
             client.stderr = lambda: stream.stderr_tail
@@ -282,18 +282,17 @@ async def _over_stream(
             yield client
 
 
-def _connection(stream: trio.abc.Stream, inbound: InboundHandler, limits: Limits) -> Connection:
-    """Make the connection over a stream, and let the inbound handler know of it."""
+def _connection(lines: LineTransport, inbound: InboundHandler, limits: Limits) -> Connection:
+    """Make the connection to a server, and let the inbound handler know of it."""
     connection = Connection(
-        stream,
+        lines,
         inbound,
         limits,
-        send_nowait=getattr(stream, "send_nowait", None),
         other_side="Server",
         on_line=inbound.on_line,
     )
-    inbound.answered = connection.asking.answered
-    inbound.paused = connection.asking.paused
+    inbound.answered = connection.requests.respond
+    inbound.paused = connection.requests.paused
     return connection
 
 

@@ -21,7 +21,7 @@ from trio_mcp.errors import (
     ProtocolError,
     ResponseTooLarge,
 )
-from trio_mcp.peer.asking import ConnectionEnded, DeadlinePassed
+from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed
 from trio_mcp.transports.observe import Broadcast
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Id, Json, Notification, encode

@@ -1,22 +1,18 @@
-"""How a client's requests reach a server: over a stream, or by a call within the process."""
+"""How a client's requests reach a server, and who deals with what the server sends."""
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from math import inf
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-import trio
 from attrs import define, field
 
 from trio_mcp.client.handlers import Handlers
-from trio_mcp.peer.asking import ConnectionEnded, DeadlinePassed
 from trio_mcp.peer.connection import Connection
-from trio_mcp.peer.exchange import Call, Cause, Exchange, SteadyBack
-from trio_mcp.transports.memory import Embedded
+from trio_mcp.peer.inbound import Call, Cause, InboundRequest, Scope
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import (
     Id,
@@ -25,8 +21,6 @@ from trio_mcp.wire.jsonrpc import (
     Notification,
     Request,
     Response,
-    decode,
-    encode,
     error_line,
     result_line,
 )
@@ -86,88 +80,9 @@ class StreamTransport(BaseTransport):
     """Requests over a connection."""
 
     def __init__(self, connection: Connection) -> None:
-        self.next_id = connection.asking.next_id
-        self.request = connection.asking.ask
-        self.notify = connection.asking.notify
-
-
-class MemoryTransport(BaseTransport, SteadyBack):
-    """Requests to a registry in the same process.
-
-    A request runs in the task that asks. Its parameters are copied, and its result is parsed from
-    the line that any client would get, so neither side can change what the other one holds.
-    """
-
-    def __init__(self, embedded: Embedded, inbound: InboundHandler) -> None:
-        self._embedded = embedded
-        self._inbound = inbound
-        self._ids = itertools.count(1)
-
-    def next_id(self) -> Id:
-        """Reserve the id of a request."""
-        return next(self._ids)
-
-    async def request(
-        self,
-        method: str,
-        params: Params | None = None,
-        deadline: float = inf,
-        id: Id | None = None,
-    ) -> Json:
-        """Answer a request here and now."""
-        await trio.lowlevel.checkpoint()  # a tool need not have one of its own
-        id = next(self._ids) if id is None else id
-        message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
-        request = decode(encode(message)[:-1])
-        assert isinstance(request, Request)
-        line = await self._embedded.answer_request(request, deadline=deadline, back=self)
-        if self._embedded.closed:
-            raise ConnectionEnded("closed")
-        if line is None:
-            raise DeadlinePassed
-        response = decode(line[:-1])
-        assert isinstance(response, Response)
-        if response.error is not None:
-            raise response.error
-        return response.result
-
-    def notify(self, method: str, params: Params | None = None) -> None:
-        """Do nothing: a registry in the same process needs no telling."""
-
-    # -- the server's way back (`Back`) ---------------------------------------------------
-
-    async def say(self, line: bytes) -> None:
-        """Take in a notification."""
-        self.say_nowait(line)
-        await trio.lowlevel.checkpoint()
-
-    def say_nowait(self, line: bytes) -> None:
-        """Take in a notification."""
-        told = decode(line[:-1])
-        assert isinstance(told, Notification)
-        self._inbound.notified(told)
-
-    def hang_up(self) -> None:
-        """Do nothing: there is no stream."""
-
-    async def ask(self, method: str, params: Params, deadline: float) -> Json:
-        """Answer a question."""
-        asked = decode(encode({"jsonrpc": "2.0", "id": 0, "method": method, "params": params})[:-1])
-        assert isinstance(asked, Request)
-        call = self._inbound.begin(asked, False)
-        line: bytes | None
-        if isinstance(call, bytes):
-            line = call
-        else:
-            scope = trio.CancelScope(deadline=deadline)
-            line = await call.run(Exchange(0, call, None, 0, scope=scope), scope)
-            if scope.cancelled_caught:
-                raise DeadlinePassed
-        response = None if line is None else decode(line[:-1])
-        assert isinstance(response, Response)
-        if response.error is not None:
-            raise response.error
-        return response.result
+        self.next_id = connection.requests.next_id
+        self.request = connection.requests.send
+        self.notify = connection.requests.notify
 
 
 @define(eq=False)
@@ -221,13 +136,14 @@ class ServerRequestCall:
     timeout: float
     paused: Callable[[], AbstractContextManager[None]] = nullcontext
     long_lived: ClassVar[bool] = False
+    may_notify: ClassVar[bool] = False
 
     @property
     def label(self) -> str:
         """What it is, for the log."""
         return f"Handler of {self.request.method}"
 
-    async def run(self, exchange: Exchange, scope: trio.CancelScope) -> bytes | None:
+    async def run(self, inbound: InboundRequest, scope: Scope) -> bytes | None:
         """Let the handler answer."""
         request = self.request
         try:
@@ -239,11 +155,11 @@ class ServerRequestCall:
         except Exception:
             logger.exception("%s failed", self.label)
             return error_line(request.id, McpError(INTERNAL_ERROR, f"{request.method} failed"))
-        return self.unfinished(exchange)
+        return self.unfinished(inbound)
 
-    def unfinished(self, exchange: Exchange) -> bytes | None:
+    def unfinished(self, inbound: InboundRequest) -> bytes | None:
         """Return the answer to a question whose handler was cancelled."""
-        if exchange.answered or exchange.cause is Cause.PEER:
+        if inbound.answered or inbound.cause is Cause.PEER:
             return None
         message = f"{self.request.method} was cancelled"
         return error_line(self.request.id, McpError(INTERNAL_ERROR, message))

@@ -46,7 +46,7 @@ _REFUSED: Final = {
 }
 
 
-class Unwound(Exception):
+class InputRequired(Exception):
     """This run of a handler ends here: it is run again once its question has been answered."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Unwound(Exception):
 
 @public
 @frozen
-class Answer(Generic[T]):
+class ElicitResult(Generic[T]):
     """A user's answer.
 
     Args:
@@ -83,7 +83,7 @@ class Answer(Generic[T]):
         return cast(T, self.content)
 
 
-async def elicit(talk: Conversation, message: str, kind: Any, key: str | None) -> Answer[Any]:
+async def elicit(talk: Conversation, message: str, kind: Any, key: str | None) -> ElicitResult[Any]:
     """Ask the user to fill in a form."""
     from trio_mcp.schema.forms import form_of
 
@@ -92,19 +92,22 @@ async def elicit(talk: Conversation, message: str, kind: Any, key: str | None) -
     params: dict[str, Json] = {"message": message, "requestedSchema": form.schema}
     if talk.revision.url_elicitation:
         params["mode"] = "form"
-    action, content = _answer(await talk.ask("elicitation/create", params, key))
+    action, content = _answer(await talk.send_request("elicitation/create", params, key))
     if action != "accept":
-        return Answer(action)
+        return ElicitResult(action)
     try:
         if form.takes_long(content):
             parse = partial(form.parse, content)
-            return Answer(action, await trio.to_thread.run_sync(parse, abandon_on_cancel=True))
-        return Answer(action, form.parse(content))
+            parsed = await trio.to_thread.run_sync(parse, abandon_on_cancel=True)
+            return ElicitResult(action, parsed)
+        return ElicitResult(action, form.parse(content))
     except ArgumentError as error:
         raise _bad_answer("elicitation/create", str(error)) from None
 
 
-async def elicit_url(talk: Conversation, message: str, url: str, key: str | None) -> Answer[None]:
+async def elicit_url(
+    talk: Conversation, message: str, url: str, key: str | None
+) -> ElicitResult[None]:
     """Ask the user to visit a web page."""
     parts = urlsplit(url)
     if parts.scheme not in ("https", "http") or not parts.hostname:
@@ -114,8 +117,8 @@ async def elicit_url(talk: Conversation, message: str, url: str, key: str | None
     params: dict[str, Json] = {"mode": "url", "message": message, "url": url}
     if talk.revision.elicitation_ids:
         params["elicitationId"] = str(uuid.uuid4())
-    action, _ = _answer(await talk.ask("elicitation/create", params, key))
-    return Answer(action)
+    action, _ = _answer(await talk.send_request("elicitation/create", params, key))
+    return ElicitResult(action)
 
 
 async def sample(
@@ -152,7 +155,7 @@ async def sample(
         "stopSequences": options["stop_sequences"] and list(options["stop_sequences"]),
     }
     params |= {name: each for name, each in plain.items() if each is not None}
-    result = await talk.ask("sampling/createMessage", params, key)
+    result = await talk.send_request("sampling/createMessage", params, key)
     try:
         return from_wire(result, CreateMessageResult)
     except ValueError as error:
@@ -181,7 +184,7 @@ def _as_revision_has_it(message: SamplingMessage, revision: Revision) -> list[Sa
 async def roots(talk: Conversation, key: str | None) -> list[Root]:
     """Ask the client for its roots."""
     _require(talk, "roots/list", "roots")
-    result = await talk.ask("roots/list", {}, key)
+    result = await talk.send_request("roots/list", {}, key)
     try:
         match result:
             case {"roots": list(found)}:

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from trio_mcp.public import public
 from trio_mcp.registry import asking
-from trio_mcp.registry.asking import Answer
+from trio_mcp.registry.asking import ElicitResult
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import Id, Json
 from trio_mcp.wire.payloads import (
@@ -42,13 +42,13 @@ class Conversation(Protocol):
     async def log(self, level: LoggingLevel, data: Json, logger: str | None) -> None:
         """Send a log message."""
 
-    def hang_up(self) -> None:
+    def close_sse_stream(self) -> None:
         """Have the client come back for the rest, if it can."""
 
     def supports(self, *capability: str) -> bool:
         """Whether the caller has declared a capability."""
 
-    async def ask(self, method: str, params: dict[str, Json], key: str | None) -> Json:
+    async def send_request(self, method: str, params: dict[str, Json], key: str | None) -> Json:
         """Ask the caller something, and return its result."""
 
 
@@ -170,14 +170,14 @@ class Context:
         """Send a log message of level `emergency`. As `log`."""
         await self.log("emergency", data, logger=logger)
 
-    def hang_up(self) -> None:
+    def close_sse_stream(self) -> None:
         """Close the HTTP response of this request, but not the request (2025-11-25, "Polling").
 
         A client with a session comes back for the rest after a while, so a long job need not hold
         a connection open. On any other transport, and in modern revisions, nothing happens.
         """
         if self._conversation is not None:
-            self._conversation.hang_up()
+            self._conversation.close_sse_stream()
 
     # -- asking ---------------------------------------------------------------------------
 
@@ -186,19 +186,21 @@ class Context:
         return self._conversation is not None and self._conversation.supports(*capability)
 
     @overload
-    async def elicit(self, message: str, kind: type[T], *, key: str | None = None) -> Answer[T]: ...
+    async def elicit(
+        self, message: str, kind: type[T], *, key: str | None = None
+    ) -> ElicitResult[T]: ...
 
     @overload
     async def elicit(
         self, message: str, kind: Mapping[str, Json], *, key: str | None = None
-    ) -> Answer[dict[str, Json]]: ...
+    ) -> ElicitResult[dict[str, Json]]: ...
 
     @overload  # `Literal[…]` and unions, which are no classes
     async def elicit(
         self, message: str, kind: object, *, key: str | None = None
-    ) -> Answer[Any]: ...
+    ) -> ElicitResult[Any]: ...
 
-    async def elicit(self, message: str, kind: Any, *, key: str | None = None) -> Answer[Any]:
+    async def elicit(self, message: str, kind: Any, *, key: str | None = None) -> ElicitResult[Any]:
         """Ask the user to fill in a form (2026-07-28, "Elicitation").
 
         To a caller of a modern revision the handler is unwound, with `trio.Cancelled`, and runs
@@ -227,7 +229,9 @@ class Context:
         """
         return await asking.elicit(self._talk(), message, kind, key)
 
-    async def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Answer[None]:
+    async def elicit_url(
+        self, message: str, url: str, *, key: str | None = None
+    ) -> ElicitResult[None]:
         """Ask the user to visit a web page, for what must not pass through the client.
 
         An accepted answer means that the user has agreed to go there, not that anything has been

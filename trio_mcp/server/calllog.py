@@ -7,12 +7,10 @@ of the registry's, because whoever calls may have put anything there.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from trio_mcp.wire.jsonrpc import Json, Request
-
-if TYPE_CHECKING:
-    from trio_mcp.server.dispatcher import Session
+from trio_mcp.server.request import RequestContext
+from trio_mcp.wire.jsonrpc import Json
 
 logger: Final = logging.getLogger("trio_mcp.calls")
 
@@ -21,12 +19,12 @@ NOT_FOUND: Final = "not found"
 """The outcomes of calls that were refused."""
 
 
-def fields_of(kind: str, name: str | None, request: Request, session: Session) -> dict[str, Json]:
+def fields_of(kind: str, name: str | None, context: RequestContext) -> dict[str, Json]:
     """What identifies a call in the log, as attributes of a record."""
     return {
         kind.lower(): name,
-        "request_id": request.id,
-        "connection_id": session.connection_id,
+        "request_id": context.request.id,
+        "connection_id": context.session.connection_id,
     }
 
 
@@ -43,10 +41,8 @@ def log_call(label: str, outcome: str, duration: float, fields: dict[str, Json])
     logger.info("%s: %s in %.1f ms", label, outcome, duration * 1000, extra=fields)
 
 
-def log_refusal(
-    kind: str, name: str | None, outcome: str, request: Request, session: Session
-) -> None:
+def log_refusal(kind: str, name: str | None, outcome: str, context: RequestContext) -> None:
     """Tell of a call that never got to a handler; without a name if there is none such."""
     if logger.isEnabledFor(logging.INFO):
         label = f"Unknown {kind.lower()}" if name is None else f"{kind} {name}"
-        log_call(label, outcome, 0.0, fields_of(kind, name, request, session))
+        log_call(label, outcome, 0.0, fields_of(kind, name, context))

@@ -13,26 +13,23 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
-from contextlib import AbstractContextManager, nullcontext
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 import orjson
 import trio
 
-from trio_mcp.peer.asking import ConnectionEnded, DeadlinePassed
-from trio_mcp.peer.exchange import Back, Exchange
-from trio_mcp.registry.asking import Unwound
+from trio_mcp.peer.channel import ReplyChannel
+from trio_mcp.peer.inbound import InboundRequest
+from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed, notification_line
+from trio_mcp.registry.asking import InputRequired
+from trio_mcp.server.request import RequestContext
 from trio_mcp.wire.bucket import TokenBucket
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, McpError
-from trio_mcp.wire.jsonrpc import Json, Request, encode, is_id, json_type
+from trio_mcp.wire.jsonrpc import Json, is_id, json_type
 from trio_mcp.wire.methods import METHODS
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
 from trio_mcp.wire.revisions import META_LOG_LEVEL
-
-if TYPE_CHECKING:
-    from trio_mcp.server.caller import Caller
-    from trio_mcp.server.dispatcher import Dispatcher, Session
 
 logger = logging.getLogger("trio_mcp.calls")
 
@@ -40,24 +37,16 @@ _PROGRESS_BURST: Final = 20
 
 _ENDED: Final = "The request has ended, so its client cannot be asked any more"
 
-_COMPANY: Final = 10
+_OTHERS: Final = 10
 """Checkpoints that a question waits for others that are asked beside it."""
-
-
-def notification(method: str, params: dict[str, Json]) -> bytes:
-    """Write a notification as a line."""
-    return encode({"jsonrpc": "2.0", "method": method, "params": params})
 
 
 class RequestConversation:
     """The way back to the caller of one request (a `Conversation`).
 
     Args:
-        dispatcher: Who answers the request.
-        request: The request.
-        caller: Who sent it.
-        session: On which connection.
-        exchange: The request, while it is open.
+        context: The request, and who sent it.
+        inbound: The same, while it is open.
         binding: What the request is about: a sealed state is good for this alone.
 
     Raises:
@@ -66,48 +55,45 @@ class RequestConversation:
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
-        request: Request,
-        caller: Caller,
-        session: Session,
-        exchange: Exchange,
+        context: RequestContext,
+        inbound: InboundRequest,
         binding: Json,
     ) -> None:
-        self.revision = caller.revision
-        self._method = request.method
-        self._dispatcher = dispatcher
-        self._caller = caller
-        self._session = session
-        self._exchange = exchange
+        self.revision = context.revision
+        self._context = context
+        self._registry = context.server.registry
+        self._limits = context.server.limits
+        self._inbound = inbound
         self._binding = binding
-        meta = request.params.get("_meta")
-        self._meta: dict[str, Json] = meta if isinstance(meta, dict) else {}
+        self._meta: dict[str, Json] = context.meta or {}
         self._last_progress = -inf
         self._progress_bucket: TokenBucket | None = None
         self._held_back: bytes | None = None  # the last progress, if it was one too many
-        self._telling = False  # progress is being sent
+        self._sending = False  # progress is being sent
         self._over = False
         self._asked: Counter[str] = Counter()
         self._names: dict[str, None] = {}  # of all questions so far, in their order
         self._asking: set[trio.CancelScope] = set()  # questions that wait for the client
         self._kept: dict[str, Json] = {}  # what the record of this round has to hold as well
-        self._answers = self._recorded_answers(request.params)
+        self._answers = self._recorded_answers(context.params)
         self.questions: Final[dict[str, Json]] = {}
         """What the client has to answer before the handler can go on."""
         self.unwinding = False
         """Whether the handler was cancelled because of these questions."""
 
-    # -- saying ---------------------------------------------------------------------------
+    # -- notifications ---------------------------------------------------------------------------
 
     @property
-    def _back(self) -> Back | None:
-        """The way back, while something may be said."""
-        return None if self.unwinding or self._has_ended else self._exchange.back
+    def _channel(self) -> ReplyChannel | None:
+        """The way back, while something may be sent."""
+        channel = self._inbound.channel
+        sends = channel.carries_messages and not (self.unwinding or self._has_ended)
+        return channel if sends else None
 
     @property
     def _has_ended(self) -> bool:
-        exchange = self._exchange
-        return self._over or exchange.answered or exchange.cause is not None
+        inbound = self._inbound
+        return self._over or inbound.answered or inbound.cause is not None
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Tell how far the work is, if the caller wants to know."""
@@ -115,8 +101,8 @@ class RequestConversation:
         if not _is_finite(progress) or not _is_finite(total or 0):
             raise ValueError("progress and total must be finite numbers")
         token = self._meta.get("progressToken")
-        back = self._back
-        if back is None or not is_id(token) or progress <= self._last_progress:
+        channel = self._channel
+        if channel is None or not is_id(token) or progress <= self._last_progress:
             return
         self._last_progress = progress
         params: dict[str, Json] = {"progressToken": token, "progress": progress}
@@ -124,25 +110,25 @@ class RequestConversation:
             params["total"] = total
         if message is not None and self.revision.progress_messages:
             params["message"] = message
-        line = notification("notifications/progress", params)
+        line = notification_line("notifications/progress", params)
         if self._progress_bucket is None:
-            rate = self._dispatcher.limits.progress_rate
+            rate = self._limits.progress_rate
             self._progress_bucket = TokenBucket(rate, max(_PROGRESS_BURST, rate))
         self._held_back = line
-        if not self._telling and self._progress_bucket.take(trio.current_time()):
-            await self._tell(back, self._progress_bucket)
+        if not self._sending and self._progress_bucket.take(trio.current_time()):
+            await self._send_progress(channel, self._progress_bucket)
 
-    async def _tell(self, back: Back, bucket: TokenBucket) -> None:
+    async def _send_progress(self, channel: ReplyChannel, bucket: TokenBucket) -> None:
         """Send the progress, one after the other: tasks side by side must not overtake."""
-        self._telling = True
+        self._sending = True
         try:
             line = self._take_held_back()
             while line is not None:
-                await back.say(line)
+                await channel.send_notification(line)
                 more = self._held_back is not None and bucket.take(trio.current_time())
                 line = self._take_held_back() if more else None
         finally:
-            self._telling = False
+            self._sending = False
 
     def _take_held_back(self) -> bytes | None:
         line, self._held_back = self._held_back, None
@@ -150,8 +136,9 @@ class RequestConversation:
 
     def finish(self) -> None:
         """Say what was held back, and no more: the answer comes next."""
-        if self._held_back is not None and self._back is not None:
-            self._back.say_nowait(self._held_back)
+        channel = self._channel
+        if self._held_back is not None and channel is not None:
+            channel.send_notification_nowait(self._held_back)
         self.close()
 
     def close(self) -> None:
@@ -162,7 +149,11 @@ class RequestConversation:
 
     def logs(self, level: LoggingLevel) -> bool:
         """Whether the caller wants log messages of this level."""
-        wanted = self._meta.get(META_LOG_LEVEL) if self.revision.modern else self._session.log_level
+        wanted = (
+            self._meta.get(META_LOG_LEVEL)
+            if self.revision.modern
+            else self._context.session.log_level
+        )
         severity = LOGGING_LEVELS.get(level)
         if severity is None:
             raise ValueError(f"no log level {level!r}; there are: {', '.join(LOGGING_LEVELS)}")
@@ -171,24 +162,27 @@ class RequestConversation:
     async def log(self, level: LoggingLevel, data: Json, source: str | None) -> None:
         """Send a log message."""
         await trio.lowlevel.checkpoint()
-        if self.logs(level) and self._back is not None:
-            await self._back.say(log_line(level, data, source))
+        channel = self._channel
+        if self.logs(level) and channel is not None:
+            await channel.send_notification(log_line(level, data, source))
 
     def log_nowait(self, level: LoggingLevel, data: Json, source: str | None) -> None:
         """Send a log message without waiting for room."""
-        if self.logs(level) and self._back is not None:
-            self._back.say_nowait(log_line(level, data, source))
+        channel = self._channel
+        if self.logs(level) and channel is not None:
+            channel.send_notification_nowait(log_line(level, data, source))
 
-    def hang_up(self) -> None:
+    def close_sse_stream(self) -> None:
         """Have the client come back for the rest."""
-        if self._back is not None:
-            self._back.hang_up()
+        channel = self._channel
+        if channel is not None:
+            channel.close_sse_stream()
 
-    # -- asking ---------------------------------------------------------------------------
+    # -- questions ---------------------------------------------------------------------------
 
     def supports(self, *capability: str) -> bool:
         """Whether the caller has declared a capability."""
-        declared: Json = self._caller.capabilities
+        declared: Json = self._context.caller.capabilities
         for place, name in enumerate(capability):
             if not isinstance(declared, dict):
                 return False
@@ -199,25 +193,23 @@ class RequestConversation:
             declared = declared[name]
         return True
 
-    async def ask(self, method: str, params: dict[str, Json], key: str | None) -> Json:
+    async def send_request(self, method: str, params: dict[str, Json], key: str | None) -> Json:
         """Ask the caller something, and return its result."""
         await trio.lowlevel.checkpoint()
         if self._has_ended:
             raise McpError(INVALID_REQUEST, _ENDED)
         if self.revision.modern:
             return await self._ask_by_result(method, params, key)
-        if self._exchange.back is None:
-            raise McpError(INVALID_REQUEST, "The client cannot be asked anything on this transport")
-        return await self._ask_by_request(self._exchange.back, method, params)
+        return await self._ask_by_request(method, params)
 
-    async def _ask_by_request(self, back: Back, method: str, params: dict[str, Json]) -> Json:
-        patience = self._dispatcher.limits.question_timeout
+    async def _ask_by_request(self, method: str, params: dict[str, Json]) -> Json:
+        patience = self._limits.question_timeout
         deadline = trio.current_time() + patience
         waiting = trio.CancelScope()
         self._stop_the_clock(patience, waiting)
         try:
-            with self._client_at_work(), waiting:
-                return await back.ask(method, params, deadline)
+            with waiting:
+                return await self._inbound.channel.send_request(method, params, deadline)
             raise McpError(INVALID_REQUEST, _ENDED)
         except DeadlinePassed:
             message = f"The client did not answer {method} within {patience:g} s"
@@ -227,41 +219,34 @@ class RequestConversation:
         finally:
             self._start_the_clock(waiting)
 
-    def _client_at_work(self) -> AbstractContextManager[None]:
-        """Keep what a client in this process logs apart from what the handler does."""
-        if self._dispatcher.registry.log_bridge is None:
-            return nullcontext()
-        from trio_mcp.registry.log_bridge import paused
-
-        return paused()
-
     def _stop_the_clock(self, patience: float, waiting: trio.CancelScope) -> None:
         """A person's time to think is not the handler's: its deadline waits."""
-        scope = self._exchange.scope
+        scope = self._inbound.scope
         if scope is not None:
             if not self._asking:
                 self._left = scope.deadline - trio.current_time()
-            self._exchange.move_deadline(trio.current_time() + patience + self._left)
+            self._inbound.move_deadline(trio.current_time() + patience + self._left)
         self._asking.add(waiting)
 
     def _start_the_clock(self, waiting: trio.CancelScope) -> None:
         self._asking.discard(waiting)
-        scope = self._exchange.scope
+        scope = self._inbound.scope
         if scope is not None and not self._asking:
-            self._exchange.move_deadline(trio.current_time() + self._left)
+            self._inbound.move_deadline(trio.current_time() + self._left)
 
     async def _ask_by_result(self, method: str, params: dict[str, Json], key: str | None) -> Json:
         question: dict[str, Json] = {"method": method, "params": params}
         key = self._key_of(question, key)
         if key in self._answers:
             return self._answers[key]
-        if not METHODS[self._method].may_ask:
-            message = f"Revision {self.revision.name} allows no questions during {self._method}"
+        method_row = METHODS[self._context.request.method]
+        if not method_row.may_ask:
+            message = f"Revision {self.revision.name} allows no questions during {method_row.name}"
             raise McpError(INTERNAL_ERROR, message)
-        self._dispatcher.registry.sealer.check_ready()
+        self._registry.sealer.check_ready()
         self.questions[key] = question
         try:
-            for _ in range(_COMPANY):
+            for _ in range(_OTHERS):
                 await trio.lowlevel.checkpoint()
         except trio.Cancelled:
             if not self.unwinding:  # the handler wants to know no more
@@ -271,12 +256,12 @@ class RequestConversation:
 
     async def _unwind(self) -> NoReturn:
         """Cancel the handler: it is run again when there is an answer."""
-        scope = self._exchange.scope
+        scope = self._inbound.scope
         if scope is not None and not scope.cancel_called:
             self.unwinding = True
             scope.cancel()
         await trio.lowlevel.checkpoint()
-        raise Unwound  # in a shielded scope, or from a thread: cancellation does not get there
+        raise InputRequired  # in a shield, or from a thread: cancellation does not get there
 
     def _key_of(self, question: dict[str, Json], key: str | None) -> str:
         """Name a question, so that it is known again when the handler runs again."""
@@ -312,7 +297,7 @@ class RequestConversation:
             message = f"Invalid params: requestState must be a string, not {json_type(state)}"
             raise McpError(INVALID_PARAMS, message)
         try:
-            record: dict[str, Json] = self._dispatcher.registry.sealer.open(state, self._binding)
+            record: dict[str, Json] = self._registry.sealer.open(state, self._binding)
         except StateRefused as refusal:
             logger.warning("A requestState was refused: %s", refusal.cause)
             raise McpError(INVALID_PARAMS, str(refusal)) from None
@@ -325,7 +310,7 @@ class RequestConversation:
         return {
             "resultType": "input_required",
             "inputRequests": dict(self.questions),
-            "requestState": self._dispatcher.registry.sealer.seal(record, self._binding),
+            "requestState": self._registry.sealer.seal(record, self._binding),
         }
 
 
@@ -345,4 +330,4 @@ def log_line(level: str, data: Json, source: str | None) -> bytes:
     params: dict[str, Json] = {"level": level, "data": data}
     if source is not None:
         params["logger"] = source
-    return notification("notifications/message", params)
+    return notification_line("notifications/message", params)

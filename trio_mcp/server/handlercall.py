@@ -25,12 +25,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import trio
 from attrs import define
 
-from trio_mcp.peer.exchange import Cause, Exchange
+from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
 from trio_mcp.registry import Context
-from trio_mcp.registry.asking import Unwound
+from trio_mcp.registry.asking import InputRequired
 from trio_mcp.registry.handlers import Handler, Keywords, RefusedArguments, Unbound
 from trio_mcp.registry.invalid import InvalidResult, invalid_result
 from trio_mcp.server.calllog import fields_of, log_call, logger
+from trio_mcp.server.request import RequestContext
 from trio_mcp.wire.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -38,13 +39,12 @@ from trio_mcp.wire.errors import (
     ResourceNotFound,
     ToolError,
 )
-from trio_mcp.wire.jsonrpc import Json, Request, error_line, result_line, sendable_text
+from trio_mcp.wire.jsonrpc import Json, error_line, result_line, sendable_text
+from trio_mcp.wire.revisions import Revision
 
 if TYPE_CHECKING:
     from trio_mcp.registry.log_bridge import LogBridge
-    from trio_mcp.server.caller import Caller
     from trio_mcp.server.conversation import RequestConversation
-    from trio_mcp.server.dispatcher import Dispatcher, Session
 
 _CANCELLED: Final = McpError(INTERNAL_ERROR, "Request cancelled")
 
@@ -53,18 +53,16 @@ _CANCELLED: Final = McpError(INTERNAL_ERROR, "Request cancelled")
 class HandlerCall:
     """A checked request, ready to run. A subclass says how its results are written."""
 
-    dispatcher: Dispatcher
-    request: Request
+    context: RequestContext
     handler: Any  # a Handler: the subclass knows which
     keywords: Keywords | Unbound
-    caller: Caller
-    session: Session
 
     timeout: float
     """Seconds that it may take."""
     conversation: RequestConversation | None = None
     """What was said and asked; `None` until the handler gets a context."""
-    exchange: Exchange | None = None
+    inbound: InboundRequest | None = None
+    """The request, while it is run."""
     outcome: str = "cancelled"
     """How it ended, once it has."""
 
@@ -83,11 +81,11 @@ class HandlerCall:
 
     def refused(self, error: RefusedArguments) -> bytes:
         """Make the line that tells of arguments which were checked late, and do not fit."""
-        return error_line(self.request.id, McpError(INVALID_PARAMS, str(error)))
+        return error_line(self.context.request.id, McpError(INVALID_PARAMS, str(error)))
 
     def failed(self, text: str) -> bytes:
         """Make the line that tells of a failure in words."""
-        return error_line(self.request.id, McpError(INTERNAL_ERROR, text))
+        return error_line(self.context.request.id, McpError(INTERNAL_ERROR, text))
 
     @property
     def target(self) -> str:
@@ -103,66 +101,73 @@ class HandlerCall:
         handler: Handler = self.handler
         return handler.label
 
-    async def run(self, exchange: Exchange, scope: trio.CancelScope) -> bytes | None:
+    @property
+    def may_notify(self) -> bool:
+        """Whether the function has anything to send by."""
+        bridged = self.context.server.registry.log_bridge is not None
+        return bridged or self.handler.context_parameter is not None
+
+    async def run(self, request: InboundRequest, scope: Scope) -> bytes | None:
         """Run the function inside the scope and return the line that answers the call."""
-        observe = self.dispatcher.observe
+        observe = self.context.server.observe
         try:
             if observe is None:
-                return await self._run(exchange, scope)
+                return await self._run(request, scope)
             with observe(self):
-                return await self._run(exchange, scope)
-        finally:  # the exchange knows us: a cycle would wait for the garbage collector
-            self.exchange = self.conversation = None
+                return await self._run(request, scope)
+        finally:  # the request knows us: a cycle would wait for the garbage collector
+            self.inbound = self.conversation = None
 
-    async def _run(self, exchange: Exchange, scope: trio.CancelScope) -> bytes | None:
-        self.exchange = exchange
+    async def _run(self, request: InboundRequest, scope: Scope) -> bytes | None:
+        self.inbound = request
         try:
             with scope:
                 value = await self._start()
-            if scope.cancel_called and not self._finished_in_time(exchange, scope):
-                return self._cut_short(exchange)
+            if scope.cancel_called and not self._finished_in_time(request, scope):
+                return self._cut_short(request)
             line, outcome = self._line(value)
         except (trio.Cancelled, KeyboardInterrupt):
             raise
         except BaseException as error:
             if scope.cancel_called:
                 self._report_leftover(error)
-                return self._cut_short(exchange)
-            line, outcome = self._failure(error)
+                return self._cut_short(request)
+            line, outcome = self._failure(_unwrap(error))
         self.outcome = outcome
         if self.conversation is not None:
             self.conversation.finish()
         if logger.isEnabledFor(logging.INFO):
-            self._log(outcome, exchange)
+            self._log(outcome, request)
         return line
 
     def _start(self) -> Awaitable[Any]:
-        bridge = self.dispatcher.registry.log_bridge
+        bridge = self.context.server.registry.log_bridge
         if bridge is not None:
             return self._run_bridged(bridge)
         running: Awaitable[Any] = self.handler.run(
-            self.keywords, self.context, self.dispatcher.threads
+            self.keywords, self.make_context, self.context.server.threads
         )
         return running
 
     async def _run_bridged(self, bridge: LogBridge) -> Any:
         with bridge.serving(self._converse()):
-            return await self.handler.run(self.keywords, self.context, self.dispatcher.threads)
+            return await self.handler.run(
+                self.keywords, self.make_context, self.context.server.threads
+            )
 
-    def _finished_in_time(self, exchange: Exchange, scope: trio.CancelScope) -> bool:
+    def _finished_in_time(self, request: InboundRequest, scope: Scope) -> bool:
         """Whether it did its work although it was told to stop, and that still counts."""
         unwound = self.conversation is not None and self.conversation.unwinding
-        return exchange.cause is Cause.SHUTDOWN and not scope.cancelled_caught and not unwound
+        return request.cause is Cause.SHUTDOWN and not scope.cancelled_caught and not unwound
 
     def _line(self, value: Any) -> tuple[bytes, str]:
-        dispatcher, revision = self.dispatcher, self.caller.revision
+        context = self.context
         try:
             result = self.wire(value)
             outcome = "error" if result.get("isError") else "ok"
-            if revision.modern:
-                result = dispatcher.complete(result, revision)
+            result = context.complete(result)
             try:
-                return result_line(self.request.id, result), outcome
+                return result_line(context.request.id, result), outcome
             except (TypeError, ValueError):
                 whose = f"{self.kind.lower()} {self.handler.name}"
                 raise invalid_result(value, whose) from None
@@ -172,34 +177,34 @@ class HandlerCall:
             logger.error(message, self.label, reason, extra=self._fields())
             raise
 
-    def _cut_short(self, exchange: Exchange) -> bytes | None:
+    def _cut_short(self, request: InboundRequest) -> bytes | None:
         """Return the answer to a call that has ended by its cancellation."""
         conversation = self.conversation
         if conversation is None:
-            return self.unfinished(exchange)
+            return self.unfinished(request)
         conversation.close()
-        if exchange.answered or exchange.cause is not None or not conversation.unwinding:
-            return self.unfinished(exchange)
+        if request.answered or request.cause is not None or not conversation.unwinding:
+            return self.unfinished(request)
         self.outcome = "input required"
         if logger.isEnabledFor(logging.INFO):
-            self._log(self.outcome, exchange)
+            self._log(self.outcome, request)
         return self._ask(conversation)
 
-    def unfinished(self, exchange: Exchange) -> bytes | None:
+    def unfinished(self, request: InboundRequest) -> bytes | None:
         """Return the answer to a cancelled call; without a cause it was the deadline.
 
         That is also so for one that has asked something and does not end.
         """
-        if exchange.answered:  # while it went on
+        if request.answered:  # while it went on
             return None
-        cause = exchange.reason
+        cause = request.cause
         self.outcome = outcome = _OUTCOMES[cause]
         if logger.isEnabledFor(logging.INFO):
-            self._log(outcome, exchange)
+            self._log(outcome, request)
         if cause is Cause.PEER:
             return None
         if cause is Cause.SHUTDOWN:
-            return error_line(self.request.id, _CANCELLED)
+            return error_line(self.context.request.id, _CANCELLED)
         return self.failed(f"{self.kind} {self.handler.name} timed out after {self.timeout:g} s")
 
     def _ask(self, conversation: RequestConversation) -> bytes:
@@ -208,15 +213,14 @@ class HandlerCall:
         except (ValueError, TypeError) as error:  # more answers than a state can hold
             logger.error("%s: %s", self.label, error, extra=self._fields())
             return self.failed(f"{self.kind} {self.handler.name} failed: too much was asked")
-        complete = self.dispatcher.complete(result, self.caller.revision)
-        return result_line(self.request.id, complete)
+        return result_line(self.context.request.id, self.context.complete(result))
 
     def _failure(self, error: BaseException) -> tuple[bytes, str]:
-        error = _unwrap(error)
         if isinstance(error, McpError):
-            return error_line(self.request.id, error), "error"
+            return error_line(self.context.request.id, error), "error"
         if isinstance(error, ResourceNotFound):
-            return error_line(self.request.id, not_found(self.caller, str(error))), "error"
+            missing = not_found(self.context.revision, str(error))
+            return error_line(self.context.request.id, missing), "error"
         if isinstance(error, RefusedArguments):
             return self.refused(error), "error"
         if isinstance(error, ToolError):
@@ -228,59 +232,53 @@ class HandlerCall:
 
     def _report_leftover(self, error: BaseException) -> None:
         error = _unwrap(error)
-        if not isinstance(error, ToolError | McpError | Unwound):
+        if not isinstance(error, ToolError | McpError | InputRequired):
             message = "%s failed while it was cancelled"
             logger.error(message, self.label, exc_info=error, extra=self._fields())
 
     # -- its context ----------------------------------------------------------------------
 
-    def context(self) -> Context:
+    def make_context(self) -> Context:
         """Make what the handler meets its caller through."""
-        meta = self.request.params.get("_meta")
+        context = self.context
         return Context(
             tool=self.target,
-            state=self.dispatcher.state,
-            request_id=self.request.id,
-            connection_id=self.session.connection_id,
-            revision=self.caller.revision.name,
-            principal=self.session.principal,
-            client=self.caller.identity(),
-            meta=meta if isinstance(meta, dict) else None,
+            state=context.server.state,
+            request_id=context.request.id,
+            connection_id=context.session.connection_id,
+            revision=context.revision.name,
+            principal=context.session.principal,
+            client=context.caller.identity(),
+            meta=context.meta,
             conversation=self._converse(),
         )
 
     def _converse(self) -> RequestConversation:
         """Begin the conversation with the caller, or return it."""
-        from trio_mcp.server.conversation import RequestConversation
+        from trio_mcp.server.conversation import RequestConversation  # not before it is needed
 
-        assert self.exchange is not None
+        assert self.inbound is not None
         if self.conversation is None:
-            self.conversation = RequestConversation(
-                self.dispatcher,
-                self.request,
-                self.caller,
-                self.session,
-                self.exchange,
-                self.binding(),
-            )
+            self.conversation = RequestConversation(self.context, self.inbound, self.binding())
         return self.conversation
 
     def binding(self) -> Json:
         """What a sealed state of this request is good for."""
-        params = self.request.params
-        about = {name: params.get(name) for name in ("name", "uri", "arguments")}
+        context = self.context
+        about = {name: context.params.get(name) for name in ("name", "uri", "arguments")}
         about["arguments"] = about["arguments"] or {}  # none at all are no others
-        return [self.dispatcher.registry.name, self.request.method, about, self.session.principal]
+        registry, principal = context.server.registry, context.session.principal
+        return [registry.name, context.request.method, about, principal]
 
     # -- the log --------------------------------------------------------------------------
 
-    def _log(self, outcome: str, exchange: Exchange) -> None:
-        waited = exchange.scope is None  # it never ran
-        duration = 0.0 if waited else trio.current_time() - exchange.started
+    def _log(self, outcome: str, request: InboundRequest) -> None:
+        waited = request.scope is None  # it never ran
+        duration = 0.0 if waited else trio.current_time() - request.started
         log_call(self.label, outcome, duration, self._fields())
 
     def _fields(self) -> dict[str, Json]:
-        return fields_of(self.kind, self.handler.name, self.request, self.session)
+        return fields_of(self.kind, self.handler.name, self.context)
 
 
 OUTCOMES: Final = ("ok", "error", "exception", "timeout", "cancelled", "input required")
@@ -293,9 +291,9 @@ _OUTCOMES: Final[dict[Cause | None, str]] = {
 }
 
 
-def not_found(caller: Caller, uri: str) -> McpError:
-    """Make the error for a resource that does not exist, as the caller's revision has it."""
-    code = caller.revision.resource_not_found
+def not_found(revision: Revision, uri: str) -> McpError:
+    """Make the error for a resource that does not exist, as a revision has it."""
+    code = revision.resource_not_found
     return McpError(code, f"Resource not found: {uri[:500]}", {"uri": uri[:500]})
 
 
@@ -320,7 +318,7 @@ def _unwrap(error: BaseException) -> BaseException:
         raise passing
     leaves = _leaves(error)
     for leaf in leaves:
-        if isinstance(leaf, ToolError | McpError | ResourceNotFound | Unwound):
+        if isinstance(leaf, ToolError | McpError | ResourceNotFound | InputRequired):
             return leaf
     return leaves[0] if len(leaves) == 1 else error
 

@@ -32,7 +32,7 @@ def _shown_tool(tool: Any, revision: Revision) -> dict[str, Json]:
     return shown
 
 
-@frozen
+@frozen(eq=False)
 class Listing:
     """One of the lists: where its items are, and how they are shown."""
 
@@ -43,14 +43,12 @@ class Listing:
     show: Callable[[Any, Revision], dict[str, Json]] = _shown
 
 
-LISTINGS: Final[dict[str, Listing]] = {
-    "tools/list": Listing("tools", "tools", lambda registry: registry.tools, _shown_tool),
-    "resources/list": Listing("resources", "resources", lambda registry: registry.resources),
-    "resources/templates/list": Listing(
-        "resources", "resourceTemplates", lambda registry: registry.resource_templates
-    ),
-    "prompts/list": Listing("prompts", "prompts", lambda registry: registry.prompts),
-}
+TOOLS: Final = Listing("tools", "tools", lambda registry: registry.tools, _shown_tool)
+RESOURCES: Final = Listing("resources", "resources", lambda registry: registry.resources)
+RESOURCE_TEMPLATES: Final = Listing(
+    "resources", "resourceTemplates", lambda registry: registry.resource_templates
+)
+PROMPTS: Final = Listing("prompts", "prompts", lambda registry: registry.prompts)
 
 
 class ListCache:
@@ -58,26 +56,26 @@ class ListCache:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._versions: dict[str, int] = {}
-        self._pages: dict[str, dict[tuple[Revision, str | None], dict[str, Json]]] = {}
+        self._versions: dict[Listing, int] = {}
+        self._pages: dict[Listing, dict[tuple[Revision, str | None], dict[str, Json]]] = {}
 
-    def page(self, method: str, revision: Revision, cursor: Json) -> dict[str, Json]:
+    def page(self, listing: Listing, revision: Revision, cursor: Json) -> dict[str, Json]:
         """Return one page of a list.
 
         Raises:
             McpError: The cursor is not one of ours (`-32602`).
         """
-        version = self._registry.changes.versions[LISTINGS[method].kind]
-        if self._versions.get(method) != version:
-            self._pages[method] = {}
-            self._versions[method] = version
+        version = self._registry.changes.versions[listing.kind]
+        if self._versions.get(listing) != version:
+            self._pages[listing] = {}
+            self._versions[listing] = version
         if cursor is not None and not isinstance(cursor, str):
             raise _invalid_cursor()
-        pages = self._pages[method]
+        pages = self._pages[listing]
         page = pages.get((revision, cursor))
         if page is None:
-            page = self._page(LISTINGS[method], revision, cursor)
-            if len(pages) < self._most_pages(LISTINGS[method]):
+            page = self._page(listing, revision, cursor)
+            if len(pages) < self._most_pages(listing):
                 pages[revision, cursor] = page
         return page
 

@@ -1,15 +1,14 @@
 """The methods that a client may call, and which revision has them.
 
-Each function takes the dispatcher, the request, its caller and its session, and returns the
-result, or a call for what takes time.
+Each function takes a request in its context, and returns the result, or a call for what takes time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from trio_mcp.peer.exchange import Call
+from trio_mcp.peer.inbound import Call
 from trio_mcp.registry import Registry
 from trio_mcp.registry.changes import KINDS, Listener
 from trio_mcp.registry.tools import unknown_tool
@@ -17,56 +16,59 @@ from trio_mcp.schema import ArgumentError
 from trio_mcp.server.caller import Caller, log_level
 from trio_mcp.server.calllog import INVALID_ARGUMENTS, NOT_FOUND, log_refusal
 from trio_mcp.server.handlercall import not_found
-from trio_mcp.server.lists import LISTINGS, caching_hints
+from trio_mcp.server.lists import (
+    PROMPTS,
+    RESOURCE_TEMPLATES,
+    RESOURCES,
+    TOOLS,
+    Listing,
+    caching_hints,
+)
 from trio_mcp.server.othercalls import CompletionCall, PromptCall, ReadCall
+from trio_mcp.server.request import RequestContext
 from trio_mcp.server.subscriptions import Listen, read_filter
 from trio_mcp.server.toolcall import ToolCall, tool_failure
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND, McpError
-from trio_mcp.wire.jsonrpc import Json, Request, json_type
+from trio_mcp.wire.jsonrpc import Json, json_type
 from trio_mcp.wire.methods import BY_REVISION, CAPABILITIES
 from trio_mcp.wire.revisions import LEGACY, MODERN, NEWEST_LEGACY, SINCE, Revision
 
-if TYPE_CHECKING:
-    from trio_mcp.server.dispatcher import Dispatcher, Session
-
-Method = Callable[["Dispatcher", Request, Caller, "Session"], "dict[str, Json] | Call"]
+MethodHandler = Callable[[RequestContext], dict[str, Json] | Call]
 
 
-def initialize(
-    dispatcher: Dispatcher, request: Request, caller: Caller, session: Session
-) -> dict[str, Json]:
+def initialize(context: RequestContext) -> dict[str, Json]:
     """Agree on a legacy revision (2025-11-25, "Lifecycle")."""
-    params = request.params
+    params = context.params
     wanted = _param(params, "protocolVersion")
     revision = LEGACY.get(wanted, NEWEST_LEGACY)
     capabilities = params.get("capabilities")
-    session.caller = Caller(
+    context.session.caller = Caller(
         revision,
         capabilities if isinstance(capabilities, dict) else {},
         params.get("clientInfo"),
     )
-    registry = dispatcher.registry
+    registry = context.server.registry
     result = {
         "protocolVersion": revision.name,
         "serverInfo": to_wire(registry.info, revision),
-        "capabilities": capabilities_of(registry, revision, tells=session.listener is not None),
+        "capabilities": capabilities_of(
+            registry, revision, tells=context.session.listener is not None
+        ),
     }
-    if session.listener is not None:
-        session.listener.kinds = {kind for kind in KINDS if kind in registry.offers}
+    if context.session.listener is not None:
+        context.session.listener.kinds = {kind for kind in KINDS if kind in registry.offers}
     if registry.instructions is not None:
         result["instructions"] = registry.instructions
     return result
 
 
-def discover(
-    dispatcher: Dispatcher, request: Request, caller: Caller, session: Session
-) -> dict[str, Json]:
+def discover(context: RequestContext) -> dict[str, Json]:
     """Say what this server is and speaks (2026-07-28, "Discovery")."""
-    registry = dispatcher.registry
+    registry = context.server.registry
     result = {
         "supportedVersions": list(MODERN),
-        "capabilities": capabilities_of(registry, caller.revision),
+        "capabilities": capabilities_of(registry, context.revision),
         **caching_hints(registry),
     }
     if registry.instructions is not None:
@@ -74,142 +76,118 @@ def discover(
     return result
 
 
-def ping(
-    dispatcher: Dispatcher, request: Request, caller: Caller, session: Session
-) -> dict[str, Json]:
+def ping(context: RequestContext) -> dict[str, Json]:
     """Show that the server is there."""
     return {}
 
 
-def shutdown(
-    dispatcher: Dispatcher, request: Request, caller: Caller, session: Session
-) -> dict[str, Json]:
+def shutdown(context: RequestContext) -> dict[str, Json]:
     """End the connection gracefully (not of MCP; only where a client has it to itself)."""
-    if session.stop is None:
+    if context.session.stop is None:
         raise McpError(METHOD_NOT_FOUND, "Method not found: shutdown")
-    session.stop()
+    context.session.stop()
     return {}
 
 
-def list_items(
-    dispatcher: Dispatcher, request: Request, caller: Caller, session: Session
-) -> dict[str, Json]:
-    """List what there is of one kind, in the order of its registration."""
-    _require(dispatcher.registry, LISTINGS[request.method].kind, request.method)
-    cursor = request.params.get("cursor")
-    return dict(dispatcher.lists.page(request.method, caller.revision, cursor))
-
-
-def call_tool(
-    dispatcher: Dispatcher, request: Request, caller: Caller, session: Session
-) -> dict[str, Json] | ToolCall:
+def call_tool(context: RequestContext) -> dict[str, Json] | ToolCall:
     """Check a call's arguments, so that it is ready to run."""
-    params = request.params
-    registry = dispatcher.registry
+    params = context.params
+    registry = context.server.registry
     name = params.get("name")
     tool = registry.tools.get(name) if name.__class__ is str else None
     if tool is None:
-        log_refusal("Tool", None, NOT_FOUND, request, session)
-        _require(registry, "tools", request.method)
+        log_refusal("Tool", None, NOT_FOUND, context)
+        _require(registry, "tools", context.request.method)
         raise unknown_tool(name, list(registry.tools))
     arguments = params.get("arguments")
     try:
         keywords = tool.bind({} if arguments is None else arguments)
     except ArgumentError as error:
-        log_refusal("Tool", tool.name, INVALID_ARGUMENTS, request, session)
+        log_refusal("Tool", tool.name, INVALID_ARGUMENTS, context)
         message = f"Invalid arguments for tool {tool.name}: {error}"
-        if caller.revision.argument_errors_are_results and isinstance(arguments, dict | None):
+        if context.revision.argument_errors_are_results and isinstance(arguments, dict | None):
             return tool_failure(message)
         raise McpError(INVALID_PARAMS, message) from None
-    timeout = registry.timeout_of(tool, dispatcher.limits)
-    return ToolCall(dispatcher, request, tool, keywords, caller, session, timeout)
+    timeout = registry.timeout_of(tool, context.server.limits)
+    return ToolCall(context, tool, keywords, timeout)
 
 
-def read_resource(
-    dispatcher: Dispatcher, request: Request, caller: Caller, session: Session
-) -> ReadCall:
+def read_resource(context: RequestContext) -> ReadCall:
     """Find the resource at a URI, so that it is ready to be read."""
-    registry = dispatcher.registry
-    _require(registry, "resources", request.method)
-    uri = _param(request.params, "uri")
+    registry = context.server.registry
+    _require(registry, "resources", context.request.method)
+    uri = _param(context.params, "uri")
     found = registry.find_resource(uri)
     if found is None:
-        log_refusal("Resource", None, NOT_FOUND, request, session)
-        raise not_found(caller, uri)
+        log_refusal("Resource", None, NOT_FOUND, context)
+        raise not_found(context.revision, uri)
     resource, keywords = found
-    timeout = registry.timeout_of(resource, dispatcher.limits)
-    return ReadCall(dispatcher, request, resource, keywords, caller, session, timeout, uri=uri)
+    timeout = registry.timeout_of(resource, context.server.limits)
+    return ReadCall(context, resource, keywords, timeout, uri=uri)
 
 
-def subscribe(
-    dispatcher: Dispatcher, request: Request, caller: Caller, session: Session
-) -> dict[str, Json]:
+def subscribe(context: RequestContext) -> dict[str, Json]:
     """Begin to tell of a resource's changes (legacy)."""
-    _require(dispatcher.registry, "resources", request.method)
-    uri = _param(request.params, "uri")
-    if not dispatcher.registry.has_resource(uri):
-        raise not_found(caller, uri)
-    listener = _listener(session, request.method)
-    most = dispatcher.limits.max_subscriptions
+    _require(context.server.registry, "resources", context.request.method)
+    uri = _param(context.params, "uri")
+    if not context.server.registry.has_resource(uri):
+        raise not_found(context.revision, uri)
+    listener = _listener(context)
+    most = context.server.limits.max_subscriptions
     if len(listener.uris) >= most and uri not in listener.uris:
         raise McpError(INVALID_PARAMS, f"There are {most} subscriptions already, the most allowed")
     listener.watch(uri)
     return {}
 
 
-def unsubscribe(
-    dispatcher: Dispatcher, request: Request, caller: Caller, session: Session
-) -> dict[str, Json]:
+def unsubscribe(context: RequestContext) -> dict[str, Json]:
     """Tell of a resource's changes no more (legacy)."""
-    _require(dispatcher.registry, "resources", request.method)
-    _listener(session, request.method).unwatch(_param(request.params, "uri"))
+    _require(context.server.registry, "resources", context.request.method)
+    _listener(context).unwatch(_param(context.params, "uri"))
     return {}
 
 
-def _listener(session: Session, method: str) -> Listener:
-    if session.listener is None:
+def _listener(context: RequestContext) -> Listener:
+    if context.session.listener is None:
+        method = context.request.method
         raise McpError(METHOD_NOT_FOUND, f"{method} needs a connection that lasts")
-    return session.listener
+    return context.session.listener
 
 
-def listen(dispatcher: Dispatcher, request: Request, caller: Caller, session: Session) -> Listen:
+def listen(context: RequestContext) -> Listen:
     """Open a stream of changes (2026-07-28, "Subscriptions")."""
-    wanted = read_filter(request.params, dispatcher)
-    most = dispatcher.limits.max_subscriptions
-    if session.subscriptions >= most:
+    wanted = read_filter(context)
+    most = context.server.limits.max_subscriptions
+    if context.session.subscriptions >= most:
         raise McpError(INVALID_PARAMS, f"There are {most} subscriptions already, the most allowed")
-    session.subscriptions += 1
-    return Listen(dispatcher, request, caller.revision, wanted, session)
+    context.session.subscriptions += 1
+    return Listen(context, wanted)
 
 
-def get_prompt(
-    dispatcher: Dispatcher, request: Request, caller: Caller, session: Session
-) -> PromptCall:
+def get_prompt(context: RequestContext) -> PromptCall:
     """Check a prompt's arguments, so that it is ready to be written."""
-    registry = dispatcher.registry
-    _require(registry, "prompts", request.method)
-    name = _param(request.params, "name")
+    registry = context.server.registry
+    _require(registry, "prompts", context.request.method)
+    name = _param(context.params, "name")
     if name not in registry.prompts:
-        log_refusal("Prompt", None, NOT_FOUND, request, session)
+        log_refusal("Prompt", None, NOT_FOUND, context)
     prompt = registry.find_prompt(name)
-    arguments = request.params.get("arguments")
+    arguments = context.params.get("arguments")
     try:
         keywords = prompt.bind({} if arguments is None else arguments)
     except ArgumentError as error:
-        log_refusal("Prompt", prompt.name, INVALID_ARGUMENTS, request, session)
+        log_refusal("Prompt", prompt.name, INVALID_ARGUMENTS, context)
         message = f"Invalid arguments for prompt {prompt.name}: {error}"
         raise McpError(INVALID_PARAMS, message) from None
-    timeout = registry.timeout_of(prompt, dispatcher.limits)
-    return PromptCall(dispatcher, request, prompt, keywords, caller, session, timeout)
+    timeout = registry.timeout_of(prompt, context.server.limits)
+    return PromptCall(context, prompt, keywords, timeout)
 
 
-def complete(
-    dispatcher: Dispatcher, request: Request, caller: Caller, session: Session
-) -> CompletionCall:
+def complete(context: RequestContext) -> CompletionCall:
     """Find who completes an argument (2026-07-28, "Completion")."""
-    registry = dispatcher.registry
-    _require(registry, "completions", request.method)
-    match request.params:
+    registry = context.server.registry
+    _require(registry, "completions", context.request.method)
+    match context.params:
         case {
             "ref": {"type": "ref/prompt", "name": str(target)}
             | {"type": "ref/resource", "uri": str(target)},
@@ -222,11 +200,11 @@ def complete(
                 'Invalid params: completion needs "ref" (of type "ref/prompt" with a "name", or '
                 '"ref/resource" with a "uri") and "argument" with a "name" and a "value"',
             )
-    kind = request.params["ref"]["type"]
+    kind = context.params["ref"]["type"]
     completer = registry.completers.find(kind, target, name)
-    keywords = completer.keywords(value, _chosen(request.params.get("context")))
-    timeout = registry.timeout_of(completer, dispatcher.limits)
-    return CompletionCall(dispatcher, request, completer, keywords, caller, session, timeout)
+    keywords = completer.keywords(value, _chosen(context.params.get("context")))
+    timeout = registry.timeout_of(completer, context.server.limits)
+    return CompletionCall(context, completer, keywords, timeout)
 
 
 def _chosen(context: Json) -> dict[str, str]:
@@ -237,11 +215,9 @@ def _chosen(context: Json) -> dict[str, str]:
     return {name: each for name, each in arguments.items() if isinstance(each, str)}
 
 
-def set_log_level(
-    dispatcher: Dispatcher, request: Request, caller: Caller, session: Session
-) -> dict[str, Json]:
+def set_log_level(context: RequestContext) -> dict[str, Json]:
     """Send log messages of this level and above from now on (legacy)."""
-    session.log_level = log_level(_param(request.params, "level"))
+    context.session.log_level = log_level(_param(context.params, "level"))
     return {}
 
 
@@ -277,23 +253,37 @@ def _param(params: Mapping[str, Json], name: str) -> str:
     raise McpError(INVALID_PARAMS, f'Invalid params: "{name}" must be a string, {got}')
 
 
-_HANDLERS: Final[Mapping[str, Method]] = {
+def _list(listing: Listing) -> MethodHandler:
+    """Make the handler that lists what there is of one kind, in the order of its registration."""
+
+    def list_items(context: RequestContext) -> dict[str, Json]:
+        server = context.server
+        _require(server.registry, listing.kind, context.request.method)
+        return dict(server.lists.page(listing, context.revision, context.params.get("cursor")))
+
+    return list_items
+
+
+_HANDLERS: Final[Mapping[str, MethodHandler]] = {
     "initialize": initialize,
     "server/discover": discover,
     "ping": ping,
     "shutdown": shutdown,
+    "tools/list": _list(TOOLS),
     "tools/call": call_tool,
+    "resources/list": _list(RESOURCES),
+    "resources/templates/list": _list(RESOURCE_TEMPLATES),
     "resources/read": read_resource,
     "resources/subscribe": subscribe,
     "resources/unsubscribe": unsubscribe,
     "subscriptions/listen": listen,
+    "prompts/list": _list(PROMPTS),
     "prompts/get": get_prompt,
     "completion/complete": complete,
     "logging/setLevel": set_log_level,
-    **dict.fromkeys(LISTINGS, list_items),
 }
 
-TABLE: Final[Mapping[Revision, Mapping[str, Method]]] = {
+HANDLERS: Final[Mapping[Revision, Mapping[str, MethodHandler]]] = {
     revision: {name: _HANDLERS[name] for name, row in rows.items() if row.sender == "client"}
     for revision, rows in BY_REVISION.items()
 }

@@ -10,7 +10,7 @@ from trio_mcp.registry.completions import suggestions_of
 from trio_mcp.registry.invalid import invalid_result
 from trio_mcp.registry.prompts import messages_of
 from trio_mcp.registry.resources import contents_of
-from trio_mcp.server.handlercall import HandlerCall, _unwrap
+from trio_mcp.server.handlercall import HandlerCall
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import ResourceNotFound
 from trio_mcp.wire.jsonrpc import Json
@@ -30,7 +30,7 @@ class ReadCall(HandlerCall):
 
     def wire(self, value: Any) -> dict[str, Json]:
         """Turn what the function returned into contents."""
-        revision = self.caller.revision
+        revision = self.context.revision
         contents = contents_of(self.handler, self.uri, value)
         result: dict[str, Json] = {"contents": [to_wire(each, revision) for each in contents]}
         if revision.modern:
@@ -39,7 +39,6 @@ class ReadCall(HandlerCall):
         return result
 
     def _failure(self, error: BaseException) -> tuple[bytes, str]:
-        error = _unwrap(error)
         if isinstance(error, ResourceNotFound):  # whatever it names, this is what was asked for
             error = ResourceNotFound(self.uri)
         return super()._failure(error)
@@ -54,7 +53,7 @@ class PromptCall(HandlerCall):
     def wire(self, value: Any) -> dict[str, Json]:
         """Turn what the function returned into messages."""
         try:
-            return to_wire(messages_of(self.handler, value), self.caller.revision)
+            return to_wire(messages_of(self.handler, value), self.context.revision)
         except (TypeError, ValueError, AttributeError) as error:  # wrongly filled blocks
             raise invalid_result(value, f"prompt {self.handler.name}", error) from None
 
@@ -67,4 +66,4 @@ class CompletionCall(HandlerCall):
 
     def wire(self, value: Any) -> dict[str, Json]:
         """Turn what the function returned into suggestions."""
-        return {"completion": to_wire(suggestions_of(self.handler, value), self.caller.revision)}
+        return {"completion": to_wire(suggestions_of(self.handler, value), self.context.revision)}

@@ -10,20 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from math import inf
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 import trio
 from attrs import define, field
 
-from trio_mcp.peer.exchange import Back, Cause, Exchange
+from trio_mcp.peer.channel import ReplyChannel
+from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
+from trio_mcp.peer.outbound import notification_line
 from trio_mcp.registry.changes import KINDS, Change, Kind, ListChanged, Listener
-from trio_mcp.server.conversation import notification
+from trio_mcp.server.request import RequestContext
 from trio_mcp.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND, McpError
-from trio_mcp.wire.jsonrpc import Json, Request, error_line, json_type, result_line
-from trio_mcp.wire.revisions import META_SUBSCRIPTION, Revision
-
-if TYPE_CHECKING:
-    from trio_mcp.server.dispatcher import Dispatcher, Session
+from trio_mcp.wire.jsonrpc import Json, error_line, json_type, result_line
+from trio_mcp.wire.revisions import META_SUBSCRIPTION
 
 _FILTERS: Final[dict[str, Kind]] = {f"{kind}ListChanged": kind for kind in KINDS}
 _RESOURCES: Final = "resourceSubscriptions"
@@ -33,14 +32,14 @@ def change_line(change: Change, meta: dict[str, Json] | None = None) -> bytes:
     """Write a change as a notification."""
     params: dict[str, Json] = {} if meta is None else {"_meta": meta}
     if isinstance(change, ListChanged):
-        return notification(f"notifications/{change.kind}/list_changed", params)
-    return notification("notifications/resources/updated", {**params, "uri": change.uri})
+        return notification_line(f"notifications/{change.kind}/list_changed", params)
+    return notification_line("notifications/resources/updated", {**params, "uri": change.uri})
 
 
-async def tell_changes(listener: Listener, say: Callable[[bytes], Awaitable[None]]) -> None:
+async def send_changes(listener: Listener, send: Callable[[bytes], Awaitable[None]]) -> None:
     """Tell a legacy client of changes, until cancelled."""
     while True:
-        await say(change_line(await listener.next()))
+        await send(change_line(await listener.next()))
 
 
 @define
@@ -58,17 +57,18 @@ class Filter:
         return shown
 
 
-def read_filter(params: dict[str, Json], dispatcher: Dispatcher) -> Filter:
+def read_filter(context: RequestContext) -> Filter:
     """Read what a client wants to know of, as far as there is such a thing here.
 
     Raises:
         McpError: The filter is not one (`-32602`).
     """
-    wanted = params.get("notifications")
+    wanted = context.params.get("notifications")
     if not isinstance(wanted, dict):
         raise _invalid(f'"notifications" must be an object, not {json_type(wanted)}')
     found = Filter()
-    declared = dispatcher.registry.offers
+    registry = context.server.registry
+    declared = registry.offers
     for name, kind in _FILTERS.items():
         value = wanted.get(name, False)
         if not isinstance(value, bool):
@@ -78,10 +78,10 @@ def read_filter(params: dict[str, Json], dispatcher: Dispatcher) -> Filter:
     uris = wanted.get(_RESOURCES, [])
     if not isinstance(uris, list) or not all(isinstance(each, str) for each in uris):
         raise _invalid(f'"{_RESOURCES}" must be an array of strings')
-    most = dispatcher.limits.max_subscriptions
+    most = context.server.limits.max_subscriptions
     if len(uris) > most:
         raise _invalid(f'"{_RESOURCES}" holds {len(uris)} URIs; at most {most} are served')
-    found.uris = [each for each in dict.fromkeys(uris) if dispatcher.registry.has_resource(each)]
+    found.uris = [each for each in dict.fromkeys(uris) if registry.has_resource(each)]
     return found
 
 
@@ -93,54 +93,55 @@ def _invalid(why: str) -> McpError:
 class Listen:
     """A `subscriptions/listen`: acknowledged first, then each change as it comes."""
 
-    dispatcher: Dispatcher
-    request: Request
-    revision: Revision
+    context: RequestContext
     filter: Filter
-    session: Session
 
     timeout: ClassVar[float] = inf
     long_lived: ClassVar[bool] = True
+    may_notify: ClassVar[bool] = False  # in its own task alone: there may be thousands
     label: ClassVar[str] = "Subscription"
 
-    async def run(self, exchange: Exchange, scope: trio.CancelScope) -> bytes | None:
+    async def run(self, request: InboundRequest, scope: Scope) -> bytes | None:
         """Tell of changes until cancelled: while waiting for one, not while telling it."""
         try:
-            return await self._run(exchange)
+            return await self._run(request)
         finally:
-            self.session.subscriptions -= 1
+            self.context.session.subscriptions -= 1
 
-    async def _run(self, exchange: Exchange) -> bytes | None:
-        back = exchange.back
-        if back is None:
+    async def _run(self, request: InboundRequest) -> bytes | None:
+        channel = request.channel
+        if not channel.carries_messages:
             why = "Subscriptions need a transport that can carry notifications"
-            return error_line(self.request.id, McpError(METHOD_NOT_FOUND, why))
-        meta = {META_SUBSCRIPTION: self.request.id}
+            return error_line(request.id, McpError(METHOD_NOT_FOUND, why))
+        meta = {META_SUBSCRIPTION: request.id}
         shown = {"_meta": meta, "notifications": self.filter.wire()}
-        changes = self.dispatcher.registry.changes
+        changes = self.context.server.registry.changes
         with changes.listen(self.filter.kinds, self.filter.uris) as listener:
-            if exchange.cause is not Cause.PEER:
-                await back.say(notification("notifications/subscriptions/acknowledged", shown))
-            while (change := await _next(listener, exchange, back)) is not None:
-                await back.say(change_line(change, meta))
-            if exchange.cause is Cause.SHUTDOWN and not exchange.answered:
+            if request.cause is not Cause.PEER:
+                line = notification_line("notifications/subscriptions/acknowledged", shown)
+                await channel.send_notification(line)
+            while (change := await _next(listener, request, channel)) is not None:
+                await channel.send_notification(change_line(change, meta))
+            if request.cause is Cause.SHUTDOWN and not request.answered:
                 for change in listener.rest():
-                    await back.say(change_line(change, meta))
-        return self.unfinished(exchange)
+                    await channel.send_notification(change_line(change, meta))
+        return self.unfinished(request)
 
-    def unfinished(self, exchange: Exchange) -> bytes | None:
+    def unfinished(self, request: InboundRequest) -> bytes | None:
         """Return the result that ends it in good order; none if the client ended it."""
-        if exchange.answered or exchange.cause is Cause.PEER:
+        if request.answered or request.cause is Cause.PEER:
             return None
-        result = {"_meta": {META_SUBSCRIPTION: self.request.id}}
-        return result_line(self.request.id, self.dispatcher.complete(result, self.revision))
+        result = {"_meta": {META_SUBSCRIPTION: request.id}}
+        return result_line(request.id, self.context.complete(result))
 
 
-async def _next(listener: Listener, exchange: Exchange, back: Back) -> Change | None:
+async def _next(
+    listener: Listener, request: InboundRequest, channel: ReplyChannel
+) -> Change | None:
     """Wait for a change, and keep the way back open meanwhile; `None` once it is cancelled."""
-    while exchange.cause is None:
-        with trio.move_on_after(back.keep_alive) as exchange.scope:
+    while request.cause is None:
+        with trio.move_on_after(channel.keep_alive) as request.scope:
             return await listener.next()
-        if exchange.cause is None:
-            await back.send_keep_alive()
+        if request.cause is None:
+            await channel.send_keep_alive()
     return None

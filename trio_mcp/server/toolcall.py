@@ -25,15 +25,15 @@ class ToolCall(HandlerCall):
 
     def wire(self, value: Any) -> dict[str, Json]:
         """Turn what the tool returned into the body of a `tools/call` result."""
-        return result_to_wire(self.handler, value, self.caller.revision)
+        return result_to_wire(self.handler, value, self.context.revision)
 
     def refused(self, error: RefusedArguments) -> bytes:
         """Make a result of it where the caller's revision has it so."""
-        if self.caller.revision.argument_errors_are_results:
+        if self.context.revision.argument_errors_are_results:
             return self.failed(str(error))
         return super().refused(error)
 
     def failed(self, text: str) -> bytes:
         """Make a result with `isError: true`."""
-        result = self.dispatcher.complete(tool_failure(sendable_text(text)), self.caller.revision)
-        return result_line(self.request.id, result)
+        result = self.context.complete(tool_failure(sendable_text(text)))
+        return result_line(self.context.request.id, result)

@@ -10,12 +10,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trio_mcp.wire.jsonrpc import Json
-
-if TYPE_CHECKING:
-    from trio_mcp.server.handlercall import HandlerCall
 
 _KEYS: Final = ("traceparent", "tracestate", "baggage")
 _GOOD: Final = frozenset({"ok", "input required", "cancelled"})
@@ -50,21 +47,20 @@ def span(name: str, carrier: Mapping[str, str], attributes: dict[str, Any]) -> I
 
 
 @contextmanager
-def observe_call(call: HandlerCall) -> Iterator[None]:
-    """Make a span for a call. It tells names and outcomes, never arguments or results."""
+def observe_call(call: Any) -> Iterator[None]:
+    """Make a span for a `HandlerCall`. It tells names and outcomes, never arguments or results."""
     from opentelemetry.trace import Status, StatusCode
 
-    request = call.request
-    meta = request.params.get("_meta")
+    request = call.context.request
     attributes = {
         "rpc.system": "jsonrpc",
         "mcp.method.name": request.method,
-        "mcp.protocol.version": call.caller.revision.name,
+        "mcp.protocol.version": call.context.revision.name,
         f"mcp.{call.kind.lower()}.name": call.handler.name,
         "jsonrpc.request.id": str(request.id),
     }
     name = f"{request.method} {call.handler.name}"
-    with span(name, carrier_of(meta if isinstance(meta, dict) else {}), attributes) as current:
+    with span(name, carrier_of(call.context.meta or {}), attributes) as current:
         yield
         current.set_attribute("mcp.outcome", call.outcome)
         if call.outcome not in _GOOD:

@@ -1,38 +1,119 @@
-"""A registry in the same process: messages in, answers out, and no task in between.
+"""A registry in the same process: over a connection in memory, or message by message.
 
-A call runs in the task that waits for it, in a cancel scope with the tool's deadline, so there is
-nothing that could outlive it. How many run at a time is bounded for each `Embedded` server.
+A connection in memory is the same as any other, but nothing is cut into bytes and put together
+again: a line goes from one side's writer to the other side's reader as it is. Lines cannot be
+changed, so neither side can change what the other one holds.
+
+A host that carries messages by itself needs no connection: an `Embedded` server takes a message
+and returns its answer. The call runs in the task that waits for it, so there is nothing that could
+outlive it.
 """
+
+from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from math import inf
-from typing import Final
+from typing import Self
 
 import trio
+from attrs import evolve
 
-from trio_mcp.peer.exchange import Back, Cause, Exchange
+from trio_mcp.peer.channel import ResponseOnly
+from trio_mcp.peer.connection import Connection
+from trio_mcp.peer.inbound import Inbound, Slots
+from trio_mcp.peer.runner import Runner
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
-from trio_mcp.server.dispatcher import Dispatcher, Session
-from trio_mcp.server.running import CallRunner
-from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_REQUEST, McpError
-from trio_mcp.wire.jsonrpc import (
-    UNKNOWN_ID,
-    Batch,
-    Malformed,
-    Message,
-    Notification,
-    Request,
-    Single,
-    decode,
-    error_line,
-    join_batch,
-)
+from trio_mcp.server.dispatcher import Dispatcher
+from trio_mcp.server.server import Server
+from trio_mcp.server.session import Session
+from trio_mcp.transports.background import background_task
+from trio_mcp.transports.stream import run_connection
+from trio_mcp.wire.framing import Frame
+from trio_mcp.wire.jsonrpc import Message, decode
 from trio_mcp.wire.limits import Limits
 
-_DUPLICATE: Final = McpError(INVALID_REQUEST, "Invalid request: this id is already in use")
-_STOPPING: Final = McpError(INTERNAL_ERROR, "Server is shutting down")
+
+class MemoryLines:
+    """One end of a connection in memory (a `LineTransport`). Made by `memory_lines_pair`."""
+
+    def __init__(
+        self,
+        send: trio.MemorySendChannel[list[Frame]],
+        receive: trio.MemoryReceiveChannel[list[Frame]],
+    ) -> None:
+        self._send = send
+        self._receive = receive
+
+    async def receive(self) -> list[Frame]:
+        """Wait for lines; `[]` when the other end is closed."""
+        try:
+            return await self._receive.receive()
+        except trio.EndOfChannel:
+            return []
+
+    async def send(self, lines: list[bytes]) -> None:
+        """Hand lines over, once the other end has taken those before."""
+        frames: list[Frame] = [line[:-1] for line in lines]
+        try:
+            self._send.send_nowait(frames)  # no checkpoint: the writer has one between lines
+        except trio.WouldBlock:
+            await self._send.send(frames)
+
+    def __enter__(self) -> Self:
+        """Return this end, which is closed with the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close this end: the other one reads what was sent, and then the end."""
+        self._send.close()
+        self._receive.close()
+
+
+def memory_lines_pair() -> tuple[MemoryLines, MemoryLines]:
+    """Make a connection in memory."""
+    one = trio.open_memory_channel[list[Frame]](1)
+    other = trio.open_memory_channel[list[Frame]](1)
+    return MemoryLines(one[0], other[1]), MemoryLines(other[0], one[1])
+
+
+@asynccontextmanager
+async def serve_in_memory(registry: Registry, limits: Limits) -> AsyncIterator[MemoryLines]:
+    """Serve a registry to a client in the same process, for the length of the block.
+
+    Args:
+        registry: What to serve.
+        limits: The bounds to keep.
+
+    Yields:
+        The client's end of the connection.
+
+    Raises:
+        Exception: Whatever the registry's lifespan raises.
+
+    At the end, and when it is cancelled, the calls that still run are cancelled.
+    """
+    async with registry.state() as state:
+        ours, theirs = memory_lines_pair()
+        session = Session()
+        dispatcher = Dispatcher(Server(registry, limits, state), session)
+        # Who leaves the block wants no answers, so what runs then gets no grace.
+        connection = Connection(theirs, dispatcher, evolve(limits, eof_grace=0))
+        finished = trio.Event()
+
+        async def serve() -> None:
+            try:
+                with theirs:
+                    await run_connection(connection, registry, session)
+            finally:
+                finished.set()
+
+        async with background_task(serve):
+            try:
+                with ours:
+                    yield ours
+            finally:
+                await finished.wait()
 
 
 class Embedded:
@@ -53,20 +134,22 @@ class Embedded:
         if not isinstance(registry, Registry):
             raise TypeError(f"a Registry is needed, not {type(registry).__name__}")
         self._limits = limits or Limits()
-        self._dispatcher = Dispatcher(registry, self._limits, state)
-        self.session: Final = Session(self._dispatcher, "in-process")
+        self._server = Server(registry, self._limits, state)
+        self.session = Session("in-process")
         """What is known of the client."""
+        self._idle = trio.lowlevel.ParkingLot()
+        self._inbound = Inbound(
+            Dispatcher(self._server, self.session),
+            Slots(self._limits.max_concurrent_calls),
+            on_change=self._look_again,
+        )
+        self._runner = Runner(self._limits.cancel_patience)
         self.is_open = False
         """Whether a state was given with `open`."""
-        self._open: dict[str | int, Exchange] = {}
-        self._runner = CallRunner(self._limits.max_concurrent_calls)
-        self._idle = trio.lowlevel.ParkingLot()
-        self.closed = False
-        """Whether no more requests are taken."""
 
     def open(self, state: object) -> None:
         """Give handlers what the registry's lifespan yielded."""
-        self._dispatcher.state = state
+        self._server.state = state
         self.is_open = True
 
     async def aclose(self) -> None:
@@ -75,14 +158,14 @@ class Embedded:
         Cancelled or not, it waits for at most `Limits.cancel_patience` seconds: a tool that
         ignores its cancellation goes on in the task that called it.
         """
-        self.closed = True
-        for exchange in self._open.values():
-            exchange.cancel(Cause.SHUTDOWN)
-        self._runner.look_again()
+        self._inbound.cancel_all()
         with trio.CancelScope(shield=True) as scope:
             scope.deadline = trio.current_time() + self._limits.cancel_patience
-            while self._open:
+            while self._inbound:
                 await self._idle.park()
+
+    def _look_again(self) -> None:
+        self._idle.unpark_all()
 
     async def handle(self, message: bytes) -> bytes | None:
         """Answer one message: a request, a notification, or a batch.
@@ -101,80 +184,12 @@ class Embedded:
 
     async def answer(self, message: Message) -> bytes | None:
         """Answer one decoded message with a line; `None` if there is none to give."""
-        if isinstance(message, Request):
-            return await self.answer_request(message)
-        if isinstance(message, Batch):
-            return await self._answer_batch(message)
-        return self._take_note(message)
-
-    async def _answer_batch(self, batch: Batch) -> bytes | None:
-        if len(batch.messages) > self._limits.max_batch:
-            why = f"Invalid request: a batch holds at most {self._limits.max_batch} messages"
-            return error_line(UNKNOWN_ID, McpError(INVALID_REQUEST, why))
-        lines: list[bytes] = []
-
-        async def answer_into(request: Request) -> None:
-            line = await self.answer_request(request, in_batch=True)
-            if line is not None:
-                lines.append(line)
-
+        channel = ResponseOnly()
+        opened, line = self._inbound.take(message, channel)
         async with trio.open_nursery() as nursery:
-            for each in batch.messages:
-                if isinstance(each, Request):
-                    nursery.start_soon(answer_into, each)
-                elif (line := self._take_note(each)) is not None:
-                    lines.append(line)
-        return join_batch(lines) if lines else None
-
-    def _take_note(self, message: Single) -> bytes | None:
-        if isinstance(message, Malformed):
-            return self.session.malformed(message, b"")
-        if isinstance(message, Notification):
-            if message.method == "notifications/cancelled":
-                exchange = self._find(message.params.get("requestId"))
-                if exchange is not None:
-                    exchange.cancel(Cause.PEER)
-                    self._runner.look_again()  # it may wait for a slot
-            else:
-                self.session.notified(message)
-        return None
-
-    def _find(self, id: object) -> Exchange | None:
-        return self._open.get(id) if isinstance(id, str | int) else None
-
-    async def answer_request(
-        self,
-        request: Request,
-        *,
-        in_batch: bool = False,
-        deadline: float = inf,
-        back: Back | None = None,
-    ) -> bytes | None:
-        """Answer one request with a line.
-
-        Args:
-            request: The request.
-            in_batch: Whether it is part of a batch.
-            deadline: When the caller loses interest, by Trio's clock.
-            back: What its handler may say and ask meanwhile; `None` for nothing.
-
-        Returns:
-            The line; `None` if the request was cancelled, or the deadline has passed.
-        """
-        if self.closed:
-            return error_line(request.id, _STOPPING)
-        if request.id in self._open:
-            return error_line(request.id, _DUPLICATE)
-        call = self.session.begin(request, in_batch)
-        if isinstance(call, bytes):
-            return call
-        exchange = self._open[request.id] = Exchange(request.id, call, None, 0, back=back)
-        try:
-            return await self._runner.run(exchange, deadline)
-        finally:
-            del self._open[request.id]
-            if self._idle and not self._open:
-                self._idle.unpark_all()
+            for request in opened:
+                nursery.start_soon(self._runner.run, request)
+        return line or channel.line
 
 
 @asynccontextmanager

@@ -6,12 +6,14 @@ from functools import partial
 import trio
 
 from trio_mcp.peer.connection import Connection
-from trio_mcp.peer.outbox import SendNowait
+from trio_mcp.peer.lines import SendNowait, StreamLines
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
-from trio_mcp.server.dispatcher import Dispatcher, Session
+from trio_mcp.server.dispatcher import Dispatcher
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
-from trio_mcp.server.subscriptions import tell_changes
+from trio_mcp.server.server import Server
+from trio_mcp.server.session import Session
+from trio_mcp.server.subscriptions import send_changes
 from trio_mcp.wire.limits import Limits
 
 
@@ -63,25 +65,26 @@ async def serve_connection(
     """Serve one connection from the opening of the lifespan to its end, moving `lifecycle` on."""
     try:
         async with registry.state() as state:
-            session = Session(Dispatcher(registry, limits, state))
+            session = Session()
+            server = Server(registry, limits, state)
             connection = Connection(
-                stream,
-                session,
+                StreamLines(stream, limits.max_message_bytes, send_nowait),
+                Dispatcher(server, session),
                 limits,
-                send_nowait=send_nowait,
                 on_drain=lambda: lifecycle.reach(ServerState.DRAINING),
                 on_stuck=on_stuck,
             )
             session.stop = connection.stop
             lifecycle.running(connection.stop)
             task_status.started(lifecycle)
-            await converse(connection, session)
+            await run_connection(connection, registry, session)
     finally:
         lifecycle.reach(ServerState.STOPPED)
 
 
-async def converse(connection: Connection, session: Session) -> None:
+async def run_connection(connection: Connection, registry: Registry, session: Session) -> None:
     """Run a connection to its end, telling its client of changes."""
     session.connection_id = connection.id
-    with session.dispatcher.registry.changes.listen() as session.listener:
-        await connection.run(partial(tell_changes, session.listener, connection.say))
+    with registry.changes.listen() as session.listener:
+        send = connection.send_notification
+        await connection.run(partial(send_changes, session.listener, send))

@@ -107,7 +107,7 @@ class Shop:
 
     async def pause(self, context: Context) -> str:
         """Send the client away, and answer when it is back."""
-        context.hang_up()
+        context.close_sse_stream()
         await trio.sleep(0.05)
         await context.progress(1)
         return "resumed"

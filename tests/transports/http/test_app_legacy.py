@@ -690,7 +690,7 @@ class Poller:
         for number in range(say):
             await context.progress(number + 1)
         for _ in range(times):
-            context.hang_up()
+            context.close_sse_stream()
         await self.go_on.wait()
         await context.progress(100)
         return "done"

@@ -5,81 +5,67 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import trio
-from attrs import define, field
+from attrs import frozen
 
 from trio_mcp.client.http.streams import Session
-from trio_mcp.client.transport import InboundHandler
-from trio_mcp.peer.exchange import Call, Cause, Exchange
-from trio_mcp.wire.jsonrpc import Id, Json, Request
+from trio_mcp.peer.channel import ReplyChannel
+from trio_mcp.peer.inbound import Handler, Inbound, Slots
+from trio_mcp.peer.runner import Runner, wait_for_slots
+from trio_mcp.wire.jsonrpc import Notification, Request
+from trio_mcp.wire.limits import Limits
 
 Post = Callable[[Session, bytes], Awaitable[None]]
 """Sends a line in a session."""
 
 
-@define(eq=False)
+@frozen(eq=False)
+class _PostChannel(ReplyChannel):
+    """Sends the response in a POST of its own."""
+
+    post: Post
+    session: Session
+
+    async def send_response(self, line: bytes | None, *, overdue: bool = False) -> None:
+        """Send the response, if there is one."""
+        if line is not None:
+            await self.post(self.session, line)
+
+
 class ServerRequests:
-    """The questions of the server that are open.
+    """The server's requests that are open.
 
     Args:
-        inbound: Who answers.
+        handler: Who answers.
         post: Sends the answers.
         nursery: Where that is done.
-        most: How many are answered at the same time; streams that bring more are not read on.
+        limits: How many are answered at the same time, and how long that may take.
     """
 
-    _inbound: InboundHandler
-    _post: Post
-    _nursery: trio.Nursery
-    most: int
-    _open: dict[Id, Exchange | None] = field(factory=dict)  # None until it is being answered
-    _slots: trio.Semaphore = field(init=False)
+    def __init__(self, handler: Handler, post: Post, nursery: trio.Nursery, limits: Limits) -> None:
+        self._inbound = Inbound(handler, Slots(limits.max_concurrent_calls))
+        self._runner = Runner(limits.cancel_patience)
+        self._post = post
+        self._nursery = nursery
+        nursery.start_soon(self._runner.watch)
 
-    def __attrs_post_init__(self) -> None:
-        """Take the bound."""
-        self._slots = trio.Semaphore(self.most)
+    async def answer(self, request: Request, session: Session) -> None:
+        """Have a request answered; it returns once somebody is about to.
 
-    async def ask(self, request: Request, session: Session) -> None:
-        """Have a question answered; it returns once somebody is about to.
-
-        One that is open already was sent again on a resumed stream, and is not asked again.
+        One that is open already was sent again on a resumed stream, and is not answered again.
         """
-        if request.id in self._open:
+        if request.id in self._inbound:
             return
-        self._open[request.id] = None
-        try:
-            await self._slots.acquire()
+        opened = self._inbound.admit(request, _PostChannel(self._post, session))
+        if isinstance(opened, bytes):
+            self._nursery.start_soon(self._post, session, opened)
+            return
+        try:  # a stream that brings more than there are slots for is not read on
+            await wait_for_slots(opened)
         except trio.Cancelled:
-            self._open.pop(request.id, None)
+            self._inbound.close(opened)
             raise
-        if request.id in self._open:  # else it was called off meanwhile
-            call = self._inbound.begin(request, False)
-            self._nursery.start_soon(self._answer, request.id, call, session)
-        else:
-            self._slots.release()
+        self._nursery.start_soon(self._runner.run, opened)
 
-    async def _answer(self, id: Id, call: bytes | Call, session: Session) -> None:
-        try:
-            line = call if isinstance(call, bytes) else await self._run(id, call)
-            if line is not None:
-                await self._post(session, line)
-        finally:
-            self._open.pop(id, None)
-            self._slots.release()
-
-    async def _run(self, id: Id, call: Call) -> bytes | None:
-        if id not in self._open:  # it was called off before it began
-            return None
-        scope = trio.CancelScope(deadline=trio.current_time() + call.timeout)
-        exchange = self._open[id] = Exchange(id, call, None, 0, scope=scope)
-        return await call.run(exchange, scope)
-
-    def cancel(self, id: Json) -> bool:
-        """Stop answering a question. Returns whether it was open."""
-        if not isinstance(id, str | int) or id not in self._open:
-            return False
-        exchange = self._open[id]
-        if exchange is None:
-            del self._open[id]
-        else:
-            exchange.cancel(Cause.PEER)
-        return True
+    def note(self, notification: Notification) -> None:
+        """Take note of a notification, such as that a request is cancelled."""
+        self._inbound.note(notification)

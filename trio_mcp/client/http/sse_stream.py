@@ -231,9 +231,9 @@ class SseTransport(BaseTransport):
     """
 
     def __init__(self, connection: Connection, stream: SseStream) -> None:
-        self._asking = connection.asking
-        self.next_id = connection.asking.next_id
-        self.notify = connection.asking.notify
+        self._requests = connection.requests
+        self.next_id = connection.requests.next_id
+        self.notify = connection.requests.notify
         stream.on_refused = self._refuse
 
     async def request(
@@ -247,10 +247,10 @@ class SseTransport(BaseTransport):
 
         Raises:
             ClientError: It could not be sent.
-            Exception: As `Asking.ask` does.
+            Exception: As `OutgoingRequests.send` does.
         """
         try:
-            return await self._asking.ask(method, params, deadline, id)
+            return await self._requests.send(method, params, deadline, id)
         except _Unsent as unsent:
             raise unsent.error from None
 
@@ -258,7 +258,7 @@ class SseTransport(BaseTransport):
         """Fail the request that could not be sent, if it was one."""
         message = decode(line)
         if isinstance(message, Request):
-            self._asking.answered(Response(message.id, None, _Unsent(error)))
+            self._requests.respond(Response(message.id, None, _Unsent(error)))
         else:
             _log_refusal(line, error)
 

@@ -13,9 +13,8 @@ modern one cannot be. A legacy session that the server has ended is begun anew.
 
 from __future__ import annotations
 
-import itertools
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from math import inf
 from typing import ClassVar, Final
@@ -26,7 +25,7 @@ from attrs import define, field
 
 from trio_mcp.client.http.endpoint import Endpoint, Reply, too_large
 from trio_mcp.client.http.options import HttpOptions
-from trio_mcp.client.http.pending import Headers, PendingRequest, PendingRequests
+from trio_mcp.client.http.pending import Headers, PendingRequest
 from trio_mcp.client.http.refusals import refusal, rpc_error
 from trio_mcp.client.http.server_requests import ServerRequests
 from trio_mcp.client.http.streams import EVENTS, Cursor, Session, follow, session_id
@@ -40,7 +39,8 @@ from trio_mcp.errors import (
     ProtocolError,
     SessionExpired,
 )
-from trio_mcp.peer.asking import ConnectionEnded, DeadlinePassed
+from trio_mcp.peer.outbound import ConnectionEnded, notification_line
+from trio_mcp.peer.requests import OpenRequests
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.headers import (
     METHOD_HEADER,
@@ -59,7 +59,6 @@ from trio_mcp.wire.jsonrpc import (
     Response,
     Single,
     decode,
-    encode,
 )
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import target_of
@@ -97,8 +96,9 @@ class HttpTransport:
     always_responds: ClassVar[bool] = True
     may_be_http_sse: bool = False
     """Whether the server refused `initialize` as one does that only knows HTTP+SSE."""
-    _ids: Iterator[int] = field(factory=lambda: itertools.count(1))
-    _open: PendingRequests = field(factory=PendingRequests)
+    _requests: OpenRequests = field(factory=OpenRequests)
+    _posting: int = 0  # requests that are open, or about to leave
+    _idle: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
     _tools: KnownTools = field(factory=KnownTools)
     _server_requests: ServerRequests = field(init=False)
     _most: int = field(init=False)
@@ -110,17 +110,19 @@ class HttpTransport:
 
     def __attrs_post_init__(self) -> None:
         """Take the bounds, and its place with the inbound handler."""
-        most = self.limits.max_concurrent_calls
-        self._server_requests = ServerRequests(self.inbound, self._post_quietly, self.nursery, most)
+        self._server_requests = ServerRequests(
+            self.inbound, self._post_quietly, self.nursery, self.limits
+        )
         self._most = self.limits.max_message_bytes
-        self.inbound.answered = self._open.answered
-        self.inbound.paused = self._open.paused
+        self.inbound.answered = self._requests.respond
+        self.inbound.paused = self._requests.paused
+        self.nursery.start_soon(self._requests.watch)
 
     # -- requests (`ClientTransport`) ------------------------------------------
 
     def next_id(self) -> Id:
         """Reserve the id of a request."""
-        return next(self._ids)
+        return self._requests.next_id()
 
     def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
         """Take note of how tools are called, and tell which ones must not be, and why."""
@@ -149,10 +151,7 @@ class HttpTransport:
         async with self._opened(pending):
             await self._settle(pending)
         if pending.response is None:
-            if pending.ended:
-                raise ConnectionEnded("closed")
             self._cancel(pending)
-            raise DeadlinePassed
         result = pending.result
         session = pending.session
         if session is not None:
@@ -170,14 +169,17 @@ class HttpTransport:
             raise ConnectionEnded("closed")
         meta = (params or {}).get("_meta")
         version = meta.get(META_VERSION) if isinstance(meta, dict) else None
+        scope = trio.CancelScope()
         return PendingRequest(
-            id=next(self._ids) if id is None else id,
+            id=self.next_id() if id is None else id,
             method=method,
             params=params,
             headers=self._modern_headers(version, method, params or {}) if version else {},
             deadline=deadline,
             modern=version is not None,
             session=None if version or method == "initialize" else self._session,
+            scope=scope,
+            wake=scope.cancel,
         )
 
     def _modern_headers(self, version: str, method: str, params: Params) -> Headers:
@@ -192,12 +194,19 @@ class HttpTransport:
     @asynccontextmanager
     async def _opened(self, pending: PendingRequest) -> AsyncIterator[None]:
         """Let a request be answered, by whatever stream, during the block."""
+        self._requests.open(pending)
+        self._posting += 1
         try:
-            with self._open.held(pending):
+            with pending.scope:
                 yield
         except trio.Cancelled:
             self._cancel(pending)
             raise
+        finally:
+            self._requests.give_up(pending)
+            self._posting -= 1
+            if not self._posting:
+                self._idle.unpark_all()
 
     async def _settle(self, pending: PendingRequest) -> None:
         """Have a request answered, if need be in a new session."""
@@ -219,7 +228,8 @@ class HttpTransport:
             if not self._tools.is_repeatable(pending.method, pending.params or {}):
                 raise
             logger.debug("%s is repeated: %s", pending.method, error)
-            self._open.renumber(pending, next(self._ids))  # the first may still be open over there
+            # The first may still be open over there.
+            self._requests.renumber(pending, self.next_id())
             await self._post(pending)
 
     async def _post(self, pending: PendingRequest) -> None:
@@ -227,7 +237,7 @@ class HttpTransport:
         cursor = Cursor()
         pending.sent = True
         try:
-            async with self._exchange(pending.session, pending.body, pending.headers) as reply:
+            async with self._exchange(pending.session, pending.line[:-1], pending.headers) as reply:
                 if not reply.is_success:
                     if pending.method == "initialize":
                         self.may_be_http_sse = reply.status in _REFUSED_BY_HTTP_SSE
@@ -275,13 +285,12 @@ class HttpTransport:
 
     def _cancel(self, pending: PendingRequest) -> None:
         """Tell a legacy server that nobody waits any more; a modern one sees it."""
-        if pending.modern or pending.method == "initialize" or pending.response is not None:
+        line = pending.cancellation
+        if pending.modern or line is None or pending.response is not None:
             return
         if self._closed or not pending.sent:
             return
-        params = {"requestId": pending.id}
-        message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
-        self.nursery.start_soon(self._post_quietly, pending.session, encode(message))
+        self.nursery.start_soon(self._post_quietly, pending.session, line)
 
     # -- notifications (`ClientTransport`) ------------------------------------------
 
@@ -289,11 +298,9 @@ class HttpTransport:
         """Send a notification, before any later request."""
         if self._closed:
             return
-        message: dict[str, Json] = {"jsonrpc": "2.0", "method": method}
-        if params is not None:
-            message["params"] = params
         self._notifying += 1
-        self.nursery.start_soon(self._post_notification, method, encode(message))
+        line = notification_line(method, params)
+        self.nursery.start_soon(self._post_notification, method, line)
 
     async def _post_notification(self, method: str, line: bytes) -> None:
         session = self._session
@@ -369,9 +376,9 @@ class HttpTransport:
             singles = [message]
         for each in singles:
             if isinstance(each, Response):
-                self._open.answered(each, reader)
+                self._responded(each, reader)
             elif isinstance(each, Notification):
-                self._notified(each)
+                self._server_requests.note(each)
             elif isinstance(each, Request):
                 await self._server_request(each, session, line)
             else:
@@ -381,12 +388,13 @@ class HttpTransport:
         if session is None:  # modern servers put their questions into results
             self.inbound.client.on_noise(line)
         else:
-            await self._server_requests.ask(request, session)
+            await self._server_requests.answer(request, session)
 
-    def _notified(self, notification: Notification) -> None:
-        id = notification.params.get("requestId")
-        if notification.method != "notifications/cancelled" or not self._server_requests.cancel(id):
-            self.inbound.notified(notification)
+    def _responded(self, response: Response, reader: PendingRequest | None) -> None:
+        if reader is not None and self._requests.get(response.id) is reader:
+            reader.wake = _go_on  # its stream may bring more, and its connection is used again
+        if self._requests.respond(response) is None:
+            logger.debug("An answer came to no request of ours")
 
     # -- legacy sessions ------------------------------------------------------------------
 
@@ -421,8 +429,7 @@ class HttpTransport:
         self._agree(session, pending.result)
         if session.version != old.version:
             raise ProtocolError(f"it has gone over to protocol version {session.version}")
-        line = encode({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        await self._post_quietly(session, line)
+        await self._post_quietly(session, notification_line("notifications/initialized"))
         for (method, _), params in list(old.kept.items()):
             pending = await self._directly(method, params, session)
             error = pending.response.error if pending.response is not None else None
@@ -442,8 +449,8 @@ class HttpTransport:
             await self._post(pending)
         if pending.response is not None:
             return pending
-        if pending.ended:
-            raise ConnectionEnded("closed")
+        if isinstance(pending.failure, ConnectionEnded):
+            raise pending.failure
         raise ConnectionLost(f"{method}: no answer within {_POST_TIMEOUT:g} s")
 
     # -- streams that one comes back to ---------------------------------------------------
@@ -491,7 +498,9 @@ class HttpTransport:
         self.nursery.cancel_scope.cancel()
         with trio.CancelScope(shield=True) as scope:
             scope.deadline = trio.current_time() + _CLOSE_TIMEOUT
-            await self._open.end()
+            self._requests.end("closed")
+            while self._posting:
+                await self._idle.park()
             if self._session is not None and self._session.id is not None:
                 await self._end_session(self._session)
 
@@ -501,6 +510,10 @@ class HttpTransport:
                 logger.debug("The end of the session was answered with %d", reply.status)
         except ClientError as error:
             logger.debug("The end of the session could not be told: %s", error)
+
+
+def _go_on() -> None:
+    """Leave a request that has its response to itself."""
 
 
 def _value(body: bytes) -> Json:

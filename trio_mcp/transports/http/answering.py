@@ -12,12 +12,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from math import inf
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import trio
 
-from trio_mcp.peer.exchange import Call, Exchange, SteadyBack
-from trio_mcp.server.running import CallRunner
+from trio_mcp.peer.channel import ReplyChannel
+from trio_mcp.peer.inbound import InboundRequest
+from trio_mcp.peer.runner import Runner
 from trio_mcp.transports.background import background_task
 from trio_mcp.transports.http.request import Disconnected, Header, HttpRequest
 from trio_mcp.transports.http.server.peers import CANCELS
@@ -29,9 +30,8 @@ from trio_mcp.wire.errors import (
     MISSING_CLIENT_CAPABILITY,
     PARSE_ERROR,
     UNSUPPORTED_PROTOCOL_VERSION,
-    McpError,
 )
-from trio_mcp.wire.jsonrpc import Id, Json
+from trio_mcp.wire.jsonrpc import Id
 from trio_mcp.wire.sse import encode_event
 
 T = TypeVar("T")
@@ -54,60 +54,92 @@ _ESCAPED: Final = 6
 """Bytes that a character of an id may take."""
 
 
-class ResponseBack(SteadyBack):
-    """The way back to the sender of one request (a `Back`): its response, as a stream."""
+class ResponseChannel(ReplyChannel):
+    """The way back to the sender of one request: its response.
 
-    def __init__(self, http: HttpRequest, *, max_bytes: int, keep_alive: float) -> None:
+    For calls that send nothing but the response, or send it all in their own task.
+    """
+
+    def __init__(self, http: HttpRequest, keep_alive: float) -> None:
         self._http = http
+        self.keep_alive = keep_alive
+        self.line: bytes | None = None
+        """The response to the request, for whoever ends the response over HTTP."""
+        self.ended = False
+        """Whether somebody has done that already."""
+
+    async def send_notification(self, line: bytes) -> None:
+        """Send a notification as an event."""
+        if not self._http.started:
+            await self._http.start_stream()
+        await self._http.send_event(line)
+
+    async def send_keep_alive(self) -> None:
+        """Send a comment."""
+        await self._http.send_comment()
+
+    async def send_response(self, line: bytes | None, *, overdue: bool = False) -> None:
+        """Keep the response: who waits for the client to read it needs no slot any more.
+
+        An overdue call keeps the task that would send it, so it is sent here.
+        """
+        self.line = line
+        if overdue:
+            self.ended = True
+            with suppress(Disconnected):
+                await finish(self._http, line, headers=_CLOSE)
+
+
+class QueuedChannel(ResponseChannel):
+    """The same for a call that may send from any task: a writer beside it does the sending.
+
+    Args:
+        http: The request, which the response answers.
+        keep_alive: Seconds between the comments that keep a quiet stream open.
+        max_bytes: So many bytes may wait to be written before those who send have to wait.
+    """
+
+    def __init__(self, http: HttpRequest, keep_alive: float, max_bytes: int) -> None:
+        super().__init__(http, keep_alive)
         self._max_bytes = max_bytes
-        self._seconds = keep_alive
         self._events: deque[bytes] = deque()
         self._pending = 0
         self._closed = False
-        self._given_up = False
-        self._answer: bytes | None = None
         self._changed = trio.lowlevel.ParkingLot()
 
-    async def say(self, line: bytes) -> None:
+    async def send_notification(self, line: bytes) -> None:
         """Send a notification, once there is room."""
         while self._pending > self._max_bytes and not self._closed:
             await self._changed.park()
-        self.say_nowait(line)
+        self.send_notification_nowait(line)
 
-    def say_nowait(self, line: bytes) -> None:
+    def send_notification_nowait(self, line: bytes) -> None:
         """Send a notification, whether there is room or not."""
-        if self._closed:  # somebody has answered in place of the handler
-            return
-        self._events.append(encode_event(line.rstrip(b"\n"), event="message"))
-        self._pending += len(self._events[-1])
+        if not self._closed:  # else somebody has answered in place of the handler
+            self._events.append(encode_event(line.rstrip(b"\n"), event="message"))
+            self._pending += len(self._events[-1])
+            self._changed.unpark_all()
+
+    async def send_response(self, line: bytes | None, *, overdue: bool = False) -> None:
+        """Keep the response, and let the writer end; if it is overdue, have it sent."""
+        self.line, self._closed = line, True
+        self.ended = overdue
         self._changed.unpark_all()
 
-    async def ask(self, method: str, params: dict[str, Json], deadline: float) -> Json:
-        """Refuse: an answer would find no way back.
-
-        Raises:
-            McpError: Always (`-32600`).
-        """
-        raise McpError(INVALID_REQUEST, "The client cannot be asked anything without a session")
-
-    def hang_up(self) -> None:
-        """Do nothing: nobody could come back to this stream."""
-
     async def write(self) -> None:
-        """Send what is said, until `close`; and comments while nothing is."""
+        """Send what there is, until the response is there; and comments while nothing is."""
         while self._events or not self._closed:
-            await self.flush()
+            await self._flush()
             if not self._closed:
-                seconds = self._seconds if self._http.started else inf
+                seconds = self.keep_alive if self._http.started else inf
                 with trio.move_on_after(seconds) as quiet:
                     await self._changed.park()
                 if quiet.cancelled_caught:
                     await self._http.send_comment()
-        if self._given_up:
-            await finish(self._http, self._answer, headers=_CLOSE)
+        if self.ended:
+            await finish(self._http, self.line, headers=_CLOSE)
 
-    async def flush(self) -> None:
-        """Send what was said so far."""
+    async def _flush(self) -> None:
         while self._events:
             if not self._http.started:
                 await self._http.start_stream()
@@ -116,88 +148,30 @@ class ResponseBack(SteadyBack):
             self._pending -= len(event)
             self._changed.unpark_all()
 
-    def give_up(self, line: bytes | None) -> None:
-        """Have the writer send the answer, in place of a call that does not end."""
-        self._given_up, self._answer = True, line
-        self.close()
 
-    def close(self) -> None:
-        """Nothing more will be said."""
-        self._closed = True
-        self._changed.unpark_all()
-
-
-class SpokenBack(ResponseBack):
-    """The same for a call that speaks in its own task alone: nothing runs beside it."""
-
-    @property
-    def keep_alive(self) -> float:
-        """Seconds of silence after which a comment is due."""
-        return self._seconds
-
-    async def send_keep_alive(self) -> None:
-        """Send a comment."""
-        await self._http.send_comment()
-
-    async def say(self, line: bytes) -> None:
-        """Send a notification."""
-        self.say_nowait(line)
-        await self.flush()
-
-
-async def run_call(
-    http: HttpRequest,
-    exchange: Exchange,
-    runner: CallRunner,
-    *,
-    max_bytes: int,
-    keep_alive: float,
-) -> bytes | None:
-    """Run a call, and send what it says meanwhile. Returns the line that answers it.
-
-    Args:
-        http: The request, which the response answers.
-        exchange: The call.
-        runner: What runs it.
-        max_bytes: So many bytes may wait to be written before the call pauses.
-        keep_alive: Seconds between the comments that keep a quiet stream open.
+async def run_call(http: HttpRequest, request: InboundRequest, runner: Runner) -> None:
+    """Run a call, and send what it sends meanwhile through its channel.
 
     Cancelled, or when the client leaves, the call is cancelled.
     """
+    channel = request.channel
 
-    async def run() -> bytes | None:
-        if exchange.call.long_lived:
-            with suppress(Disconnected):
-                exchange.back = SpokenBack(http, max_bytes=max_bytes, keep_alive=keep_alive)
-                return await runner.run(exchange)
-            return None
-        if not _may_speak(exchange.call):
-            return await runner.run(exchange)
-        back = ResponseBack(http, max_bytes=max_bytes, keep_alive=keep_alive)
-        exchange.back = back
-        line: bytes | None = None
+    async def run() -> None:
+        if not isinstance(channel, QueuedChannel):
+            await runner.run(request)
+            return
         async with trio.open_nursery() as nursery:
 
             async def write() -> None:
                 try:
-                    await back.write()
+                    await channel.write()
                 except Disconnected:
                     nursery.cancel_scope.cancel()
 
             nursery.start_soon(write)
-            line = await runner.run(exchange)
-            back.close()
-        return line
+            await runner.run(request)
 
-    return await while_connected(http, run)
-
-
-def _may_speak(call: Call) -> bool:
-    handler: Any = getattr(call, "handler", None)
-    if handler is None or handler.context_parameter is not None:
-        return True
-    of_call: Any = call
-    return of_call.dispatcher.registry.log_bridge is not None
+    await while_connected(http, run)
 
 
 async def while_connected(http: HttpRequest, work: Callable[[], Awaitable[T]]) -> T | None:
@@ -225,18 +199,6 @@ async def finish(
         await http.end_stream()
     elif line is not None:
         await http.respond(status, line[:-1], headers=headers)
-
-
-async def answer_overdue(http: HttpRequest, exchange: Exchange, line: bytes | None) -> None:
-    """Answer in place of a call that goes on although it was cancelled.
-
-    It keeps the task of its connection, so the client is told not to use that any more.
-    """
-    if isinstance(exchange.back, ResponseBack):
-        exchange.back.give_up(line)
-    else:
-        with suppress(Disconnected):
-            await finish(http, line, headers=_CLOSE)
 
 
 def status_of(line: bytes, id: Id) -> int:

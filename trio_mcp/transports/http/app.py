@@ -9,23 +9,27 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
 import trio
 
-from trio_mcp.peer.exchange import Cause, Exchange
+from trio_mcp.peer.channel import ResponseOnly
+from trio_mcp.peer.inbound import Inbound, Slots
+from trio_mcp.peer.runner import Runner
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.server import tracing
 from trio_mcp.server.caller import Caller, is_modern
-from trio_mcp.server.dispatcher import Dispatcher, Session
-from trio_mcp.server.running import CallRunner
+from trio_mcp.server.dispatcher import Dispatcher
+from trio_mcp.server.server import Server
+from trio_mcp.server.session import Session
 from trio_mcp.transports.background import background_task
 from trio_mcp.transports.http.answering import (
-    answer_overdue,
+    QueuedChannel,
+    ResponseChannel,
     finish,
     run_call,
     status_of,
@@ -42,6 +46,7 @@ from trio_mcp.transports.http.request import (
     EVENTS,
     JSON,
     Disconnected,
+    Header,
     HttpRequest,
     Refusal,
 )
@@ -52,12 +57,9 @@ from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import (
     UNKNOWN_ID,
     Batch,
-    Malformed,
     Message,
     Notification,
     Request,
-    error_line,
-    join_batch,
 )
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import METHODS, modern_only
@@ -93,11 +95,12 @@ class HttpApp:
         self._limits = limits
         self._guard = Guard(policy)
         self._header_check = HeaderCheck(registry)
-        self._runner = CallRunner(policy.max_concurrent)
-        self._dispatcher: Dispatcher | None = None
+        self._slots = Slots(policy.max_concurrent)
+        self._runner = Runner(limits.cancel_patience)
+        self._alone: set[Inbound] = set()  # of requests that stand for themselves
+        self._server: Server | None = None
         self._sessions: Sessions | None = None
         self._sse: SseEndpoint | None = None
-        self._streaming: set[Exchange] = set()
         self._since = time.monotonic()
         self._stopping = False
         self.metrics: Final = _metrics()
@@ -119,39 +122,42 @@ class HttpApp:
             RuntimeError: The app is running already.
             Exception: Whatever the registry's lifespan raises.
         """
-        if self._dispatcher is not None:
+        if self._server is not None:
             raise RuntimeError("this app is running already")
         async with self.registry.state() as state:
             observe = None if self.metrics is None else self.metrics.observe_call
-            self._dispatcher = Dispatcher(self.registry, self._limits, state, observe)
-            self._sessions = Sessions(self._dispatcher, self._policy)
+            server = self._server = Server(self.registry, self._limits, state, observe)
+            sessions = Sessions(server, self._policy, self._slots, self._runner)
+            self._sessions = sessions
             if self._sse_path is not None:
-                self._sse = SseEndpoint(self._sse_path, self._sessions, self._runner, self._policy)
+                self._sse = SseEndpoint(self._sse_path, server, sessions, self._slots, self._policy)
             if self.metrics is not None:
-                self.metrics.watch_sessions(self._sessions.__len__)
+                self.metrics.watch_sessions(sessions.__len__)
             self._since, self._stopping = time.monotonic(), False
             try:
-                watch = partial(self._runner.watch, self._limits.cancel_patience)
-                async with background_task(self._sessions.run), background_task(watch):
+                async with background_task(sessions.run), background_task(self._runner.watch):
                     await trio.lowlevel.checkpoint()
                     yield
             finally:
                 self.stop()
-                self._dispatcher = self._sessions = self._sse = None
+                self._server = self._sessions = self._sse = None
 
     def stop(self) -> None:
         """End what would go on for ever: subscriptions, and the streams of sessions."""
         self._stopping = True
-        for exchange in list(self._streaming):
-            exchange.cancel(Cause.SHUTDOWN)
+        for inbound in list(self._alone):
+            inbound.end_long_lived()
         if self._sessions is not None:
-            self._sessions.hang_up()
+            self._sessions.stop()
         if self._sse is not None:
             self._sse.stop()
 
     def cancel_calls(self) -> None:
         """Cancel the calls that still run, and have them answered."""
-        self._runner.cancel_all()
+        for inbound in list(self._alone):
+            inbound.cancel_all()
+        if self._sessions is not None:
+            self._sessions.cancel_calls()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI scope."""
@@ -212,7 +218,7 @@ class HttpApp:
                 current.set_attribute("http.response.status_code", http.status)
 
     async def _route(self, http: HttpRequest) -> None:
-        if self._dispatcher is None or self._sessions is None:
+        if self._server is None or self._sessions is None:
             raise Refusal(500, "The app is not running: its server must support ASGI lifespans.")
         if is_preflight(http):
             self._guard.check_origin(http)
@@ -235,7 +241,7 @@ class HttpApp:
         method = _METHODS.get(http.method)
         if method is None:
             raise Refusal(405, "The MCP endpoint is for POST, GET and DELETE.", _ALLOW)
-        await method(self, http, self._dispatcher, self._sessions)
+        await method(self, http, self._server, self._sessions)
 
     # -- pages ----------------------------------------------------------------------------
 
@@ -261,7 +267,7 @@ class HttpApp:
 
     # -- POST -----------------------------------------------------------------------------
 
-    async def _post(self, http: HttpRequest, dispatcher: Dispatcher, sessions: Sessions) -> None:
+    async def _post(self, http: HttpRequest, server: Server, sessions: Sessions) -> None:
         check_json(http)
         if not (accepts(http, JSON) and accepts(http, EVENTS)):
             raise Refusal(406, "The client must accept application/json and text/event-stream.")
@@ -269,21 +275,18 @@ class HttpApp:
         if _begins_something(message):  # which a server that stops would have to end at once
             self._refuse_if_stopping()
         if isinstance(message, Request) and _speaks_modern(http, message):
-            await self._answer_modern(http, message, dispatcher)
+            await self._answer_modern(http, message, server)
         elif http.headers.get(VERSION, b"").decode("latin-1") in MODERN:
             await self._take_modern(http, message)
         else:
             _check_version(http)
             if self._policy.stateless:
-                await self._answer_alone(http, message, dispatcher)
+                await self._answer_alone(http, message, server)
             else:
-                await self._answer_in_session(http, message, dispatcher, sessions)
+                await self._answer_in_session(http, message, server, sessions)
 
-    async def _answer_modern(
-        self, http: HttpRequest, request: Request, dispatcher: Dispatcher
-    ) -> None:
+    async def _answer_modern(self, http: HttpRequest, request: Request, server: Server) -> None:
         meta = request.params.get("_meta")
-        session = Session(dispatcher, "http", principal=http.principal)
         if is_modern(meta):
             try:
                 self._header_check.check(http, request)
@@ -291,7 +294,8 @@ class HttpApp:
                 raise bad_message(request.id, error) from None
         else:
             request.params["_meta"] = _claim_modern(meta)
-        await self._answer(http, request, session, modern=True)
+        session = Session("http", principal=http.principal)
+        await self._answer(http, request, server, session, modern=True)
 
     async def _take_modern(self, http: HttpRequest, message: Message) -> None:
         """A notification is taken note of; there is nothing else without an answer."""
@@ -301,75 +305,79 @@ class HttpApp:
         what = "Invalid request: a modern client sends one request or notification at a time"
         raise bad_message(UNKNOWN_ID, McpError(INVALID_REQUEST, what))
 
-    async def _answer(
-        self, http: HttpRequest, request: Request, session: Session, *, modern: bool
-    ) -> None:
-        answer = session.begin(request, False)
-        if isinstance(answer, bytes):
-            status = status_of(answer, request.id) if modern else 200
-            await http.respond(status, answer[:-1])
-            return
-        exchange = Exchange(request.id, answer, None, 0)
-        if answer.long_lived:
-            self._streaming.add(exchange)
-        else:
-            exchange.on_overdue = partial(answer_overdue, http, exchange)
-        try:
-            line = await run_call(
-                http,
-                exchange,
-                self._runner,
-                max_bytes=self._limits.max_outgoing_bytes,
-                keep_alive=self._policy.keep_alive,
-            )
-        finally:
-            was_answered, exchange.answered = exchange.answered, True
-            exchange.on_overdue = None  # a cycle would wait for the garbage collector
-            self._streaming.discard(exchange)
-        if was_answered:
-            return
-        status = 200 if line is None or not modern else status_of(line, request.id)
-        await finish(http, line, status)
-
-    async def _answer_alone(
-        self, http: HttpRequest, message: Message, dispatcher: Dispatcher
-    ) -> None:
+    async def _answer_alone(self, http: HttpRequest, message: Message, server: Server) -> None:
         """Legacy without sessions: the version header is all that is known of the client."""
         version = http.header(VERSION) or _ASSUMED
         caller = Caller(LEGACY[version], {})
-        session = Session(dispatcher, "http", caller=caller, principal=http.principal)
+        session = Session("http", caller=caller, principal=http.principal)
         if isinstance(message, Request):
-            await self._answer(http, message, session, modern=False)
+            await self._answer(http, message, server, session, modern=False)
         elif isinstance(message, Batch):
-            await self._answer_batch(http, message, session, None)
+            with self._inbound_for(server, session) as inbound:
+                await self._answer_batch(http, message, inbound)
         else:
             await http.respond(202)
 
+    @contextmanager
+    def _inbound_for(self, server: Server, session: Session) -> Iterator[Inbound]:
+        """The requests of one POST that stands for itself."""
+        inbound = Inbound(Dispatcher(server, session), self._slots)
+        self._alone.add(inbound)
+        try:
+            yield inbound
+        finally:
+            self._alone.discard(inbound)
+
+    async def _answer(
+        self,
+        http: HttpRequest,
+        message: Request,
+        server: Server,
+        session: Session,
+        *,
+        modern: bool,
+    ) -> None:
+        with self._inbound_for(server, session) as inbound:
+            channel = ResponseChannel(http, self._policy.keep_alive)
+            request = inbound.admit(message, channel)
+            if isinstance(request, bytes):
+                await finish(http, request, status_of(request, message.id) if modern else 200)
+                return
+            if request.call.may_notify:
+                channel = request.channel = QueuedChannel(
+                    http, self._policy.keep_alive, self._limits.max_outgoing_bytes
+                )
+            await run_call(http, request, self._runner)
+        line = channel.line
+        if not channel.ended:
+            status = 200 if line is None or not modern else status_of(line, message.id)
+            await finish(http, line, status)
+
     async def _answer_in_session(
-        self, http: HttpRequest, message: Message, dispatcher: Dispatcher, sessions: Sessions
+        self, http: HttpRequest, message: Message, server: Server, sessions: Sessions
     ) -> None:
         if isinstance(message, Request) and message.method == "initialize":
-            await self._begin_session(http, message, dispatcher, sessions)
+            await self._begin_session(http, message, server, sessions)
             return
         session = sessions.find(http.header(_SESSION), http.principal)
         if isinstance(message, Request):
             await self._answer_on_stream(http, message, session)
         elif isinstance(message, Batch):
-            await self._answer_batch(http, message, session.server, session)
+            await self._answer_batch(http, message, session.inbound, session.headers)
         else:
-            session.take(message, self._runner)
+            session.inbound.take(message, session.standalone)
             await http.respond(202)
 
     async def _begin_session(
-        self, http: HttpRequest, request: Request, dispatcher: Dispatcher, sessions: Sessions
+        self, http: HttpRequest, request: Request, server: Server, sessions: Sessions
     ) -> None:
         # Another session may have to make room, so it is tried first whether it comes to one.
-        trial = Session(dispatcher).begin(request, False)
+        trial = Dispatcher(server, Session()).begin(request, False)
         assert isinstance(trial, bytes)
         if status_of(trial, request.id) != 200:
             raise Refusal(400, "The handshake is not valid.", body=trial[:-1])
         session = await sessions.new(http.principal, http.owner)
-        answer = session.server.begin(request, False)
+        answer = session.inbound.admit(request, session.standalone)
         assert isinstance(answer, bytes)
         await http.respond(200, answer[:-1], headers=session.headers)
 
@@ -377,7 +385,7 @@ class HttpApp:
         self, http: HttpRequest, request: Request, session: HttpSession
     ) -> None:
         async def answer() -> None:
-            begun = await session.begin(request, self._runner)
+            begun = await session.begin(request)
             if isinstance(begun, bytes):
                 await http.respond(200, begun[:-1], headers=session.headers)
             else:
@@ -386,42 +394,28 @@ class HttpApp:
         await while_connected(http, answer)
 
     async def _answer_batch(
-        self, http: HttpRequest, batch: Batch, session: Session, own: HttpSession | None
+        self, http: HttpRequest, batch: Batch, inbound: Inbound, headers: Iterable[Header] = ()
     ) -> None:
         """Answer a batch with an array (2025-03-26, "Batching")."""
-        if len(batch.messages) > self._limits.max_batch:
-            why = f"Invalid request: a batch holds at most {self._limits.max_batch} messages"
-            raise bad_message(UNKNOWN_ID, McpError(INVALID_REQUEST, why))
-        lines: list[bytes] = []
-
-        async def answer_into(request: Request) -> None:
-            answer = session.begin(request, True)
-            if not isinstance(answer, bytes):
-                line = await self._runner.run(Exchange(request.id, answer, None, 0))
-                answer = line or b""
-            if answer:
-                lines.append(answer)
 
         async def answer() -> None:
+            channel = ResponseOnly()
+            # No checkpoint before the tasks run: whatever is opened here is closed by them.
+            opened, line = inbound.take(batch, channel)
             async with trio.open_nursery() as nursery:
-                for each in batch.messages:
-                    if isinstance(each, Request):
-                        nursery.start_soon(answer_into, each)
-                    elif isinstance(each, Malformed):
-                        lines.append(error_line(each.id, each.error))
-                    elif own is not None:
-                        own.take(each, self._runner)
-            headers = [] if own is None else own.headers
-            if lines:
-                await http.respond(200, join_batch(lines)[:-1], headers=headers)
-            else:
+                for request in opened:
+                    nursery.start_soon(self._runner.run, request)
+            line = line or channel.line
+            if line is None:
                 await http.respond(202, headers=headers)
+            else:
+                await http.respond(200, line[:-1], headers=headers)
 
         await while_connected(http, answer)
 
     # -- GET and DELETE -------------------------------------------------------------------
 
-    async def _get(self, http: HttpRequest, dispatcher: Dispatcher, sessions: Sessions) -> None:
+    async def _get(self, http: HttpRequest, server: Server, sessions: Sessions) -> None:
         """Open the stream of a session, or one that was interrupted (legacy)."""
         if self._policy.stateless or http.headers.get(VERSION, b"").decode("latin-1") in MODERN:
             raise Refusal(405, "There is no stream to GET; see subscriptions/listen.", _ALLOW)
@@ -438,7 +432,7 @@ class HttpApp:
             stream, after = session.resumed(event_id)
         await while_connected(http, partial(stream.follow, http, self._policy, after))
 
-    async def _delete(self, http: HttpRequest, dispatcher: Dispatcher, sessions: Sessions) -> None:
+    async def _delete(self, http: HttpRequest, server: Server, sessions: Sessions) -> None:
         """End a session (legacy)."""
         if self._policy.stateless or http.headers.get(VERSION, b"").decode("latin-1") in MODERN:
             raise Refusal(405, "There are no sessions to end.", _ALLOW)
@@ -450,9 +444,11 @@ class HttpApp:
             raise Refusal(503, "The server is stopping.", [(b"retry-after", b"10")])
 
 
-_METHODS: Final[
-    dict[str, Callable[[HttpApp, HttpRequest, Dispatcher, Sessions], Awaitable[None]]]
-] = {"POST": HttpApp._post, "GET": HttpApp._get, "DELETE": HttpApp._delete}
+_METHODS: Final[dict[str, Callable[[HttpApp, HttpRequest, Server, Sessions], Awaitable[None]]]] = {
+    "POST": HttpApp._post,
+    "GET": HttpApp._get,
+    "DELETE": HttpApp._delete,
+}
 
 
 def _begins_something(message: Message) -> bool:

@@ -2,7 +2,7 @@
 
 A client GETs a stream of events, on which all comes that the server has to say, and POSTs what it
 has to say itself to a URI that the first event names. Both together carry lines in both
-directions: an `SseStream`, on which the connection runs that runs on any other stream. It runs in
+directions: a `LineTransport`, on which the connection runs that runs on any stream. It runs in
 the task of the GET, so it ends with it.
 
 Nothing is kept for a client that cannot be reached: a POST waits until the connection takes its
@@ -20,33 +20,30 @@ import trio
 from attrs import frozen
 
 from trio_mcp.peer.connection import Connection
-from trio_mcp.server.dispatcher import Session
-from trio_mcp.server.running import CallRunner
+from trio_mcp.peer.inbound import Slots
+from trio_mcp.server.dispatcher import Dispatcher
+from trio_mcp.server.server import Server
+from trio_mcp.server.session import Session
 from trio_mcp.transports.background import background_task
 from trio_mcp.transports.http.answering import while_connected
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.posted import accepts, check_json, read_message
 from trio_mcp.transports.http.request import EVENTS, HttpRequest, Refusal
 from trio_mcp.transports.http.sessions import Sessions
-from trio_mcp.transports.http.slots import LimitedSession
-from trio_mcp.transports.stream import converse
+from trio_mcp.transports.stream import run_connection
+from trio_mcp.wire.framing import Frame
 from trio_mcp.wire.sse import encode_event
 
 _ALLOW: Final = [(b"allow", b"GET, POST")]
 _RETRY: Final = [(b"retry-after", b"10")]
 _SESSION: Final = "session_id"
-_NOTHING: Final = memoryview(b"")
 
 
-class SseStream(trio.abc.Stream):
-    """The server's end of the lines that travel in both directions.
-
-    `receive_some` gives what was delivered, `send_all` has its lines passed on as events.
-    """
+class SseLines:
+    """The server's end of the lines that travel in both directions (a `LineTransport`)."""
 
     def __init__(self) -> None:
         self._deliver, self._delivered = trio.open_memory_channel[bytes](0)
-        self._rest = _NOTHING  # of the message that is being received
         self._events = b""  # what waits to be passed on
         self._finished = False
         self._broken = False
@@ -99,35 +96,20 @@ class SseStream(trio.abc.Stream):
         """Nothing is received any more."""
         self._delivered.close()
 
-    # -- for the connection (`trio.abc.Stream`) -------------------------------------------
+    # -- for the connection (`LineTransport`) --------------------------------------------
 
-    async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Wait for a message, or give the rest of one."""
-        if not self._rest:
-            self._rest = memoryview(await self._delivered.receive())
-        piece = bytes(self._rest[:max_bytes])
-        rest = self._rest[len(piece) :]
-        self._rest = rest if rest else _NOTHING  # which does not hold on to the message
-        return piece
+    async def receive(self) -> list[Frame]:
+        """Wait for a message."""
+        return [await self._delivered.receive()]
 
-    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+    async def send(self, lines: list[bytes]) -> None:
         """Have lines passed on, and wait until they are. Cancelled meanwhile, they still are."""
-        lines = bytes(data).split(b"\n")
-        self._events = b"".join(encode_event(each, event="message") for each in lines if each)
+        self._events = b"".join(encode_event(each[:-1], event="message") for each in lines)
         self._changed.unpark_all()
         while self._events and not self._broken:
             await self._changed.park()
         if self._broken:
             raise trio.BrokenResourceError("the client has left")
-
-    async def wait_send_all_might_not_block(self) -> None:
-        """Return: only `send_all` finds out."""
-        await trio.lowlevel.checkpoint()
-
-    async def aclose(self) -> None:
-        """End both directions."""
-        self.finish()
-        await trio.lowlevel.checkpoint()
 
 
 @frozen(eq=False)
@@ -135,7 +117,7 @@ class _SseSession:
     """One client."""
 
     principal: str | None
-    stream: SseStream
+    stream: SseLines
     connection: Connection
 
 
@@ -144,18 +126,19 @@ class SseEndpoint:
 
     Args:
         path: The path, below the place where the app is mounted.
+        server: What is served.
         sessions: Those that there are besides: all together are bounded.
-        runner: Has the slots for calls that all clients share.
+        slots: Those for calls that all clients share.
         policy: The bounds to keep.
     """
 
     def __init__(
-        self, path: str, sessions: Sessions, runner: CallRunner, policy: HttpPolicy
+        self, path: str, server: Server, sessions: Sessions, slots: Slots, policy: HttpPolicy
     ) -> None:
         self._path = path
+        self._server = server
         self._sessions = sessions
-        self._runner = runner
-        self._dispatcher = sessions.dispatcher
+        self._slots = slots
         self._policy = policy
         self._open: dict[str, _SseSession] = {}
         self._stopping = False
@@ -193,8 +176,8 @@ class SseEndpoint:
 
     async def _hold(self, http: HttpRequest) -> None:
         id = secrets.token_urlsafe(32)
-        server = Session(self._dispatcher, principal=http.principal)
-        stream = SseStream()
+        session = Session(principal=http.principal)
+        stream = SseLines()
 
         def no_more() -> None:
             self._open.pop(id, None)
@@ -202,15 +185,16 @@ class SseEndpoint:
 
         connection = Connection(
             stream,
-            LimitedSession(server, self._runner),
-            self._dispatcher.limits,
+            Dispatcher(self._server, session),
+            self._server.limits,
+            shared_slots=self._slots,
             on_drain=no_more,
             on_stuck=lambda labels: stream.finish(),
         )
 
         async def run() -> None:
             try:
-                await converse(connection, server)
+                await run_connection(connection, self._server.registry, session)
             finally:
                 stream.finish()
 
@@ -235,12 +219,11 @@ class SseEndpoint:
         """Take a message of a session's client."""
         session = self._find(http)
         check_json(http)
-        _, body = await read_message(http, self._dispatcher.limits)
-        line = body.replace(b"\n", b" ") + b"\n"  # in JSON, only white space has newlines
+        _, body = await read_message(http, self._server.limits)
 
         async def deliver() -> None:
             try:
-                await session.stream.deliver(line)
+                await session.stream.deliver(body)
             except trio.BrokenResourceError:
                 raise _no_session() from None
             await http.respond(202)

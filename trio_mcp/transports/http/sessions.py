@@ -18,24 +18,18 @@ from typing import Final
 
 import trio
 
-from trio_mcp.peer.asking import Asking
-from trio_mcp.peer.exchange import Cause, Exchange, SteadyBack
-from trio_mcp.server.dispatcher import Dispatcher, Session
-from trio_mcp.server.running import CallRunner
-from trio_mcp.server.subscriptions import tell_changes
+from trio_mcp.peer.channel import ReplyChannel
+from trio_mcp.peer.inbound import Inbound, InboundRequest, Slots
+from trio_mcp.peer.requests import OutgoingRequests
+from trio_mcp.peer.runner import Runner, wait_for_slots
+from trio_mcp.server.dispatcher import Dispatcher
+from trio_mcp.server.server import Server
+from trio_mcp.server.session import Session
+from trio_mcp.server.subscriptions import send_changes
 from trio_mcp.transports.http.events import EventMemory, EventStore, MemoryEventStore
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.request import HttpRequest, Refusal
-from trio_mcp.wire.errors import INVALID_REQUEST, McpError
-from trio_mcp.wire.jsonrpc import (
-    Json,
-    Message,
-    Notification,
-    Request,
-    Response,
-    error_line,
-    trimmed,
-)
+from trio_mcp.wire.jsonrpc import Json, Request, trimmed
 
 _STANDALONE: Final = "0"
 _UNSENT: Final = 100
@@ -46,11 +40,9 @@ _KEPT: Final = 100
 
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 
-_DUPLICATE: Final = McpError(INVALID_REQUEST, "Invalid request: this id is already in use")
 
-
-class SessionStream(SteadyBack):
-    """One stream of events (a `Back`, and the `Way` of questions that belong to it)."""
+class SessionStream(ReplyChannel):
+    """One stream of events, and the `LineQueue` of our requests that belong to it."""
 
     def __init__(self, name: str, session: HttpSession) -> None:
         self.name: Final = name
@@ -67,11 +59,11 @@ class SessionStream(SteadyBack):
         self.finished = False
         """There will be no more events."""
         self._answered = False  # the last one is the answer
-        self.hung_up = False
+        self.closing = False
         """The reader is to go, and to come back."""
         self.changed: Final = trio.lowlevel.ParkingLot()
 
-    # -- saying ---------------------------------------------------------------------------
+    # -- writing ---------------------------------------------------------------------------
 
     @property
     def full(self) -> bool:
@@ -94,39 +86,38 @@ class SessionStream(SteadyBack):
             self._unsent_bytes += len(line)
         self.changed.unpark_all()
 
-    def flush(self) -> None:
-        """Do nothing: readers are awake already."""
-
-    wake = flush
-
-    async def say(self, line: bytes) -> None:
+    async def send_notification(self, line: bytes) -> None:
         """Send a notification, once there is room."""
         await self.wait_for_room()
         self.put_nowait(line)
 
-    say_nowait = put_nowait
+    def send_notification_nowait(self, line: bytes) -> None:
+        """Send a notification, whether there is room or not."""
+        self.put_nowait(line)
 
-    async def ask(self, method: str, params: dict[str, Json], deadline: float) -> Json:
-        """Ask the client, on this stream. Raises as `Asking.ask` does."""
-        return await self._session.asking.ask(method, params, deadline, way=self)
+    async def send_request(self, method: str, params: dict[str, Json], deadline: float) -> Json:
+        """Send a request to the client, on this stream."""
+        return await self._session.requests.send(method, params, deadline, lines=self)
 
-    def hang_up(self) -> None:
+    async def send_response(self, line: bytes | None, *, overdue: bool = False) -> None:
+        """Add the last event. Nobody waits for room: what was answered is kept, read or not."""
+        self.finish(line)
+
+    def close_sse_stream(self) -> None:
         """Have the reader go, and come back for the rest, if it knows how to."""
         if self.reader is not None and self._session.primes:
-            self.hung_up = True
+            self.closing = True
             self.changed.unpark_all()
 
     def finish(self, line: bytes | None) -> None:
-        """Add the last event, if there is one."""
+        """Add the last event, if there is one. After the first time nothing happens."""
+        if self.finished:
+            return
         if line is not None:
             self.put_nowait(line)
             self._answered = True
         self.finished = True
         self.changed.unpark_all()
-
-    async def finish_overdue(self, line: bytes | None) -> None:
-        """Finish in place of a call that goes on although it was cancelled."""
-        self.finish(line)
 
     # -- reading --------------------------------------------------------------------------
 
@@ -136,7 +127,7 @@ class SessionStream(SteadyBack):
         Cancelled (the client left), whatever was not sent is kept.
         """
         with self._read_by(http, 0):
-            while not (self.last or self.finished or self.hung_up):
+            while not (self.last or self.finished or self.closing):
                 await self.changed.park()
             if not self.finished or self.last > self._answered:  # there is more than an answer
                 await self._send_all(http, policy, 0)
@@ -165,7 +156,7 @@ class SessionStream(SteadyBack):
 
     @contextmanager
     def _read_by(self, http: HttpRequest, after: int) -> Iterator[None]:
-        self.reader, self.sent, self.hung_up = http, after, False
+        self.reader, self.sent, self.closing = http, after, False
         self._unsent.extend(self._store.since(self.name, after))
         self._unsent_bytes = sum(len(line) for _, line in self._unsent)
         try:
@@ -184,7 +175,7 @@ class SessionStream(SteadyBack):
         if self._session.primes:
             await http.send_id(f"{self.name}-{after}")
         await self._pass_on(http, policy)
-        if self.hung_up and not self.finished:
+        if self.closing and not self.finished:
             await http.send_retry(policy.retry)
         await http.end_stream()
 
@@ -197,7 +188,7 @@ class SessionStream(SteadyBack):
                 self._unsent_bytes -= len(line)
                 self.sent = number
                 self.changed.unpark_all()
-            if self.hung_up or self.finished:
+            if self.closing or self.finished:
                 return
             with trio.move_on_after(policy.keep_alive) as quiet:
                 await self.changed.park()
@@ -206,35 +197,54 @@ class SessionStream(SteadyBack):
 
 
 class HttpSession:
-    """One session."""
+    """One session.
+
+    Args:
+        server: What is served.
+        policy: The bounds to keep.
+        principal: Whose it is.
+        owner: To whose share of all sessions it counts.
+        store: Keeps its events.
+        slots: Those for calls that all sessions share.
+        runner: Runs the calls.
+    """
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        server: Server,
         policy: HttpPolicy,
         principal: str | None,
         owner: str,
         store: EventStore,
+        slots: Slots,
+        runner: Runner,
     ) -> None:
         self.id: Final = secrets.token_urlsafe(32)
         self.principal: Final = principal
         self.owner: Final = owner
         """To whose share of all sessions it counts."""
-        self.server: Final = Session(dispatcher, secrets.token_hex(4), principal=principal)
-        """What the dispatcher knows of the client."""
+        self.session: Final = Session(secrets.token_hex(4), principal=principal)
+        """What is known of the client."""
         self.headers: Final = [(b"mcp-session-id", self.id.encode())]
         self.store: Final = store
-        self.max_unsent_bytes: Final = dispatcher.limits.max_outgoing_bytes
+        self.max_unsent_bytes: Final = server.limits.max_outgoing_bytes
         self.standalone: Final = SessionStream(_STANDALONE, self)
         """The stream of what concerns no request."""
-        self.asking: Final = Asking(self.standalone)
+        self.requests: Final = OutgoingRequests(self.standalone)
+        """Our own requests to the client."""
+        self._slots = Slots(server.limits.max_concurrent_calls, slots)
+        self.inbound: Final = Inbound(
+            Dispatcher(server, self.session),
+            self._slots,
+            self.requests.respond,
+        )
+        """The requests that the client has open."""
+        self._changes = server.registry.changes
+        self._runner = runner
         self._policy = policy
         self._streams: OrderedDict[str, SessionStream] = OrderedDict({_STANDALONE: self.standalone})
         self._sent: deque[SessionStream] = deque()
         self._names = 0
-        self._open: dict[str | int, Exchange] = {}
-        self._running = 0
-        self._ran = trio.lowlevel.ParkingLot()
         self._scope = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
         self.last_used = trio.current_time()
@@ -242,12 +252,12 @@ class HttpSession:
     @property
     def primes(self) -> bool:
         """Whether streams begin with an event that has nothing but an id (since 2025-11-25)."""
-        return self.server.caller.revision.primed_streams
+        return self.session.caller.revision.primed_streams
 
     @property
     def busy(self) -> bool:
         """Whether somebody waits for something."""
-        return bool(self._open) or any(each.reader is not None for each in self._streams.values())
+        return bool(self.inbound) or any(each.reader is not None for each in self._streams.values())
 
     @property
     def ended(self) -> bool:
@@ -256,104 +266,63 @@ class HttpSession:
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the session, until `end` or cancelled."""
-        changes = self.server.dispatcher.registry.changes
-        with self._scope, changes.listen() as self.server.listener:
+        with self._scope, self._changes.listen() as self.session.listener:
             async with trio.open_nursery() as self._nursery:
-                self._nursery.start_soon(self.asking.watch)
-                self._nursery.start_soon(
-                    partial(tell_changes, self.server.listener, self.standalone.say)
-                )
+                self._nursery.start_soon(self.requests.watch)
+                send = self.standalone.send_notification
+                self._nursery.start_soon(partial(send_changes, self.session.listener, send))
                 task_status.started()
                 await trio.sleep_forever()
 
     def end(self) -> None:
         """End the session: calls are cancelled and streams closed."""
-        for exchange in list(self._open.values()):
-            exchange.cancel(Cause.SHUTDOWN)
-        self.asking.end("the session has ended")
+        self.inbound.cancel_all()
+        self.requests.end("the session has ended")
         for stream in list(self._streams.values()):
             stream.finish(None)
             self.store.drop(stream.name)
-        self._ran.unpark_all()
         self._scope.cancel()
 
-    # -- messages -------------------------------------------------------------------------
-
-    async def begin(self, request: Request, runner: CallRunner) -> bytes | SessionStream:
+    async def begin(self, message: Request) -> bytes | SessionStream:
         """Answer a request at once, or have it answered on a stream.
 
-        A client that leaves its calls alone cannot heap them up: beyond a number of them this
-        waits. Cancelled meanwhile (the client left), the call is not begun.
+        A client that leaves its calls alone cannot heap them up: while there is no slot for
+        another, this waits. Cancelled meanwhile (the client left), the call is not begun.
         """
-        if request.id in self._open:
-            return error_line(request.id, _DUPLICATE)
-        call = self.server.begin(request, False)
-        if isinstance(call, bytes):
-            return call
-        stream = self._new_stream()
-        exchange = self._open[request.id] = Exchange(request.id, call, None, 0, back=stream)
-        exchange.on_overdue = stream.finish_overdue
-        most = self.server.dispatcher.limits.max_concurrent_calls
+        stream = SessionStream(self._next_name(), self)
+        request = self.inbound.admit(message, stream)
+        if isinstance(request, bytes):
+            return request
+        self._keep(stream)
         try:
-            while self._running >= most and exchange.cause is None:
-                await self._ran.park()
+            await wait_for_slots(request, self._slots)
         except BaseException:
-            del self._open[request.id]
+            self.inbound.close(request)
             self.forget(stream)
             raise
-        if exchange.cause is None:
-            self._running += 1
-            assert self._nursery is not None
-            self._nursery.start_soon(self._run_call, exchange, stream, runner)
-        else:  # it was cancelled before its turn came
-            del self._open[request.id]
-            stream.finish(None)
+        assert self._nursery is not None
+        self._nursery.start_soon(self._run_call, request)
         return stream
 
-    async def _run_call(
-        self, exchange: Exchange, stream: SessionStream, runner: CallRunner
-    ) -> None:
-        line = None
+    async def _run_call(self, request: InboundRequest) -> None:
         try:
-            line = await runner.run(exchange)
+            await self._runner.run(request)
         finally:
-            was_answered, exchange.answered = exchange.answered, True
-            self._open.pop(exchange.id, None)
-            self._running -= 1
-            self._ran.unpark()
-            if not was_answered:
-                stream.finish(line)
             self.last_used = trio.current_time()
-
-    def take(self, message: Message, runner: CallRunner) -> None:
-        """Take what needs no answer: a notification, or the answer to a question."""
-        if isinstance(message, Response):
-            self.asking.answered(message)
-        elif isinstance(message, Notification):
-            self._notified(message, runner)
-
-    def _notified(self, notification: Notification, runner: CallRunner) -> None:
-        if notification.method != "notifications/cancelled":
-            self.server.notified(notification)
-            return
-        id = notification.params.get("requestId")
-        exchange = self._open.get(id) if isinstance(id, str | int) else None
-        if exchange is not None:
-            exchange.cancel(Cause.PEER)
-            runner.look_again()
-            self._ran.unpark_all()
 
     # -- streams --------------------------------------------------------------------------
 
-    def _new_stream(self) -> SessionStream:
+    def _next_name(self) -> str:
         self._names += 1
-        stream = self._streams[str(self._names)] = SessionStream(str(self._names), self)
+        return str(self._names)
+
+    def _keep(self, stream: SessionStream) -> None:
+        self._streams[stream.name] = stream
         if len(self._streams) > self._policy.max_events:
             for each in self._streams.values():
                 if each.finished and each.reader is None:  # nobody has come back to it so far
                     self.forget(each)
                     break
-        return stream
 
     def was_sent(self, stream: SessionStream) -> None:
         """Keep a stream that was sent to its end for as long as it is one of the last."""
@@ -392,18 +361,21 @@ class Sessions:
     """The sessions of one server.
 
     Args:
-        dispatcher: Who answers.
+        server: What is served.
         policy: The bounds to keep.
+        slots: Those for calls that all sessions share.
+        runner: Runs the calls.
     """
 
-    def __init__(self, dispatcher: Dispatcher, policy: HttpPolicy) -> None:
+    def __init__(self, server: Server, policy: HttpPolicy, slots: Slots, runner: Runner) -> None:
+        self._server = server
         self._policy = policy
+        self._slots = slots
+        self._runner = runner
         self._memory = EventMemory(policy.max_total_event_bytes)
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
         self._nursery: trio.Nursery | None = None
         self._lasting: Counter[str] = Counter()
-        self.dispatcher: Final = dispatcher
-        """Who answers."""
 
     def __len__(self) -> int:
         """How many there are."""
@@ -436,7 +408,9 @@ class Sessions:
         assert self._nursery is not None
         self._make_room(owner)
         store = self._store_for(owner)
-        session = HttpSession(self.dispatcher, self._policy, principal, owner, store)
+        session = HttpSession(
+            self._server, self._policy, principal, owner, store, self._slots, self._runner
+        )
         self._sessions[session.id] = session
         try:
             await self._nursery.start(session.run)
@@ -507,10 +481,15 @@ class Sessions:
         self._sessions.pop(session.id, None)
         session.end()
 
-    def hang_up(self) -> None:
+    def stop(self) -> None:
         """End the streams that belong to no request: the server stops."""
         for session in self._sessions.values():
             session.standalone.finish(None)
+
+    def cancel_calls(self) -> None:
+        """Cancel the calls of all sessions, and have them answered."""
+        for session in self._sessions.values():
+            session.inbound.cancel_all()
 
     def end_all(self) -> None:
         """End all sessions."""

@@ -95,10 +95,11 @@ class PolledReader(PolledEnd, Reader):
     ) -> None:
         super().__init__(fd, resources, wait_first=wait_first)
         self._read_now = read
+        self._emptied = False  # the last read took all that there was
 
     async def _read(self, size: int) -> bytes:
         await trio.lowlevel.checkpoint_if_cancelled()
-        data = None if self._wait_first else self._read_some(size)
+        data = None if self._wait_first or self._emptied else self._read_some(size)
         if data is not None:
             # It is taken from the pipe: no cancellation may lose it.
             await trio.lowlevel.cancel_shielded_checkpoint()
@@ -111,7 +112,9 @@ class PolledReader(PolledEnd, Reader):
 
     def _read_some(self, size: int) -> bytes | None:
         try:
-            return self._read_now(size)
+            data = self._read_now(size)
+            self._emptied = len(data) < size
+            return data
         except BlockingIOError:
             return None
         except OSError as error:

@@ -1,0 +1,432 @@
+"""The requests that the other side has open: a state machine without I/O.
+
+    admit ──▶ running ──▶ answered ──▶ closed
+       │         ▲ ▲          ▲
+       │  a slot │ └─ cancel ─┘  by the call itself, or in its place when it is overdue
+       ▼         │
+    waiting ─────┘
+
+Here it is decided, in values and without Trio, whether a request is a duplicate, may run or must
+wait for a slot, is part of a batch, and has been answered. Whoever carries messages (a stream, an
+HTTP request, a call in this process) does what is decided: it runs the call (`Runner`), sends the
+line, and reports back with `answer` and `close`.
+
+"Answered exactly once" is a property of `answer`, and of nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import AbstractContextManager
+from enum import Enum
+from math import inf
+from typing import Final, Protocol
+
+from attrs import define, field
+
+from trio_mcp.peer.channel import ReplyChannel
+from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_REQUEST, McpError
+from trio_mcp.wire.jsonrpc import (
+    Batch,
+    Id,
+    Malformed,
+    Message,
+    Notification,
+    Request,
+    Response,
+    Single,
+    error_line,
+    join_batch,
+)
+
+logger = logging.getLogger("trio_mcp")
+
+_DUPLICATE: Final = McpError(INVALID_REQUEST, "Invalid request: this id is already in use")
+_STOPPING: Final = McpError(INTERNAL_ERROR, "Server is shutting down")
+_LEAST_BYTES: Final = 1024
+"""A waiting request counts at least this much, for what it occupies besides its message."""
+
+
+class Cause(Enum):
+    """Why a request was cancelled before its deadline."""
+
+    PEER = "cancelled by the peer"
+    SHUTDOWN = "shutdown"
+
+
+class Scope(AbstractContextManager[object, bool], Protocol):
+    """What a call runs in (a `trio.CancelScope`)."""
+
+    deadline: float
+    """When it is cancelled by itself, by Trio's clock."""
+    cancelled_caught: bool
+    """Whether the work was ended by it."""
+
+    @property
+    def cancel_called(self) -> bool:
+        """Whether it is cancelled, for whatever reason."""
+
+    def cancel(self) -> None:
+        """End what runs in it."""
+
+
+class Call(Protocol):
+    """The work that a request asks for, in a task of its own."""
+
+    @property
+    def timeout(self) -> float:
+        """Seconds that it may take."""
+
+    @property
+    def label(self) -> str:
+        """What it is, for the log."""
+
+    @property
+    def long_lived(self) -> bool:
+        """Whether it goes on until it is cancelled, and so needs no slot."""
+
+    @property
+    def may_notify(self) -> bool:
+        """Whether it may send something before its response, from any task."""
+
+    async def run(self, request: InboundRequest, scope: Scope) -> bytes | None:
+        """Do the work inside the scope and return the line that answers it, or `None`."""
+
+    def unfinished(self, request: InboundRequest) -> bytes | None:
+        """The line that answers it when it was cancelled, whether or not it has ended."""
+
+
+class Handler(Protocol):
+    """Who deals with what comes in from one peer."""
+
+    def begin(self, request: Request, in_batch: bool) -> bytes | Call:
+        """Answer a request at once, or return the call that will."""
+
+    def notified(self, notification: Notification) -> None:
+        """Take note of a notification."""
+
+    def malformed(self, message: Malformed, line: bytes) -> bytes | None:
+        """Return the answer to what is no message, if it deserves one."""
+
+
+@define(eq=False)
+class BatchAnswer:
+    """Collects the answers to one batch, which travel as one line."""
+
+    open: int
+    """Requests that are not answered yet."""
+    lines: list[bytes] = field(factory=list)
+
+    def add(self, line: bytes | None) -> bytes | None:
+        """Note one answer (or that there is none). Returns the line to send, after the last."""
+        if line is not None:
+            self.lines.append(line)
+        self.open -= 1
+        return join_batch(self.lines) if self.open == 0 and self.lines else None
+
+
+@define(eq=False)
+class InboundRequest:
+    """A request of the other side, from its admission until it is closed."""
+
+    id: Id
+    call: Call
+    channel: ReplyChannel
+    """The way back to its sender."""
+    inbound: Inbound
+    key: Hashable
+    batch: BatchAnswer | None = None
+    size: int = 0
+    """Bytes that it counts for while it waits."""
+    has_slots: bool = False
+    waiting_in: Slots | None = None
+    """Where it waits for a slot; `None` if it does not wait."""
+    start: Callable[[InboundRequest], None] | None = None
+    """Called when it leaves a queue: to wait in the next one, to be run, or to be answered."""
+    scope: Scope | None = None
+    """What its call runs in; `None` until it runs."""
+    started: float = 0.0
+    """When its call began, by Trio's clock."""
+    on_change: Callable[[InboundRequest], None] | None = None
+    """Called when it was cancelled, and when its deadline was moved."""
+    due: float = inf
+    """When it is answered without its call, by Trio's clock."""
+    cause: Cause | None = None
+    """Why it was cancelled; `None` while it is not, or when its deadline passed."""
+    answered: bool = False
+    response: bytes | None = None
+    """The line to send, once it is answered."""
+
+    def move_deadline(self, deadline: float) -> None:
+        """Give the work more time, or less.
+
+        Args:
+            deadline: When it has to be done, by Trio's clock.
+        """
+        if self.scope is not None:
+            self.scope.deadline = deadline
+            if self.on_change is not None:
+                self.on_change(self)
+
+
+class Slots:
+    """Slots for calls that run at the same time, and the queue of those that wait for one.
+
+    Args:
+        count: How many there are.
+        shared: Slots of which each call needs one as well, such as those of a whole app.
+    """
+
+    __slots__ = ("_queue", "_shared", "free")
+
+    def __init__(self, count: int, shared: Slots | None = None) -> None:
+        self.free = count
+        self._shared = shared
+        self._queue: OrderedDict[InboundRequest, None] = OrderedDict()
+
+    def take(self, request: InboundRequest) -> bool:
+        """Take a slot here, and one of those that are shared; or queue for the one that is missing.
+
+        Returns:
+            Whether the request has all that it needs.
+        """
+        slots: Slots | None = self
+        while slots is not None:
+            if not slots.free:
+                slots._queue[request] = None
+                request.waiting_in = slots
+                return False
+            slots.free -= 1
+            slots = slots._shared
+        request.waiting_in = None
+        request.has_slots = True
+        return True
+
+    def give_back(self, request: InboundRequest) -> None:
+        """Give back what a request has, or leave the queue that it is in. The next ones move up."""
+        slots: Slots | None = self
+        missing, request.waiting_in = request.waiting_in, None
+        if missing is not None:
+            del missing._queue[request]
+        elif not request.has_slots:
+            return
+        request.has_slots = False
+        while slots is not missing and slots is not None:
+            slots.free += 1
+            slots._move_up()
+            slots = slots._shared
+
+    def _move_up(self) -> None:
+        if self._queue and self.free:
+            request, _ = self._queue.popitem(last=False)
+            self.take(request)  # it may have to queue for what is shared now
+            request.inbound.leave_queue(request)
+
+
+class Inbound:
+    """The requests that one peer has open.
+
+    Args:
+        handler: Who deals with what comes in.
+        slots: For the calls that run at the same time.
+        on_response: Takes the responses to requests of ours.
+        on_change: Called when less waits, and when nothing is open any more.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        slots: Slots,
+        on_response: Callable[[Response], object] = lambda response: None,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._handler = handler
+        self._slots = slots
+        self._on_response = on_response
+        self._on_change = on_change
+        self._open: dict[Hashable, InboundRequest] = {}
+        self.waiting_bytes = 0
+        """Bytes of the requests that wait for a slot."""
+        self.draining = False
+        """Whether new requests are refused."""
+
+    def __len__(self) -> int:
+        """How many are open."""
+        return len(self._open)
+
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether such a request is open."""
+        return key in self._open
+
+    def __iter__(self) -> Iterator[InboundRequest]:
+        """Those that are open, oldest first."""
+        return iter(list(self._open.values()))
+
+    # -- what comes in --------------------------------------------------------------------
+
+    def admit(
+        self,
+        request: Request,
+        channel: ReplyChannel,
+        size: int = 0,
+        batch: BatchAnswer | None = None,
+        key: Hashable = None,
+    ) -> bytes | InboundRequest:
+        """Take a request.
+
+        Args:
+            request: The request.
+            channel: The way back to its sender.
+            size: Bytes that it counts for while it waits.
+            batch: The batch that it is part of.
+            key: What tells it from others, where ids do not.
+
+        Returns:
+            The line that answers it at once; or the open request, which has to be run: now or,
+            while it is `waiting_in` a queue, when its `start` is called.
+        """
+        if key is None:
+            key = request.id
+        if key in self._open:
+            return error_line(request.id, _DUPLICATE)
+        if self.draining:
+            return error_line(request.id, _STOPPING)
+        call = self._handler.begin(request, batch is not None)
+        if isinstance(call, bytes):
+            return call
+        opened = InboundRequest(request.id, call, channel, self, key, batch, size)
+        self._open[key] = opened
+        if not (call.long_lived or self._slots.take(opened)):
+            self.waiting_bytes += max(size, _LEAST_BYTES)
+        return opened
+
+    def take(
+        self, message: Message, channel: ReplyChannel, line: bytes = b""
+    ) -> tuple[list[InboundRequest], bytes | None]:
+        """Take whatever came: requests are admitted, notifications and responses noted.
+
+        Args:
+            message: What came.
+            channel: The way back to its sender.
+            line: The line that it was.
+
+        Returns:
+            The requests that were opened, as `admit` returns them, and the line to send at once.
+        """
+        if not isinstance(message, Batch):
+            return self._take_one(message, channel, line, None)
+        wanted = sum(1 for each in message.messages if isinstance(each, Request | Malformed))
+        batch = BatchAnswer(wanted)
+        opened: list[InboundRequest] = []
+        whole = None
+        for each in message.messages:
+            more, answer = self._take_one(each, channel, line, batch)
+            opened += more
+            whole = whole or answer  # only the last answer makes the batch whole
+        return opened, whole
+
+    def _take_one(
+        self, message: Single, channel: ReplyChannel, line: bytes, batch: BatchAnswer | None
+    ) -> tuple[list[InboundRequest], bytes | None]:
+        answer: bytes | None
+        if isinstance(message, Request):
+            admitted = self.admit(message, channel, len(line), batch)
+            if isinstance(admitted, InboundRequest):
+                return [admitted], None
+            answer = admitted
+        elif isinstance(message, Malformed):
+            answer = self._handler.malformed(message, line)
+        else:
+            self.note(message)
+            return [], None
+        return [], answer if batch is None else batch.add(answer)
+
+    def note(self, message: Notification | Response) -> None:
+        """Take note of what needs no answer."""
+        if isinstance(message, Response):
+            self._on_response(message)
+        elif message.method != "notifications/cancelled" or not self._cancelled(message):
+            self._handler.notified(message)  # a cancellation may be about a request of ours
+
+    def _cancelled(self, notification: Notification) -> bool:
+        id = notification.params.get("requestId")
+        request = self._open.get(id) if id.__class__ in (str, int) else None
+        if request is None:
+            return False
+        logger.debug("Request cancelled by the peer: %s", request.call.label)
+        self.cancel(request, Cause.PEER)
+        return True
+
+    # -- how it goes on -------------------------------------------------------------------
+
+    def cancel(self, request: InboundRequest, cause: Cause) -> None:
+        """End a request's work. The first cause counts."""
+        if request.cause is None:
+            request.cause = cause
+        if request.scope is not None:
+            request.scope.cancel()
+            if request.on_change is not None:
+                request.on_change(request)
+        elif request.waiting_in is not None:
+            self._slots.give_back(request)
+            self.leave_queue(request)
+
+    def leave_queue(self, request: InboundRequest) -> None:
+        """Go on with a request that has got a slot, or was cancelled while it waited for one."""
+        if request.waiting_in is None:
+            self.waiting_bytes -= max(request.size, _LEAST_BYTES)
+            self._on_change()
+        if request.start is not None:
+            request.start(request)
+
+    def answer(self, request: InboundRequest, line: bytes | None) -> bool:
+        """Take the answer to a request, from its call or in place of it.
+
+        Args:
+            request: The request.
+            line: The answer; `None` for none. What its sender has cancelled gets none.
+
+        Returns:
+            Whether it is the first. Then `request.response` has to be sent.
+        """
+        if request.answered:
+            return False
+        request.answered = True
+        if request.cause is Cause.PEER:
+            line = None
+        if request.batch is not None:
+            line = request.batch.add(line)
+        request.response = line
+        return True
+
+    def close(self, request: InboundRequest) -> None:
+        """Forget a request whose work has ended, and let the next ones have its slots."""
+        del self._open[request.key]
+        if request.waiting_in is not None:
+            self.waiting_bytes -= max(request.size, _LEAST_BYTES)
+        self._slots.give_back(request)
+        if not self._open:
+            self._on_change()
+
+    # -- the end --------------------------------------------------------------------------
+
+    def close_waiting(self) -> None:
+        """Forget the requests that wait for a slot: there is nobody any more to run them."""
+        self.draining = True
+        for request in self:
+            if request.waiting_in is not None:
+                self.close(request)
+
+    def end_long_lived(self) -> None:
+        """End the requests that would go on for ever."""
+        for request in self:
+            if request.call.long_lived:
+                self.cancel(request, Cause.SHUTDOWN)
+
+    def cancel_all(self) -> None:
+        """Take no more requests, and end those that are open."""
+        self.draining = True
+        for request in self:
+            self.cancel(request, Cause.SHUTDOWN)

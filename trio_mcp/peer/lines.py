@@ -1,0 +1,209 @@
+"""Lines on their way in and out: what a connection reads from and writes to."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from math import inf
+from typing import Final, Protocol
+
+import trio
+
+from trio_mcp.wire.framing import Frame, LineDecoder
+
+IO_ERRORS: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
+
+_CHUNK_BYTES: Final = 65536
+_MOST_LINES: Final = 256
+"""Lines that wait to be written, however short they are: each may own some KiB."""
+_WRITE_BYTES: Final = 65536
+"""So many are worth a write of their own, whatever else is ready: what a pipe holds on Linux."""
+
+
+SendNowait = Callable[[bytes], int]
+"""Sends what fits without waiting and returns how many bytes that was."""
+
+
+class LineTransport(Protocol):
+    """Where lines come from and go to."""
+
+    async def receive(self) -> list[Frame]:
+        """Wait for lines and return those that are there; `[]` when there will be no more.
+
+        Raises:
+            trio.BrokenResourceError: Nothing can be read.
+            trio.ClosedResourceError: It is closed.
+        """
+
+    async def send(self, lines: list[bytes]) -> None:
+        """Send lines, each with its newline.
+
+        Raises:
+            trio.BrokenResourceError: Nobody reads any more.
+            trio.ClosedResourceError: It is closed.
+        """
+
+
+class LineQueue(Protocol):
+    """Where lines are put that are to be sent."""
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no room."""
+
+    async def wait_for_room(self) -> None:
+        """Wait until there is."""
+
+    def put_nowait(self, line: bytes) -> None:
+        """Add a line, whether there is room or not."""
+
+
+class StreamLines:
+    """The lines of a byte stream (a `LineTransport`).
+
+    Args:
+        stream: Where bytes come from and go to.
+        max_line_bytes: The longest line that is read, without its newline.
+        send_nowait: The stream's way to send without waiting, if it has one.
+    """
+
+    def __init__(
+        self,
+        stream: trio.abc.Stream,
+        max_line_bytes: int,
+        send_nowait: SendNowait | None = None,
+    ) -> None:
+        self._stream = stream
+        self._send_nowait = send_nowait
+        self._decoder = LineDecoder(max_line_bytes)
+
+    async def receive(self) -> list[Frame]:
+        """Read until a line is complete; return all those of the last chunk."""
+        while True:
+            chunk = await self._stream.receive_some(_CHUNK_BYTES)
+            if not chunk:
+                return self._decoder.close()  # the last line, if it came without a newline
+            frames = self._decoder.feed(chunk)
+            if frames:
+                return frames
+
+    async def send(self, lines: list[bytes]) -> None:
+        """Write lines together."""
+        data = lines[0] if len(lines) == 1 else b"".join(lines)
+        if self._send_nowait is not None:
+            # Mostly all of it fits, and the checkpoint of `send_all` would be a turn of the
+            # scheduler for nothing: the writer has one whenever it takes lines.
+            sent = self._send_nowait(data)
+            if sent == len(data):
+                return
+            data = data[sent:]
+        await self._stream.send_all(data)
+
+
+class OutgoingLines:
+    """The memory channel to the writer, bounded in lines and in bytes.
+
+    Whoever puts a line waits while there is no room: a client that does not read stops the work.
+    What cannot wait is put all the same (`put_nowait`), and comes after what is there.
+
+    Args:
+        max_bytes: Once so many bytes are pending, `put` waits.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._send, self._receive = trio.open_memory_channel[bytes](_MOST_LINES)
+        self._behind: deque[bytes] = deque()  # what could not wait while the channel was full
+        self._max_bytes = max_bytes
+        self._pending = 0  # bytes that are not written yet
+        self._writing: list[bytes] = []
+        self._waiting = 0  # tasks in `put`
+        self._room = trio.lowlevel.ParkingLot()
+        self._closed = False
+        self.sent = 0
+        """Lines that were written."""
+        self.dropped = 0
+        """Lines that could not be written."""
+
+    @property
+    def full(self) -> bool:
+        """Whether `put` would wait."""
+        return self._pending > self._max_bytes or bool(self._behind)
+
+    def put_nowait(self, line: bytes) -> None:
+        """Add a line, whether there is room or not. After the end it is dropped."""
+        if self._closed:
+            self.dropped += 1
+            return
+        self._pending += len(line)
+        if self._behind:
+            self._behind.append(line)
+            return
+        try:
+            self._send.send_nowait(line)
+        except trio.WouldBlock:
+            self._behind.append(line)
+
+    async def put(self, line: bytes) -> None:
+        """Add a line once there is room. Cancelled while it waits, the line is dropped."""
+        if self._pending > self._max_bytes or self._behind:
+            self._waiting += 1
+            try:
+                await self.wait_for_room()
+            except trio.Cancelled:
+                self.dropped += not self._closed  # else `close` has counted it
+                raise
+            finally:
+                self._waiting -= 1
+            if self._closed:
+                return
+        self.put_nowait(line)
+
+    async def wait_for_room(self) -> None:
+        """Wait until there is room. No checkpoint if there is."""
+        while self.full:
+            await self._room.park()
+
+    async def wait_empty(self) -> None:
+        """Wait until everything has been written or dropped. No checkpoint if it has."""
+        while self._pending:
+            await self._room.park()
+
+    async def write_to(self, transport: LineTransport) -> None:
+        """Write what is put, as much at a time as is ready, until cancelled.
+
+        Raises:
+            trio.BrokenResourceError: Nobody reads any more; what was pending is dropped.
+        """
+        try:
+            while True:
+                lines = self._writing = [await self._receive.receive()]
+                self._take_ready(lines, _WRITE_BYTES)
+                await transport.send(lines)
+                self._writing = []
+                self.sent += len(lines)
+                self._pending -= sum(map(len, lines))
+                if self._room:
+                    self._room.unpark_all()
+        finally:
+            self.close()
+
+    def _take_ready(self, lines: list[bytes], most: float) -> None:
+        """Take more lines, up to so many bytes, for as long as there are any."""
+        size = 0
+        try:
+            while size < most:
+                lines.append(self._receive.receive_nowait())
+                size += len(lines[-1])
+        except trio.WouldBlock:
+            lines += self._behind
+            self._behind.clear()
+
+    def close(self) -> None:
+        """Drop what was not written, and whatever else is put."""
+        if not self._closed:
+            self._take_ready(self._writing, inf)
+            self._closed = True
+            self.dropped += len(self._writing) + self._waiting
+            self._writing = []
+            self._pending = 0
+            self._room.unpark_all()

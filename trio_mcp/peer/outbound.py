@@ -1,0 +1,183 @@
+"""Our own requests to the other side, until they are answered: a state machine without I/O.
+
+Whoever sends a request opens it here, with a way to be woken. It ends in one of four ways: with a
+response, with the deadline, when its sender gives it up, or with the connection.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from math import inf
+
+from attrs import define
+
+from trio_mcp.wire.jsonrpc import Id, Json, Response, encode
+
+
+class ConnectionEnded(Exception):
+    """The connection ended before a request of ours was answered. The text says how it ended."""
+
+
+class DeadlinePassed(Exception):
+    """A request of ours was not answered by its deadline. The other side was told to stop."""
+
+
+@define(eq=False)
+class OutgoingRequest:
+    """A request of ours that is open."""
+
+    id: Id
+    method: str
+    params: dict[str, Json] | None
+    deadline: float
+    """When it is given up, by Trio's clock."""
+    wake: Callable[[], object]
+    """Lets its sender go on."""
+    response: Response | None = None
+    failure: Exception | None = None
+    """Why there will be no response."""
+
+    @property
+    def line(self) -> bytes:
+        """The line that sends it.
+
+        Raises:
+            TypeError: The parameters are not JSON.
+        """
+        message: dict[str, Json] = {"jsonrpc": "2.0", "id": self.id, "method": self.method}
+        if self.params is not None:
+            message["params"] = self.params
+        return encode(message)
+
+    @property
+    def cancellation(self) -> bytes | None:
+        """The line that tells the other side that nobody waits any more, where that is allowed."""
+        if self.method == "initialize":  # "MUST NOT be cancelled" (2025-11-25, "Cancellation")
+            return None
+        return notification_line("notifications/cancelled", {"requestId": self.id})
+
+    @property
+    def result(self) -> Json:
+        """What it came to.
+
+        Raises:
+            McpError: The other side answered with an error.
+            ConnectionEnded: The connection ended.
+            DeadlinePassed: There was no answer in time.
+        """
+        if self.response is None:
+            assert self.failure is not None
+            raise self.failure
+        if self.response.error is not None:
+            raise self.response.error
+        return self.response.result
+
+
+def notification_line(method: str, params: dict[str, Json] | None = None) -> bytes:
+    """Write a notification as a line.
+
+    Raises:
+        TypeError: The parameters are not JSON.
+    """
+    message: dict[str, Json] = {"jsonrpc": "2.0", "method": method}
+    if params is not None:
+        message["params"] = params
+    return encode(message)
+
+
+class Outbound:
+    """The requests of ours that one peer has not answered yet."""
+
+    def __init__(self) -> None:
+        self._ids = itertools.count(1)
+        self._open: dict[Id, OutgoingRequest] = {}
+        self._pauses = 0
+        self._paused_since = 0.0
+        self.ended: str | None = None
+        """How the connection ended; `None` while it has not."""
+
+    def __len__(self) -> int:
+        """How many are open."""
+        return len(self._open)
+
+    def next_id(self) -> Id:
+        """Reserve the id of a request."""
+        return next(self._ids)
+
+    def open(self, request: OutgoingRequest, now: float) -> None:
+        """Wait for the response to a request.
+
+        Raises:
+            ConnectionEnded: There will be none.
+        """
+        if self.ended is not None:
+            raise ConnectionEnded(self.ended)
+        if self._pauses:  # which is going to put it off by more than there is left of the pause
+            request.deadline -= now - self._paused_since
+        self._open[request.id] = request
+
+    def get(self, id: Id) -> OutgoingRequest | None:
+        """The open request with that id."""
+        return self._open.get(id)
+
+    def renumber(self, request: OutgoingRequest, id: Id) -> None:
+        """Give an open request another id, because it is sent again."""
+        del self._open[request.id]
+        request.id = id
+        self._open[id] = request
+
+    def respond(self, response: Response) -> OutgoingRequest | None:
+        """Hand a response to the request that it belongs to, and wake its sender.
+
+        Returns:
+            That request; `None` if it was given up, or never sent.
+        """
+        request = self._open.pop(response.id, None)
+        if request is not None:
+            request.response = response
+            request.wake()
+        return request
+
+    def give_up(self, request: OutgoingRequest) -> bool:
+        """Wait for a response no longer. Returns whether it was waited for."""
+        return self._open.pop(request.id, None) is not None
+
+    def end(self, how: str) -> None:
+        """There will be no more responses: wake everybody who waits for one."""
+        self.ended = how
+        while self._open:
+            _, request = self._open.popitem()
+            request.failure = ConnectionEnded(how)
+            request.wake()
+
+    # -- deadlines ------------------------------------------------------------------------
+
+    @property
+    def next_deadline(self) -> float:
+        """When the first of them is overdue."""
+        if self._pauses:
+            return inf
+        return min((each.deadline for each in self._open.values()), default=inf)
+
+    def overdue(self, now: float) -> list[OutgoingRequest]:
+        """Give up those whose deadline has passed, and wake their senders."""
+        late = [each for each in self._open.values() if each.deadline <= now]
+        for request in late:
+            del self._open[request.id]
+            request.failure = DeadlinePassed()
+            request.wake()
+        return late
+
+    def pause(self, now: float) -> None:
+        """Let no deadline pass until `resume`: the other side waits for us. Pauses may nest."""
+        if not self._pauses:
+            self._paused_since = now
+        self._pauses += 1
+
+    def resume(self, now: float) -> None:
+        """Put deadlines off by as long as the pause was."""
+        self._pauses -= 1
+        if not self._pauses:
+            for request in self._open.values():
+                request.deadline += now - self._paused_since

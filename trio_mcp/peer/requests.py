@@ -1,0 +1,164 @@
+"""Sending requests to the other side of a connection, and waiting for their responses.
+
+Any number of tasks send at the same time; each waits for its own response. Nothing of the sender's
+runs while it waits, so one cancel scope, whose deadline is the earliest of all, watches over
+everybody's (`watch`): that costs a request a third less than a scope of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import inf
+
+import trio
+
+from trio_mcp.peer.lines import LineQueue
+from trio_mcp.peer.outbound import (
+    DeadlinePassed,
+    Outbound,
+    OutgoingRequest,
+    notification_line,
+)
+from trio_mcp.wire.jsonrpc import Id, Json
+
+
+class OpenRequests:
+    """Our own requests that wait for their responses, and the watch over their deadlines."""
+
+    def __init__(self) -> None:
+        self._outbound = Outbound()
+        self._look = trio.lowlevel.ParkingLot()  # where `watch` waits
+        self._wakes = inf  # when it looks at the deadlines
+        self.next_id = self._outbound.next_id
+        self.get = self._outbound.get
+        self.give_up = self._outbound.give_up
+        self.renumber = self._outbound.renumber
+        self.respond = self._outbound.respond
+        self.end = self._outbound.end
+
+    @property
+    def ended(self) -> bool:
+        """Whether there will be no more responses."""
+        return self._outbound.ended is not None
+
+    def open(self, request: OutgoingRequest) -> None:
+        """Wait for the response to a request.
+
+        Raises:
+            ConnectionEnded: There will be none.
+        """
+        self._outbound.open(request, trio.current_time())
+        if request.deadline < self._wakes:
+            self._wakes = request.deadline
+            self._look.unpark_all()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let no deadline pass during the block: the other side waits for us."""
+        self._outbound.pause(trio.current_time())
+        self._look.unpark_all()
+        try:
+            yield
+        finally:
+            self._outbound.resume(trio.current_time())
+            self._look.unpark_all()
+
+    async def watch(self) -> None:
+        """Give up the requests whose deadline passes, until cancelled."""
+        while True:
+            self._wakes = self._outbound.next_deadline
+            with trio.move_on_at(self._wakes) as sleep:
+                await self._look.park()
+            if sleep.cancelled_caught:
+                self._outbound.overdue(trio.current_time())
+
+
+class OutgoingRequests(OpenRequests):
+    """Our own requests on one connection.
+
+    Args:
+        lines: How they are sent.
+    """
+
+    def __init__(self, lines: LineQueue) -> None:
+        super().__init__()
+        self._lines = lines
+
+    async def send(
+        self,
+        method: str,
+        params: dict[str, Json] | None = None,
+        deadline: float = inf,
+        id: Id | None = None,
+        *,
+        lines: LineQueue | None = None,
+    ) -> Json:
+        """Send a request to the other side and wait for its result.
+
+        Args:
+            method: The method.
+            params: Its parameters.
+            deadline: Until when to wait, by Trio's clock.
+            id: Its id, from `next_id`, if that has to be known beforehand.
+            lines: How to send it, in place of the usual way.
+
+        Returns:
+            The result.
+
+        Raises:
+            McpError: The other side answered with an error.
+            ConnectionEnded: The connection ended, or had ended already.
+            DeadlinePassed: There was no answer in time.
+            TypeError: The parameters are not JSON.
+
+        Cancelled, it tells the other side so, and a late answer is ignored.
+        """
+        lines = lines or self._lines
+        task = trio.lowlevel.current_task()
+        request = OutgoingRequest(
+            self.next_id() if id is None else id,
+            method,
+            params,
+            deadline,
+            wake=lambda: trio.lowlevel.reschedule(task),
+        )
+        line = request.line
+        if lines.full:
+            await self._wait_for_room(lines, deadline)
+        self.open(request)
+        lines.put_nowait(line)
+
+        def give_up(_: object) -> trio.lowlevel.Abort:
+            self.give_up(request)
+            self._tell(request, lines)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(give_up)
+        if isinstance(request.failure, DeadlinePassed):
+            self._tell(request, lines)
+        return request.result
+
+    async def _wait_for_room(self, lines: LineQueue, deadline: float) -> None:
+        with trio.CancelScope(deadline=deadline) as scope:
+            while lines.full and not self.ended:
+                await lines.wait_for_room()
+        if scope.cancelled_caught:
+            raise DeadlinePassed
+
+    def _tell(self, request: OutgoingRequest, lines: LineQueue) -> None:
+        """Tell the other side that nobody waits for a request any more.
+
+        It cannot wait for room, in an abort function; there is no more than one for each request.
+        """
+        line = request.cancellation
+        if line is not None:
+            lines.put_nowait(line)
+
+    def notify(self, method: str, params: dict[str, Json] | None = None) -> None:
+        """Send a notification, soon. After the end of the connection nothing happens.
+
+        Raises:
+            TypeError: The parameters are not JSON.
+        """
+        self._lines.put_nowait(notification_line(method, params))

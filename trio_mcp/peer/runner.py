@@ -1,0 +1,159 @@
+"""Running a call in its cancel scope: the one place with deadlines and patience.
+
+A call runs in the task that `Runner.run` is called in: one of the connection's nursery, or that of
+an HTTP request. Trio cannot abandon a task, so a call that goes on although it was cancelled keeps
+its task and its slot; `watch` has it answered all the same, once `patience` has passed.
+"""
+
+from __future__ import annotations
+
+import logging
+from math import inf
+
+import trio
+
+from trio_mcp.peer.inbound import Inbound, InboundRequest, Slots
+from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
+from trio_mcp.wire.jsonrpc import error_line
+
+logger = logging.getLogger("trio_mcp")
+
+_FAILED = McpError(INTERNAL_ERROR, "Internal error")
+
+
+class Runner:
+    """Runs calls, and has those answered that do not end.
+
+    Args:
+        patience: Seconds that a cancelled call has to end before it is answered without it.
+    """
+
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
+        self._running: set[InboundRequest] = set()
+        self._wakes = inf  # when `watch` looks at the deadlines
+        self._look = trio.lowlevel.ParkingLot()  # where it waits
+        self._sending = 0  # responses in place of calls
+        self._answered = trio.lowlevel.ParkingLot()  # where `drain` waits
+
+    async def run(self, request: InboundRequest) -> None:
+        """Run a request's call once it has a slot, send the response, and close the request.
+
+        Cancelled, the call is cancelled, and nothing is sent.
+        """
+        inbound = request.inbound
+        try:
+            if request.waiting_in is not None:
+                await wait_for_slots(request)
+            if request.has_slots or request.call.long_lived:
+                line = await self._run(request)
+            else:  # it was cancelled in the queue
+                line = request.call.unfinished(request)
+            if inbound.answer(request, line):
+                # The slot is held until the response is on its way: a client that does not read
+                # stops the work.
+                await request.channel.send_response(request.response)
+        finally:
+            inbound.close(request)
+            if self._answered:
+                self._answered.unpark_all()
+
+    async def _run(self, request: InboundRequest) -> bytes | None:
+        request.started = now = trio.current_time()
+        request.scope = scope = trio.CancelScope(deadline=now + request.call.timeout)
+        request.on_change = self._changed
+        if request.cause is not None:
+            scope.cancel()
+        self._changed(request)
+        self._running.add(request)
+        try:
+            return await request.call.run(request, scope)
+        except Exception:  # a mistake of ours: it must not end the other calls
+            logger.exception("Internal error in %s", request.call.label)
+            return error_line(request.id, _FAILED)
+        finally:
+            self._running.discard(request)
+
+    # -- calls that do not end ------------------------------------------------------------
+
+    def _changed(self, request: InboundRequest) -> None:
+        """Take note of when a request is overdue."""
+        assert request.scope is not None
+        ends = request.scope.deadline if request.cause is None else trio.current_time()
+        request.due = ends + self._patience
+        if request.due < self._wakes:  # it stays so, or each short call would wake `watch`
+            self._wakes = request.due
+            self._look.unpark_all()
+
+    async def watch(self) -> None:
+        """Answer calls that go on after their end, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                with trio.move_on_at(self._wakes) as sleep:
+                    await self._look.park()
+                if not sleep.cancelled_caught:
+                    continue
+                now = trio.current_time()
+                for request in [each for each in self._running if each.due <= now]:
+                    request.due = inf
+                    self._answer_overdue(request, nursery)
+                self._wakes = min((each.due for each in self._running), default=inf)
+
+    def _answer_overdue(self, request: InboundRequest, nursery: trio.Nursery) -> None:
+        if request.cause is None:
+            logger.error("%s goes on after its time limit", request.call.label)
+        if request.inbound.answer(request, request.call.unfinished(request)):
+            # In a task of its own: a client that does not read must not stop the watch.
+            self._sending += 1
+            nursery.start_soon(self._send_overdue, request)
+        self._answered.unpark_all()
+
+    async def _send_overdue(self, request: InboundRequest) -> None:
+        try:
+            await request.channel.send_response(request.response, overdue=True)
+        finally:
+            self._sending -= 1
+            self._answered.unpark_all()
+
+    # -- the end --------------------------------------------------------------------------
+
+    async def drain(self, inbound: Inbound, grace: float) -> list[str]:
+        """Let the requests of a peer end within some grace, then cancel and answer the rest.
+
+        Args:
+            inbound: The requests of the peer, which takes no more.
+            grace: Seconds.
+
+        Returns:
+            The labels of the calls that go on all the same.
+
+        Cancelled, it cancels nothing: the calls are cancelled with it, by whoever owns them.
+        """
+        inbound.draining = True
+        inbound.end_long_lived()
+        with trio.move_on_after(grace):
+            while inbound:
+                await self._answered.park()
+        inbound.cancel_all()
+        while self._sending or not all(each.answered for each in inbound):
+            await self._answered.park()
+        return [each.call.label for each in inbound]
+
+
+async def wait_for_slots(request: InboundRequest, slots: Slots | None = None) -> None:
+    """Wait until a request has its slots, or was cancelled while it waited for them.
+
+    Args:
+        request: The request.
+        slots: Wait for one of these only, and not for what is shared besides.
+
+    Cancelled, it goes on waiting: the request has to be closed.
+    """
+    turn = trio.lowlevel.ParkingLot()
+
+    def start(_: InboundRequest) -> None:
+        turn.unpark_all()
+
+    request.start = start
+    while request.waiting_in is not None and slots in (None, request.waiting_in):
+        await turn.park()

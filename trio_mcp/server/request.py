@@ -1,0 +1,44 @@
+"""One request, with all that its handler needs to know of where it came from."""
+
+from __future__ import annotations
+
+from attrs import define
+
+from trio_mcp.server.caller import Caller
+from trio_mcp.server.server import Server
+from trio_mcp.server.session import Session
+from trio_mcp.wire.jsonrpc import Json, Request
+from trio_mcp.wire.revisions import Revision
+
+
+@define(eq=False)
+class RequestContext:
+    """A request that is being answered."""
+
+    server: Server
+    """What is served."""
+    request: Request
+    caller: Caller
+    """Who sent it, and in which revision."""
+    session: Session
+    """On which connection."""
+
+    @property
+    def params(self) -> dict[str, Json]:
+        """The request's parameters."""
+        return self.request.params
+
+    @property
+    def revision(self) -> Revision:
+        """The revision that its sender speaks."""
+        return self.caller.revision
+
+    @property
+    def meta(self) -> dict[str, Json] | None:
+        """The request's `_meta`; `None` if it has none."""
+        meta = self.request.params.get("_meta")
+        return meta if isinstance(meta, dict) else None
+
+    def complete(self, result: dict[str, Json]) -> dict[str, Json]:
+        """Add to a result what the request's revision wants in every result."""
+        return self.server.complete(result, self.caller.revision)

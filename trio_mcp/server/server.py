@@ -1,0 +1,74 @@
+"""One registry that is being served: what all of its connections share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import trio
+
+from trio_mcp.registry import Registry
+from trio_mcp.server import tracing
+from trio_mcp.server.lists import ListCache
+from trio_mcp.wire.conversion import to_wire
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.revisions import META_SERVER_INFO, Revision
+
+Observe = Callable[[Any], AbstractContextManager[None]]
+"""Entered around each call of a handler (a `HandlerCall`)."""
+
+
+class Server:
+    """A registry, and what its lifespan yielded, for any number of connections.
+
+    Args:
+        registry: What is served.
+        limits: The bounds to keep.
+        state: What the registry's lifespan yielded.
+        observe: Entered around each call that runs a handler.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        limits: Limits,
+        state: Json = None,
+        observe: Observe | None = None,
+    ) -> None:
+        self.registry = registry
+        self.limits = limits
+        self.state = state
+        self.threads = trio.CapacityLimiter(limits.max_worker_threads)
+        self.observe = _with_tracing(observe)
+        self.lists = ListCache(registry)
+        self._meta: dict[Revision, Json] = {}
+
+    def complete(self, result: dict[str, Json], revision: Revision) -> dict[str, Json]:
+        """Add to a result what the modern revisions want in every result."""
+        if not revision.modern:
+            return result
+        meta = self._meta.get(revision)
+        if meta is None:
+            meta = {META_SERVER_INFO: to_wire(self.registry.info, revision)}
+            self._meta[revision] = meta
+        own = result.get("_meta")
+        result.setdefault("resultType", "complete")
+        result["_meta"] = {**meta, **own} if own else meta
+        return result
+
+
+def _with_tracing(observe: Observe | None) -> Observe | None:
+    """Add spans, if the application traces."""
+    if not tracing.is_traced():
+        return observe
+    if observe is None:
+        return tracing.observe_call
+
+    @contextmanager
+    def both(call: Any) -> Iterator[None]:
+        with tracing.observe_call(call), observe(call):
+            yield
+
+    return both

@@ -1,0 +1,28 @@
+"""What a server knows of one client for as long as it is connected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define
+
+from trio_mcp.registry.changes import Listener
+from trio_mcp.server.caller import UNKNOWN_CALLER, Caller
+
+
+@define(eq=False)
+class Session:
+    """A client: in legacy revisions, what `initialize` said of it."""
+
+    connection_id: str = ""
+    stop: Callable[[], None] | None = None
+    """Ends the connection; `None` where a client may not."""
+    caller: Caller = UNKNOWN_CALLER
+    principal: str | None = None
+    """Who the client was proved to be; `None` where nothing was proved."""
+    log_level: str = "info"
+    """What a legacy client wants to hear (`logging/setLevel`)."""
+    subscriptions: int = 0
+    """How many `subscriptions/listen` are open."""
+    listener: Listener | None = None
+    """The changes that a legacy client is told of; `None` where it cannot be."""
