@@ -205,6 +205,7 @@ async def test_redirects_elsewhere_are_errors(status, location, words) -> None:
         (lambda i: i.respond(204), "status 204 and no body"),
         (lambda i: i.respond(200, b"{", content_type="application/json"), "Parse error"),
         (lambda i: i.respond(200, b"[]", content_type="application/json"), "empty batch"),
+        (lambda i: i.json([{}] * 1001), "a batch holds at most 1000 messages"),
         (lambda i: i.respond(200, b"", content_type="application/json"), "the server's answer"),
         (lambda i: i.json({"jsonrpc": "2.0", "id": "other", "result": {}}), "the server's answer"),
         (lambda i: i.json({"jsonrpc": "2.0", "id": i.message["id"]}), "method"),

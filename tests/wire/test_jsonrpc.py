@@ -269,10 +269,10 @@ def test_a_repeated_id_is_no_id(padding):
 def test_repeated_keys_are_found_however_many_there_are():
     """Not in the square of their number: that would be half an hour here."""
     many = ",".join(f'"{number}":0' for number in range(500_000))
-    id, code, message = refused(request_with("{" + many + ',"7":1}'))
+    id, code, message = refused(request_with("{" + many + ',"499999":1}'))
     assert (id, code, message) == (1, INVALID_REQUEST, "Invalid request: repeated key")
     few = ",".join(f'"{number}":0' for number in range(20_000))
-    assert refused(request_with("{" + few + ',"7":1}'))[2].endswith('repeated key "7"')
+    assert refused(request_with("{" + few + ',"19999":1}'))[2].endswith('repeated key "19999"')
 
 
 def test_a_long_key_is_named_in_short():
@@ -508,7 +508,7 @@ def test_a_mebibyte_is_parsed_without_a_look_at_each_value(content, monkeypatch)
 def test_what_python_writes_is_parsed_once_as_well(indent, monkeypatch):
     """Its white space and its escapes are told apart from losses without parsing once more."""
     content = [
-        {"a": 1, "text": 'a "b" \\ : {\u00e9, \U0001f600}\n\x7f\0', "b": [{}, [], 1.5]}
+        {"a": 1, "text": 'a "b" \\ : {\u00e9, \U0001f600}\n\\u0022 \\\u00e9', "b": [{}, [], 1.5]}
     ] * 10_000
     line = json.dumps({"jsonrpc": "2.0", "id": 1, "result": content}, indent=indent).encode()
     monkeypatch.delattr("trio_mcp.wire.exact._exact_by_parsing")

@@ -8,7 +8,6 @@ everybody else up, whatever is in it, so nothing here looks at the single values
 """
 
 import json
-from json.encoder import encode_basestring_ascii
 from typing import Any, Final
 
 import orjson
@@ -53,10 +52,8 @@ def exact(line: bytes, again: bytes, value: Any) -> Any:
     """
     # Without white space, inside of strings too, the tokens are still apart. So if both are equal
     # now, they have the same tokens but for spaces in strings, and none was lost.
-    bare = line.translate(None, _SPACE)
-    if bare == again.translate(None, _SPACE):
-        return value
-    if b"\\u" in bare and bare == _ascii(again).translate(None, _SPACE):
+    bare, bare_again = line.translate(None, _SPACE), again.translate(None, _SPACE)
+    if bare == bare_again or (b"\\u" in bare and _unescaped(bare) == bare_again):
         return value
     with collector_paused():
         return _exact_by_parsing(line, again, value)
@@ -74,11 +71,16 @@ def _exact_by_parsing(line: bytes, again: bytes, value: Any) -> Any:
     return value
 
 
-def _ascii(text: bytes) -> bytes:
-    r"""Write what is not ASCII in a JSON text as `\uXXXX`, as `json.dumps` does."""
-    quoted = encode_basestring_ascii(text.decode())[1:-1]
-    # That was for a text in quotes, so it has escaped quotes and backslashes as well.
-    return quoted.replace("\\\\", "\0").replace('\\"', '"').replace("\0", "\\").encode()
+def _unescaped(text: bytes) -> bytes | None:
+    r"""Write each `\uXXXX` in a JSON text as what it stands for, if none stands for ASCII.
+
+    It could be a quote or a backslash, and then the text would have other tokens.
+    """
+    plain = text.decode("raw_unicode_escape")
+    ascii = len(plain.encode("ascii", "ignore"))
+    if len(text) != ascii + 6 * (len(plain) - ascii):
+        return None
+    return plain.encode("utf-16", "surrogatepass").decode("utf-16").encode()  # joins pairs
 
 
 def _long_numbers(text: bytes) -> int:
