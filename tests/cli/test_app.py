@@ -45,7 +45,7 @@ def test_every_command_has_help(command: str, cli: CommandLine) -> None:
     outcome = cli(command, "--help")
     assert (outcome.status, outcome.err) == (0, "")
     assert outcome.out.startswith(f"Usage: trio-mcp {command} ")
-    for word in ("--empty", "--no-", "default: False", "default: ()"):
+    for word in ("--empty", "--no-", "default: False", "default: ()", "Exit status"):
         assert word not in outcome.out
 
 
@@ -162,6 +162,7 @@ async def test_completion_is_installed_where_the_shell_looks(tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr
     scripts = [each for each in tmp_path.rglob("*") if each.is_file()]
     assert any("trio-mcp" in each.read_text() for each in scripts)
+    assert not (tmp_path / ".bashrc").exists(), "nobody asked for it to be edited"
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

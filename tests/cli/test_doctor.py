@@ -191,6 +191,14 @@ async def test_a_late_answer_is_no_stray_one(autojump_clock: trio.testing.MockCl
     assert "`ping`: no answer within 10 s" in [each.message for each in chart.findings]
 
 
+async def test_another_line_at_each_start_is_one_finding(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """And a message that is quoted in a line is none that is written in several."""
+    (finding,) = (await examine("different-noise")).findings
+    assert finding.code == "stdout-noise"
+
+
 async def test_an_old_code_is_right_in_its_era_only(autojump_clock: trio.testing.MockClock) -> None:
     """-32002 is what legacy revisions have for an unknown resource: https://modelcontextprotocol.io
     /specification/2025-11-25/server/resources#error-handling.

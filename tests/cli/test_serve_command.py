@@ -395,3 +395,8 @@ async def test_what_is_printed_while_importing_is_not_for_the_client(tmp_path: P
     assert parse(done.stdout) == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
     for word in (b"printed", b"written", b"echoed", b"read", b"made"):
         assert word in done.stderr
+
+
+def test_a_place_is_told_once(cli: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("registry = (\n")
+    assert cli("serve", "broken.py").error.count("line 1") == 1

@@ -241,3 +241,23 @@ def test_options_survive_a_new_start() -> None:
         "--trust-proxy=unix",
     ]
     assert as_words(HttpServerOptions()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--http", "0.0.0.0:0"], True),
+        (["--http", "0.0.0.0:0", "--allow-host", "mcp.example.com"], False),
+        (["--http", "127.0.0.1:0"], False),
+        (["--http", "localhost:0"], False),
+    ],
+    ids=str,
+)
+async def test_who_listens_to_others_is_told_how_they_get_in(
+    options: list[str], told: bool
+) -> None:
+    async with running([*COMMAND, "serve", CALCULATOR, *options]) as server:
+        await server.said(b" at http://")
+        server.signal(signal.SIGTERM)
+        await server.exit()
+        assert (b"--allow-host names what others call it" in server.stderr) == told

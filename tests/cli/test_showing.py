@@ -159,6 +159,15 @@ def test_no_line_of_a_table_ends_with_blanks(
     ("error", "told"),
     [
         (errors.OutputClosed("Error: no\nbye"), "the server closed its output: Error: no (--verb"),
+        (
+            errors.ServerExited(
+                1,
+                "npm notice\nnpm error code E404\nnpm error 404 Not Found - GET https://r.example/x\n"
+                "npm error 404\nnpm error 404  'x@*' is not in this registry.\nnpm error\n"
+                "npm error A complete log of this run can be found in: /home/me/.npm/_logs/1.log\n",
+            ),
+            "the server exited with status 1: Not Found - GET https://r.example/x (--verbose",
+        ),
         (errors.WriteFailed(), "the server takes no more input (--verbose"),
         (errors.ServerExited(1, "trio-mcp: there is no x"), "there is no x"),
         (

@@ -306,3 +306,13 @@ def test_installing_asks_first(tmp_path: Path) -> None:
     terminal.types("n")
     terminal.sees("Nothing was changed.")
     assert terminal.leaves()[0] == 1
+
+
+def test_a_server_on_a_terminal_is_not_silent(tmp_path: Path) -> None:
+    terminal = Terminal("serve", SHOP, cwd=tmp_path)
+    terminal.sees(
+        "Serving shop on stdin and stdout, where a host is to talk to it; to try it out: "
+    )
+    terminal.sees(f"trio-mcp inspect {SHOP}")
+    terminal.presses(CTRL_D)
+    assert terminal.leaves()[0] == 0

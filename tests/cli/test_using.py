@@ -236,6 +236,7 @@ def test_the_environment_of_the_server(cli: CommandLine, monkeypatch: pytest.Mon
 
 def test_a_server_that_writes_noise_is_reported(cli: CommandLine) -> None:
     outcome = cli("tools", "--", *faulty("noise"))
+    assert "(16 bytes): Server is ready!\n" in outcome.err
     assert outcome.status == 0
     assert "trio-mcp: The server wrote a line that is no message" in outcome.err
 

@@ -65,8 +65,11 @@ def make_app(*, overview: bool = True) -> App:
         for order, (name, (place, about)) in enumerate(commands.items()):
             where = f"trio_mcp.cli.{place}"
             said = about if overview else None
-            app.command(where, name=name, group=group, sort_key=order, help=said)
-    app.register_install_completion_command(help="Teach your shell to complete this command line.")
+            app.command(where, name=name, group=group, sort_key=order, help=said, help_epilogue="")
+    app.register_install_completion_command(
+        add_to_startup=False,  # a person's own files are for the person to edit
+        help="Teach your shell to complete this command line.",
+    )
     return app
 
 

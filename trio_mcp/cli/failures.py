@@ -7,6 +7,7 @@ need none of their own.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ DEBUG_VARIABLE: Final = "TRIO_MCP_DEBUG"
 """The variable of the environment that asks for tracebacks."""
 
 _MOST_CHARACTERS: Final = 1000
+_NPM: Final = re.compile(r"npm (?:error|ERR!)(?: \d+)? ((?!code|errno|syscall|path)\S.*)")
 _OURS: Final = "trio-mcp: "
 """How every error of this command line begins."""
 
@@ -78,8 +80,8 @@ def explain(error: BaseException) -> str:
 
 
 def brief(error: BaseException) -> str:
-    """Name an exception and what it says."""
-    said = str(error).strip()
+    """Name an exception and what it says, but for the place that `place_of` tells."""
+    said = (error.msg if isinstance(error, SyntaxError) else str(error)).strip()
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
@@ -183,6 +185,9 @@ def last_words(stderr: str) -> str:
     ours = [line for line in lines if line.startswith(_OURS)]
     if ours:  # a server of ours says best itself what is wrong
         return ours[-1]
+    npm = [found[1] for found in map(_NPM.match, lines) if found]
+    if npm:  # it says first what is wrong, and then a lot about itself
+        return npm[0]
     telling = [line for line in lines if "Error" in line or "error:" in line]
     return (telling or lines or [""])[-1]
 

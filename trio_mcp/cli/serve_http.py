@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import logging
 from functools import partial
 from importlib.util import find_spec
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     import ssl
 
     from trio_mcp import HttpPolicy
+
+logger = logging.getLogger("trio_mcp.http")
 
 _OPTIONS: Final = {
     "allowed_hosts": "--allow-host",
@@ -51,6 +55,11 @@ def run_http(registry: Registry, where: HttpServerOptions, limits: Limits) -> in
         "ssl_context": _tls(where),
         "limits": limits,
     }
+    if where.http is not None and not where.allow_host and not _is_local(where.http):
+        logger.warning(
+            "Only clients that call this server localhost are served; --allow-host names what "
+            "others call it"
+        )
     trio.run(partial(_serve, registry, where, options))
     return OK
 
@@ -66,6 +75,14 @@ async def _serve(registry: Registry, where: HttpServerOptions, options: dict[str
         except ValueError as error:  # the path
             raise Usage(str(error)) from None
         await stop_at_signals(handle)
+
+
+def _is_local(http: str) -> bool:
+    host, _ = address(http)
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _place(where: HttpServerOptions) -> dict[str, Any]:

@@ -152,10 +152,12 @@ def use(
 
 
 class _Brief(logging.Formatter):
-    """One line a message, without traceback."""
+    """One line a message, without traceback, but with what a server wrote in the wrong place."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return f"trio-mcp: {one_line(record.getMessage())}"
+        noise: bytes | None = getattr(record, "noise", None)
+        told = "" if noise is None else f": {noise.decode('utf-8', 'replace')}"
+        return f"trio-mcp: {one_line(record.getMessage() + told)}"
 
 
 @contextmanager

@@ -364,7 +364,8 @@ class ClientSession:
         """Report a line that is no message, and keep its beginning; of a flood, only the first."""
         if len(self.noise) < _MOST_NOISE:
             self.noise.append(line[:_MOST_NOISE_BYTES])
-            logger.warning("The server wrote a line that is no message (%d bytes)", len(line))
+            told = "The server wrote a line that is no message (%d bytes)"
+            logger.warning(told, len(line), extra={"noise": self.noise[-1]})
 
     def on_line(self, line: bytes) -> None:
         """Show a raw line to those who listen."""

@@ -69,6 +69,8 @@ class Faulty:
             raise RuntimeError("no database")
         if self.fault == "mute":
             yield 300.0
+        if self.fault == "different-noise":
+            yield f'{time.time_ns()} sending {{"jsonrpc": "2.0"}}\n'
         if self.fault == "noise":
             yield "Server is ready!\nReally.\n"
         if self.fault == "slow-start":

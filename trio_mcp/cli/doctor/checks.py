@@ -189,16 +189,15 @@ async def check_modern(chart: Chart, probe: Probe, *, patience: float) -> bool:
 def check_manners(chart: Chart, probe: Probe) -> None:
     """Check what came that should not have come."""
     spread = spread_message([each.line for each in probe.noise if each.fault is None])
-    if spread is not None:
+    if spread is not None and not chart.has("bad-message", "several lines"):
         chart.add("bad-message", f"it writes one message in several lines: {shown(spread)}")
     plain = [each for each in probe.noise if each.fault is None and spread is None]
-    if plain:
+    kind = "stdout-noise" if probe.on_lines else "bad-message"
+    if plain and not chart.has(kind, "is no message"):  # it is another line at each start
         more = f" (and {len(plain) - 1} more)" if len(plain) > 1 else ""
         first = repr(cut(plain[0].line))
-        if probe.on_lines:
-            chart.add("stdout-noise", f"what it writes is no message: {first}{more}")
-        else:
-            chart.add("bad-message", f"what it answers is no message: {first}{more}")
+        does = "writes" if probe.on_lines else "answers"
+        chart.add(kind, f"what it {does} is no message: {first}{more}")
     for each in probe.noise:
         if each.fault is not None and not chart.has("bad-message", each.fault):
             what = f"what it writes is no proper message, as {each.fault}"
@@ -221,10 +220,11 @@ def spread_message(lines: list[bytes]) -> dict[str, Json] | None:
     if begin < 0:
         return None
     try:
-        found, _ = json.JSONDecoder().raw_decode(text, begin)
+        found, end = json.JSONDecoder().raw_decode(text, begin)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and "jsonrpc" in found else None
+    is_message = isinstance(found, dict) and "jsonrpc" in found
+    return found if is_message and "\n" in text[begin:end] else None
 
 
 def server_of(info: Json) -> Server | None:
