@@ -19,6 +19,7 @@ from tests.support.tools import (
     wait,
 )
 from trio_mcp import Context, Limits, Registry, ServerState, serve_stream
+from trio_mcp.errors import LifespanError
 
 
 @pytest.mark.requirement("B10")
@@ -41,8 +42,8 @@ async def test_the_states_come_in_order(how, autojump_clock):
             with scope:
                 registry = registry_of(wait, lifespan=lifespan)
                 await serve_stream(registry, theirs, task_status=task_status)
-        except OSError as error:
-            failures.append(error)
+        except LifespanError as error:
+            failures.append(str(error))
 
     async def follow(handle):
         for state in (ServerState.RUNNING, ServerState.DRAINING, ServerState.STOPPED):
@@ -65,7 +66,8 @@ async def test_the_states_come_in_order(how, autojump_clock):
             await client.send_eof()
     drained = ServerState.STOPPED if how == "cancel" else ServerState.DRAINING
     assert seen == [ServerState.RUNNING, drained, ServerState.STOPPED]
-    assert len(failures) == (how == "crash")
+    failure = "the lifespan of test failed: OSError: closing failed"
+    assert failures == ([failure] if how == "crash" else [])
     handle.stop()
     assert handle.state is ServerState.STOPPED
 
@@ -292,21 +294,22 @@ async def test_connections_that_do_not_share_have_one_each(autojump_clock):
 
 
 @pytest.mark.requirement("B13")
-async def test_an_error_while_opening_propagates():
+async def test_an_error_while_opening_is_the_lifespans():
     @asynccontextmanager
     async def lifespan(registry):
         raise OSError("no database")
         yield
 
     _, theirs = memory_stream_pair()
-    with pytest.raises(OSError, match="no database"):
+    with pytest.raises(LifespanError, match="OSError: no database") as caught:
         await serve_stream(registry_of(echo, lifespan=lifespan), theirs)
+    assert isinstance(caught.value.__cause__, OSError)
     with pytest.raises(trio.ClosedResourceError):
         await theirs.send_all(b"x")
 
 
 @pytest.mark.requirement("B13")
-async def test_an_error_while_closing_propagates_after_the_last_answer():
+async def test_an_error_while_closing_comes_after_the_last_answer():
     @asynccontextmanager
     async def lifespan(registry):
         yield
@@ -316,8 +319,9 @@ async def test_an_error_while_closing_propagates_after_the_last_answer():
     client = RawClient(ours)
     await client.start("echo", text="x")
     await client.send_eof()
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(LifespanError, match="OSError: disk full") as caught:
         await serve_stream(registry_of(echo, lifespan=lifespan), theirs)
+    assert isinstance(caught.value.__cause__, OSError)
     assert [text_of(each) for each in await client.receive_all()] == ["x"]
 
 

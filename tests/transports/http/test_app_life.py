@@ -43,6 +43,7 @@ from trio_mcp import (
     http_app,
     serve_http,
 )
+from trio_mcp.errors import LifespanError
 
 # -- the lifespan ---------------------------------------------------------------------------------
 
@@ -428,8 +429,9 @@ async def test_a_server_that_cannot_start() -> None:
         with pytest.raises(OSError, match="in use"):
             await serve_http(shop.registry, port=port)
         assert shop.happened == []
-    with pytest.raises(RuntimeError, match="no shop today"):
+    with pytest.raises(LifespanError, match="RuntimeError: no shop today") as caught:
         await serve_http(Shop(opens="no shop today").registry, port=port)
+    assert isinstance(caught.value.__cause__, RuntimeError)
     with pytest.raises(ValueError, match="path"):
         await serve_http(shop.registry, port=port, path="mcp")
     with socket.socket() as free:
@@ -445,9 +447,10 @@ async def test_a_lifespan_that_fails_in_the_end() -> None:
             value.stop()
 
     handles: list[Any] = []
-    with pytest.raises(RuntimeError, match="the till is short"):
+    with pytest.raises(LifespanError, match="RuntimeError: the till is short") as caught:
         shop = Shop(closes="the till is short")
         await serve_http(shop.registry, port=0, task_status=Stopped())
+    assert isinstance(caught.value.__cause__, RuntimeError)
     assert handles[0].state is ServerState.STOPPED
 
 
