@@ -78,10 +78,10 @@ class Validator:
         try:
             if compiled.engine.fits(value):
                 return None
+            refusals = Refusals(self._schema, compiled.engine, compiled.references)
+            return self._voice.explain(list(islice(refusals.find(value), _MOST_REFUSALS)))
         except ValueError:  # a set, half a surrogate pair: nothing that came as JSON
             return self._voice.no_json()
-        refusals = Refusals(self._schema, compiled.engine, compiled.references)
-        return self._voice.explain(list(islice(refusals.find(value), _MOST_REFUSALS)))
 
     @functools.cached_property
     def _compiled(self) -> _Compiled:
