@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import trio
 
 from tests.cli.programs.faulty import END, Faulty
-from trio_mcp.cli.doctor.visits import FindOrphans
-from trio_mcp.cli.probing.base import Era, Waits
+from trio_mcp.cli.doctor.examination import FindOrphans
+from trio_mcp.cli.probing.base import Era, Timeouts
 from trio_mcp.cli.probing.stdio import StdioProbe
 from trio_mcp.transports.background import background_task
 
@@ -75,17 +75,17 @@ class FaultyInProcess:
 
 
 @asynccontextmanager
-async def probe(server: Faulty, waits: Waits, era: Era) -> AsyncIterator[StdioProbe]:
+async def probe(server: Faulty, timeouts: Timeouts, era: Era) -> AsyncIterator[StdioProbe]:
     """Run a server for the length of a block and talk to it, as `open_stdio_probe` does."""
     process = FaultyInProcess(server)
-    probe = StdioProbe(era, process, waits)
+    probe = StdioProbe(era, process, timeouts)
     async with background_task(process.run), background_task(probe.read):
         yield probe
 
 
 @asynccontextmanager
 async def last(
-    server: Faulty, waits: Waits, era: Era
+    server: Faulty, timeouts: Timeouts, era: Era
 ) -> AsyncIterator[tuple[StdioProbe, FindOrphans]]:
     """Do the same with one that leaves nothing behind, as none does that is no process."""
 
@@ -93,5 +93,5 @@ async def last(
         await trio.lowlevel.checkpoint()
         return []
 
-    async with probe(server, waits, era) as opened:
+    async with probe(server, timeouts, era) as opened:
         yield opened, find_orphans

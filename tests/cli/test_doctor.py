@@ -15,8 +15,8 @@ from tests.cli.programs.faulty import Faulty
 from tests.cli.support import CommandLine, faulty, requests
 from tests.support.processes import EXAMPLES
 from trio_mcp import Registry, serve_http
-from trio_mcp.cli.doctor.chart import Chart
-from trio_mcp.cli.doctor.visits import Times, examine_process, examine_url, visit
+from trio_mcp.cli.doctor.examination import Times, examine_process, examine_starts, examine_url
+from trio_mcp.cli.doctor.report import Report
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.transports.process import ProcessOptions
 
@@ -30,21 +30,21 @@ LEFT_IN_TIME = {
 OPTIONS = ProcessOptions(close_timeout=0.1, terminate_timeout=0.1)
 
 
-async def examine(fault: str, name: str = "faulty") -> Chart:
+async def examine(fault: str, name: str = "faulty") -> Report:
     """Examine a server in this process, as long as that may take: the clock jumps."""
-    chart, times, server = Chart(fault), Times(), Faulty(fault, name)
-    await visit(
-        chart, partial(probe, server, times.waits), partial(last, server, times.waits), times
+    report, times, server = Report(fault), Times(), Faulty(fault, name)
+    await examine_starts(
+        report, partial(probe, server, times.timeouts), partial(last, server, times.timeouts), times
     )
-    return chart
+    return report
 
 
-async def examine_a_process(fault: str, name: str) -> Chart:
+async def examine_a_process(fault: str, name: str) -> Report:
     return await examine_process([*faulty(fault), name], OPTIONS, fault, LEFT_IN_TIME[fault])
 
 
-def found(chart: Chart) -> set[tuple[str, str]]:
-    return {(each.severity, each.code) for each in chart.findings}
+def found(report: Report) -> set[tuple[str, str]]:
+    return {(each.severity, each.code) for each in report.findings}
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def found(chart: Chart) -> set[tuple[str, str]]:
 async def test_of_a_good_server_nothing_bad_is_said(
     fault: str, modern: str | None, legacy: str | None, autojump_clock: trio.testing.MockClock
 ) -> None:
-    chart = await examine(fault)
-    assert found(chart) == set()
-    assert (chart.modern, chart.legacy) == (modern, legacy)
-    assert chart.server is not None
-    assert (chart.server.name, chart.server.version) == ("faulty", "1")
-    assert chart.offers == {"tools": 2}
-    assert chart.start_seconds is not None
-    assert chart.exit_seconds is not None
+    report = await examine(fault)
+    assert found(report) == set()
+    assert (report.modern, report.legacy) == (modern, legacy)
+    assert report.server is not None
+    assert (report.server.name, report.server.version) == ("faulty", "1")
+    assert report.offers == {"tools": 2}
+    assert report.start_seconds is not None
+    assert report.exit_seconds is not None
 
 
 @pytest.mark.parametrize(
@@ -163,16 +163,16 @@ async def test_a_fault_of_a_process_is_found_and_nothing_is_left_behind(
     fault: str, severity: str, code: str, told: str
 ) -> None:
     name = uuid.uuid4().hex
-    chart = await examine_a_process(fault, name)
+    report = await examine_a_process(fault, name)
     assert running(name) == []
-    check_finding(chart, fault, severity, code, told)
+    check_finding(report, fault, severity, code, told)
 
 
-def check_finding(chart: Chart, fault: str, severity: str, code: str, told: str) -> None:
-    telling = [each for each in chart.findings if told in each.message]
+def check_finding(report: Report, fault: str, severity: str, code: str, told: str) -> None:
+    telling = [each for each in report.findings if told in each.message]
     assert {(each.severity, each.code) for each in telling} == {(severity, code)}
     assert all(each.way_out for each in telling)
-    worse = {each for each in found(chart) if each[0] == "error"} - {(severity, code)}
+    worse = {each for each in found(report) if each[0] == "error"} - {(severity, code)}
     assert worse <= CONSEQUENCES.get(fault, set()), "and nothing else is wrong with it"
 
 
@@ -186,9 +186,9 @@ CONSEQUENCES = {
 
 async def test_a_late_answer_is_no_stray_one(autojump_clock: trio.testing.MockClock) -> None:
     """It was asked for; it is just that nobody waits for it any longer."""
-    chart = await examine("late")
-    assert "stray-answer" not in {each.code for each in chart.findings}
-    assert "`ping`: no answer within 10 s" in [each.message for each in chart.findings]
+    report = await examine("late")
+    assert "stray-answer" not in {each.code for each in report.findings}
+    assert "`ping`: no answer within 10 s" in [each.message for each in report.findings]
 
 
 async def test_another_line_at_each_start_is_one_finding(
@@ -203,28 +203,28 @@ async def test_an_old_code_is_right_in_its_era_only(autojump_clock: trio.testing
     """-32002 is what legacy revisions have for an unknown resource: https://modelcontextprotocol.io
     /specification/2025-11-25/server/resources#error-handling.
     """
-    chart = await examine("old-unknown-resource")
-    assert found(chart) == {("warning", "wrong-error")}
-    (finding,) = chart.findings
+    report = await examine("old-unknown-resource")
+    assert found(report) == {("warning", "wrong-error")}
+    (finding,) = report.findings
     assert "an unknown resource is answered with -32002 (None), not -32602" in finding.message
-    assert chart.only_in(finding) == "modern"
-    assert chart.as_json()["findings"][0]["onlyIn"] == "modern"
+    assert report.only_in(finding) == "modern"
+    assert report.as_json()["findings"][0]["onlyIn"] == "modern"
 
 
 async def test_what_is_wrong_in_both_eras_is_said_once_and_of_none_of_them(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    chart = await examine("unknown-prompt")
-    (finding,) = chart.findings
-    assert chart.only_in(finding) is None
+    report = await examine("unknown-prompt")
+    (finding,) = report.findings
+    assert report.only_in(finding) is None
 
 
 async def test_a_start_that_is_slow_just_once_is_told_apart(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
-    chart = await examine("slow-first-start", str(tmp_path / "installed"))
-    assert found(chart) == {("note", "slow-first-start")}
-    assert chart.findings[0].message == (
+    report = await examine("slow-first-start", str(tmp_path / "installed"))
+    assert found(report) == {("note", "slow-first-start")}
+    assert report.findings[0].message == (
         "its first answer took 3.0 s, and 0.0 s when it was started again"
     )
 
@@ -250,16 +250,16 @@ def running(name: str) -> list[str]:
 async def test_a_server_that_never_answers_is_given_up(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    chart = await examine("mute")
-    assert found(chart) == {("error", "no-revision")}
+    report = await examine("mute")
+    assert found(report) == {("error", "no-revision")}
 
 
 async def test_of_ours_there_is_nothing_to_complain_about() -> None:
-    chart = await examine_process(
+    report = await examine_process(
         [*faulty("none")[:1], str(EXAMPLES / "calculator.py")], ProcessOptions(), "ours", Times()
     )
-    assert {severity for severity, _ in found(chart)} <= {"note"}
-    assert (chart.modern, chart.legacy) == ("2026-07-28", "2025-11-25")
+    assert {severity for severity, _ in found(report)} <= {"note"}
+    assert (report.modern, report.legacy) == ("2026-07-28", "2025-11-25")
 
 
 def test_what_people_see(cli: CommandLine) -> None:
@@ -322,12 +322,12 @@ async def test_a_good_server_over_http() -> None:
 
     async with trio.open_nursery() as nursery:
         handle = await nursery.start(serve_http, registry, "127.0.0.1", 0)
-        chart = await examine_url(handle.url, HttpOptions(), Times())
+        report = await examine_url(handle.url, HttpOptions(), Times())
         wrong = await examine_url(handle.url + "/not", HttpOptions(), Times())
         nursery.cancel_scope.cancel()
-    assert found(chart) == set()
-    assert (chart.modern, chart.legacy) == ("2026-07-28", "2025-11-25")
-    assert chart.offers == {"tools": 1}
+    assert found(report) == set()
+    assert (report.modern, report.legacy) == ("2026-07-28", "2025-11-25")
+    assert report.offers == {"tools": 1}
     assert found(wrong) == {("error", "no-revision")}
 
 
@@ -336,15 +336,15 @@ async def test_a_careless_server_over_http() -> None:
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(trio.serve_tcp, careless, 0)
         port = listeners[0].socket.getsockname()[1]
-        chart = await examine_url(f"http://127.0.0.1:{port}/mcp", HttpOptions(), Times())
+        report = await examine_url(f"http://127.0.0.1:{port}/mcp", HttpOptions(), Times())
         nursery.cancel_scope.cancel()
     assert {
         ("error", "no-origin-check"),
         ("error", "wrong-status"),
         ("error", "no-error"),
         ("note", "silent-on-bad-json"),
-    } <= found(chart)
-    said = [each.message for each in chart.findings]
+    } <= found(report)
+    said = [each.message for each in report.findings]
     assert "a notification is answered with HTTP status 200, not 202" in said
     assert "requests of a foreign web page (Origin) are answered" in said
 
@@ -377,9 +377,9 @@ async def test_a_server_over_http_that_does_not_know_the_status_of_a_lost_sessio
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(trio.serve_tcp, lost, 0)
         port = listeners[0].socket.getsockname()[1]
-        chart = await examine_url(f"http://127.0.0.1:{port}/mcp", HttpOptions(), Times())
+        report = await examine_url(f"http://127.0.0.1:{port}/mcp", HttpOptions(), Times())
         nursery.cancel_scope.cancel()
-    (finding,) = (each for each in chart.findings if each.code == "unknown-session")
+    (finding,) = (each for each in report.findings if each.code == "unknown-session")
     assert finding.severity == "warning"
     assert finding.message.endswith("is answered with HTTP status 400, not 404")
     agreed = [head for head in sent if b"protocol-version: 2025-06-18" in head.lower()]

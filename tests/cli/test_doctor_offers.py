@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from trio_mcp.cli.doctor.chart import Chart, cut
-from trio_mcp.cli.doctor.offers import check_offers
+from trio_mcp.cli.doctor.descriptions import check_descriptions
+from trio_mcp.cli.doctor.report import Report, cut
 
 TOOL: dict[str, Any] = {"name": "a", "description": "A.", "inputSchema": {"type": "object"}}
 
 
 def judged(kind: str, *items: Any) -> list[tuple[str, str]]:
-    chart = Chart("test")
-    check_offers(chart, kind, list(items))
-    return [(each.code, each.message) for each in chart.findings]
+    report = Report("test")
+    check_descriptions(report, kind, list(items))
+    return [(each.code, each.message) for each in report.findings]
 
 
 @pytest.mark.parametrize(

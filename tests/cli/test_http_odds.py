@@ -11,11 +11,11 @@ import trio
 from tests.cli.support import requests
 from trio_mcp.cli.bench.http import load_http
 from trio_mcp.cli.bench.load import calls_of
-from trio_mcp.cli.doctor.chart import Chart
-from trio_mcp.cli.doctor.checks import check_manners
-from trio_mcp.cli.doctor.visits import Times, examine_url
+from trio_mcp.cli.doctor.checks import check_unexpected
+from trio_mcp.cli.doctor.examination import Times, examine_url
+from trio_mcp.cli.doctor.report import Report
 from trio_mcp.cli.failures import Failure
-from trio_mcp.cli.probing.base import Noise, Waits
+from trio_mcp.cli.probing.base import Noise, Timeouts
 from trio_mcp.cli.probing.http import open_http_probe
 from trio_mcp.client.http.options import HttpOptions
 
@@ -74,30 +74,30 @@ async def test_answers_in_streams_and_sessions() -> None:
             return 200, JSON, b"[1]", ""
         return 202, JSON, b"", ""
 
-    waits = Waits(answer=5.0)
+    timeouts = Timeouts(answer=5.0)
     async with (
         serving(answer) as url,
-        open_http_probe(url, HttpOptions(), "legacy", waits) as probe,
+        open_http_probe(url, HttpOptions(), "legacy", timeouts) as probe,
     ):
-        hello = await probe.ask("initialize", {})
+        hello = await probe.send_request("initialize", {})
         assert hello is not None
         assert hello.result == {"protocolVersion": "2025-06-18"}
         assert probe.session == "abc"
-        assert probe.questions == ["roots/list"]
-        empty = await probe.ask("ping")
+        assert probe.requests_received == ["roots/list"]
+        empty = await probe.send_request("ping")
         assert empty is not None
         assert (empty.result, empty.error, empty.status) == (None, None, 200)
-        odd = await probe.ask("odd")
+        odd = await probe.send_request("odd")
         assert odd is not None
         assert odd.result is None
         assert probe.noise == [Noise(b"no JSON"), Noise(b"[1]")]
-        chart = Chart(url)
-        check_manners(chart, probe)
-        (finding,) = chart.findings
+        report = Report(url)
+        check_unexpected(report, probe)
+        (finding,) = report.findings
         assert (finding.severity, finding.code) == ("error", "bad-message")
         assert finding.message == "what it answers is no message: 'no JSON' (and 1 more)"
         assert "stdout" not in finding.way_out
-        told = await probe.tell("notifications/initialized")
+        told = await probe.send_notification("notifications/initialized")
         assert told is not None
         assert told.status == 202
         assert probe.gone is None
@@ -127,9 +127,9 @@ async def test_a_server_that_breaks_connections() -> None:
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(trio.serve_tcp, slam, 0)
         url = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}/"
-        chart = await examine_url(url, HttpOptions(), Times())
+        report = await examine_url(url, HttpOptions(), Times())
         nursery.cancel_scope.cancel()
-    assert [each.code for each in chart.findings] == ["no-revision"]
+    assert [each.code for each in report.findings] == ["no-revision"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tests.cli.support import COMMAND, CommandLine
 from tests.support.processes import Server, call, lines, parse, run, running, text_of
 from trio_mcp import connect
 from trio_mcp.cli.reload import watching as watching_module
-from trio_mcp.cli.reload.memory import Memory
+from trio_mcp.cli.reload.client_state import ClientState
 from trio_mcp.cli.reload.watching import watching
 from trio_mcp.errors import CannotReach
 from trio_mcp.wire.jsonrpc import encode
@@ -171,8 +171,8 @@ def test_a_system_that_cannot_watch(
 
 
 def test_what_a_new_server_has_to_hear() -> None:
-    memory = Memory()
-    assert list(memory.handshake()) == []
+    state = ClientState()
+    assert list(state.handshake()) == []
     hello: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": {}}
     for message in (
         {"id": 1, "method": "initialize", "params": hello},
@@ -184,8 +184,8 @@ def test_what_a_new_server_has_to_hear() -> None:
         {"id": 6, "method": "resources/unsubscribe", "params": {"uri": "a:1"}},
         {"id": 7, "method": "tools/list", "params": {"_meta": {"x": 1}}},
     ):
-        memory.heard(encode({"jsonrpc": "2.0", **message}))
-    said = parse(b"".join(memory.handshake()))
+        state.heard(encode({"jsonrpc": "2.0", **message}))
+    said = parse(b"".join(state.handshake()))
     assert [each["method"] for each in said] == [
         "initialize",
         "notifications/initialized",
@@ -196,11 +196,11 @@ def test_what_a_new_server_has_to_hear() -> None:
     assert said[2]["params"] == {"level": "error"}
     assert said[3]["params"] == {"uri": "a:2"}
     answer = encode({"jsonrpc": "2.0", "id": said[0]["id"], "result": {}})
-    assert memory.said(answer) is None, "the client has not asked that"
-    memory.heard(
+    assert state.said(answer) is None, "the client has not asked that"
+    state.heard(
         encode({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})
     )
-    left = parse(b"".join(memory.unanswered("restarted")))
+    left = parse(b"".join(state.unanswered("restarted")))
     assert [each["id"] for each in left] == [1, 2, 3, 4, 5, 6]
     assert {each["error"]["code"] for each in left} == {-32603}
 

@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from trio_mcp.cli.asking import NoAnswer
 from trio_mcp.cli.failures import Failure, Usage
 from trio_mcp.cli.forms import ask_for
+from trio_mcp.cli.prompter import NoAnswer
 from trio_mcp.cli.schemas import collected, json_of, properties_of, required_of, signature
 from trio_mcp.cli.session import Session
 from trio_mcp.client.client import RemoteTool
@@ -87,11 +87,11 @@ async def ask_for_missing(
     absent = [name for name in required_of(root) if name not in complete]
     if not absent or not session.screen.can_ask:
         return complete
-    async with session.asker.turn:
+    async with session.prompter.turn:
         for name in absent:
             try:
                 field = properties_of(root).get(name, {})
-                complete[name] = await ask_for(session.asker, name, field, root)
+                complete[name] = await ask_for(session.prompter, name, field, root)
             except NoAnswer:
                 raise Failure(f"{name} is required, and was not given") from None
     return complete

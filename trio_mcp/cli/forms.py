@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Final
 
-from trio_mcp.cli.asking import Asker
+from trio_mcp.cli.prompter import Prompter
 from trio_mcp.cli.schemas import (
     Schema,
     choices_of,
@@ -27,11 +27,13 @@ _YES_OR_NO: Final = "yes or no"
 _BOTH: Final = ("yes", "no")
 
 
-async def ask_for(asker: Asker, name: str, schema: Json, root: Schema, *, within: str = "") -> Json:
+async def ask_for(
+    prompter: Prompter, name: str, schema: Json, root: Schema, *, within: str = ""
+) -> Json:
     """Ask for the value of one property until it fits; for an object, property by property.
 
     Args:
-        asker: Who asks.
+        prompter: Who asks.
         name: The property.
         schema: Its schema.
         root: The schema that it stands in, for references and for what is required.
@@ -46,14 +48,14 @@ async def ask_for(asker: Asker, name: str, schema: Json, root: Schema, *, within
     field = schema if isinstance(schema, dict) else {}
     required = name in required_of(root)
     if types_of(field, root) - {"null"} == {"object"} and object_of(field, root):
-        return await _ask_for_object(asker, f"{within}{name}", field, root, required=required)
+        return await _ask_for_object(prompter, f"{within}{name}", field, root, required=required)
     problem_with = _check(name, field, root)
-    describe(asker, field)
+    describe(prompter, field)
     choices = _suggestions(field, root)
     label = f"{within}{name} ({_kind(field, root)}{'' if required else ', optional'}): "
     default = _shown(field.get("default"), field, root)
     while True:
-        text = await asker.ask(label, default=default, choices=choices)
+        text = await prompter.ask(label, default=default, choices=choices)
         if not text and not required:
             return None
         value = _value_of(text, field, root) if text else None
@@ -62,32 +64,34 @@ async def ask_for(asker: Asker, name: str, schema: Json, root: Schema, *, within
             problem = f"Answer {name!r} must be {_YES_OR_NO}."
         if problem is None:
             return value
-        asker.screen.note(problem, "red")
+        prompter.screen.note(problem, "red")
 
 
-async def ask_for_all(asker: Asker, schema: Schema, *, within: str = "") -> dict[str, Json]:
+async def ask_for_all(prompter: Prompter, schema: Schema, *, within: str = "") -> dict[str, Json]:
     """Ask for all properties of an object, one by one.
 
     Raises:
         NoAnswer: The person ended the input.
     """
     values = {
-        name: await ask_for(asker, name, each, schema, within=within)
+        name: await ask_for(prompter, name, each, schema, within=within)
         for name, each in properties_of(schema).items()
     }
     return {name: value for name, value in values.items() if value is not None}
 
 
 async def _ask_for_object(
-    asker: Asker, name: str, field: Schema, root: Schema, *, required: bool
+    prompter: Prompter, name: str, field: Schema, root: Schema, *, required: bool
 ) -> Json:
-    describe(asker, field)
+    describe(prompter, field)
     if not required:
-        wanted = await asker.ask(f"{name} (optional), {_YES_OR_NO}: ", default="no", choices=_BOTH)
+        wanted = await prompter.ask(
+            f"{name} (optional), {_YES_OR_NO}: ", default="no", choices=_BOTH
+        )
         if not wanted.lower().startswith("y"):
             return None
     return await ask_for_all(
-        asker, {**_definitions(root), **object_of(field, root)}, within=f"{name}."
+        prompter, {**_definitions(root), **object_of(field, root)}, within=f"{name}."
     )
 
 
@@ -95,11 +99,11 @@ def _definitions(root: Schema) -> Schema:
     return {key: root[key] for key in ("$defs", "definitions", "$schema") if key in root}
 
 
-def describe(asker: Asker, field: Schema) -> None:
+def describe(prompter: Prompter, field: Schema) -> None:
     """Say what a property is for."""
     for key in ("title", "description"):
         if isinstance(field.get(key), str):
-            asker.screen.note(field[key])
+            prompter.screen.note(field[key])
 
 
 def _check(name: str, field: Schema, root: Schema) -> Callable[[Json], str | None]:

@@ -64,11 +64,11 @@ def serve(
     http.check()
     configure(options.log_level, options.log_format)
     if options.reload:
-        from trio_mcp.cli.reload.command import serve_again_and_again, source_of
+        from trio_mcp.cli.reload.command import serve_reloading, source_of
 
         words = [*as_words(http), *as_words(evolve(options, reload=False))]
         python, *ours = OURSELVES
-        return serve_again_and_again(
+        return serve_reloading(
             # -B: bytecode that is kept hides an edit of the same second and the same size.
             [python, "-B", *ours, "serve", place, *words],
             source_of(place),

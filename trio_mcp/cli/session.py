@@ -13,11 +13,11 @@ import trio
 from attrs import define, field
 
 from trio_mcp import Client, RemoteTool, connect
-from trio_mcp.cli.asking import Asker
+from trio_mcp.cli.elicitation import terminal_handlers
 from trio_mcp.cli.failures import OK, Failure, missing, one_line
 from trio_mcp.cli.options import ConnectionOptions
 from trio_mcp.cli.progress import ProgressBar
-from trio_mcp.cli.questions import terminal_handlers
+from trio_mcp.cli.prompter import Prompter
 from trio_mcp.cli.running import run_async
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.target import Target, parse_target
@@ -42,7 +42,7 @@ class Session:
 
     client: Client
     screen: Screen
-    asker: Asker
+    prompter: Prompter
     timeout: float
     verbose: bool
     _stderr: str = field(default="", init=False)
@@ -88,11 +88,11 @@ class Session:
     def progress(self) -> Iterator[ProgressBar]:
         """A progress bar for the length of a block; questions push it aside."""
         bar = ProgressBar(self.screen)
-        before, self.asker.paused = self.asker.paused, bar.paused
+        before, self.prompter.paused = self.prompter.paused, bar.paused
         try:
             yield bar
         finally:
-            self.asker.paused = before
+            self.prompter.paused = before
             bar.close()
 
 
@@ -112,11 +112,11 @@ async def connected(
         Failure: The command line asks for something that cannot be.
         ClientError: As `trio_mcp.connect` does.
     """
-    asker = Asker(screen)
+    prompter = Prompter(screen)
     connection = connect(
         target.url or target.process or (),
         era=options.era,
-        handlers=terminal_handlers(asker, options.root) if may_ask else None,
+        handlers=terminal_handlers(prompter, options.root) if may_ask else None,
         process_options=options.process_options(),
         http=options.http_options(target),
         connect_timeout=max(_START_PATIENCE, options.timeout),
@@ -129,7 +129,7 @@ async def connected(
         async with connection as client:
             if client.era == "modern" or "logging" in client.capabilities:
                 await client.set_log_level(options.log_level)
-            session = Session(client, screen, asker, options.timeout, options.verbose)
+            session = Session(client, screen, prompter, options.timeout, options.verbose)
             with session.blaming_new_stderr():
                 yield session
 

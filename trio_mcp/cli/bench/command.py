@@ -25,7 +25,7 @@ from trio_mcp.cli.options import (
     TargetWord,
     ToolArguments,
 )
-from trio_mcp.cli.probing.base import Era, Probe, Waits, initialize_params, modern_meta
+from trio_mcp.cli.probing.base import Era, Probe, Timeouts, initialize_params, modern_meta
 from trio_mcp.cli.probing.http import open_http_probe
 from trio_mcp.cli.probing.stdio import StdioProbe
 from trio_mcp.cli.running import run_async
@@ -186,7 +186,7 @@ async def _open_process_load(
 ) -> AsyncIterator[tuple[Load, float | None]]:
     began = trio.current_time()
     async with open_process(target.process or [], options.process_options()) as transport:
-        probe = StdioProbe(call.era, transport, Waits(answer=options.timeout))
+        probe = StdioProbe(call.era, transport, Timeouts(answer=options.timeout))
         async with background_task(probe.read):
             await _shake_hands(probe, call)
         started = trio.current_time() - began
@@ -200,8 +200,8 @@ async def _open_url_load(
 ) -> AsyncIterator[tuple[Load, float | None]]:
     assert target.url is not None
     http = options.http_options(target)
-    waits = Waits(answer=options.timeout)
-    async with open_http_probe(target.url, http, call.era, waits) as probe:
+    timeouts = Timeouts(answer=options.timeout)
+    async with open_http_probe(target.url, http, call.era, timeouts) as probe:
         await _shake_hands(probe, call)
         headers = {**probe.headers("tools/call", call.params), **http.headers}
         yield partial(load_http, target.url, headers, calls_of(call.params)), None
@@ -210,10 +210,10 @@ async def _open_url_load(
 async def _shake_hands(probe: Probe, call: Call) -> None:
     """Begin as a client that knows already what the server speaks."""
     if call.era == "modern":
-        answer = await probe.ask("server/discover")
+        answer = await probe.send_request("server/discover")
     else:
-        answer = await probe.ask("initialize", initialize_params(call.revision))
+        answer = await probe.send_request("initialize", initialize_params(call.revision))
         probe.version = call.revision
-        await probe.tell("notifications/initialized")
+        await probe.send_notification("notifications/initialized")
     if answer is None or answer.result is None:
         raise Failure("the server did its part once, and now it does not; try again")

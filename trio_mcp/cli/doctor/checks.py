@@ -12,8 +12,8 @@ from typing import Final
 
 from attrs import frozen
 
-from trio_mcp.cli.doctor.chart import Chart, Server, Severity, cut, shown
-from trio_mcp.cli.doctor.offers import check_offers
+from trio_mcp.cli.doctor.descriptions import check_descriptions
+from trio_mcp.cli.doctor.report import Report, Server, Severity, cut, shown
 from trio_mcp.cli.probing.base import Answer, Probe, initialize_params
 from trio_mcp.wire.errors import (
     HEADER_MISMATCH,
@@ -98,119 +98,123 @@ _WRONGS: Final = (
 )
 
 
-async def check_legacy(chart: Chart, probe: Probe, *, patience: float) -> bool:
+async def check_legacy(report: Report, probe: Probe, *, patience: float) -> bool:
     """Check everything that a legacy client relies on; return whether there is one to serve."""
-    answer = await probe.ask("initialize", initialize_params(NEWEST_LEGACY.name), patience=patience)
+    answer = await probe.send_request(
+        "initialize", initialize_params(NEWEST_LEGACY.name), patience=patience
+    )
     if answer is None or not isinstance(answer.result, dict):
         return False
     result = answer.result
-    chart.starts.append(answer.seconds)
+    report.starts.append(answer.seconds)
     version = result.get("protocolVersion")
     if version in LEGACY:
-        chart.legacy = probe.version = str(version)
+        report.legacy = probe.version = str(version)
     else:
-        chart.legacy = cut(version)
-        chart.add("bad-handshake", f"`initialize` is answered with the version {shown(version)}")
+        report.legacy = cut(version)
+        report.add("bad-handshake", f"`initialize` is answered with the version {shown(version)}")
     info = result.get("serverInfo")
-    chart.server = server_of(info)
-    if chart.server is None:
-        chart.add("bad-handshake", f"serverInfo needs name and version: {shown(info)}")
-    elif not chart.server.version:
-        chart.add("no-version", "the version in its serverInfo is empty")
+    report.server = server_of(info)
+    if report.server is None:
+        report.add("bad-handshake", f"serverInfo needs name and version: {shown(info)}")
+    elif not report.server.version:
+        report.add("no-version", "the version in its serverInfo is empty")
     capabilities = result.get("capabilities")
     if not isinstance(capabilities, dict):
-        chart.add("bad-handshake", "the result of `initialize` has no capabilities")
+        report.add("bad-handshake", "the result of `initialize` has no capabilities")
         capabilities = {}
-    reply = await probe.tell("notifications/initialized")
+    reply = await probe.send_notification("notifications/initialized")
     if reply is not None and reply.status != 202:
         what = f"a notification is answered with HTTP status {reply.status}, not 202"
-        chart.add("wrong-status", what)
-    await _check_ping(chart, probe)
-    with _examined_in(chart, probe):
-        await _check_offers(chart, probe, capabilities)
-        await _check_refusals(chart, probe, capabilities)
-        await _check_robustness(chart, probe, "ping")
+        report.add("wrong-status", what)
+    await _check_ping(report, probe)
+    with _examined_in(report, probe):
+        await _check_lists(report, probe, capabilities)
+        await _check_refusals(report, probe, capabilities)
+        await _check_robustness(report, probe, "ping")
     return True
 
 
-async def check_version_negotiation(chart: Chart, probe: Probe, *, patience: float) -> None:
+async def check_version_negotiation(report: Report, probe: Probe, *, patience: float) -> None:
     """Check that an unknown version is answered with a known one (2025-11-25, "Lifecycle")."""
     what = f"`initialize` with the unknown version {UNKNOWN_VERSION}"
-    answer = await probe.ask("initialize", initialize_params(UNKNOWN_VERSION), patience=patience)
+    answer = await probe.send_request(
+        "initialize", initialize_params(UNKNOWN_VERSION), patience=patience
+    )
     if answer is None and probe.gone is not None:
-        chart.add("dies", f"{what}: it {probe.gone} instead of answering")
+        report.add("dies", f"{what}: it {probe.gone} instead of answering")
     elif answer is None:
-        chart.add("no-answer", f"{what}: {_silence(patience)}")
+        report.add("no-answer", f"{what}: {_silence(patience)}")
     elif answer.error is not None:
-        chart.add("version-negotiation", f"{what} is refused: {_said(answer)}")
+        report.add("version-negotiation", f"{what} is refused: {_said(answer)}")
     elif isinstance(answer.result, dict):
-        chart.starts.append(answer.seconds)
+        report.starts.append(answer.seconds)
         version = answer.result.get("protocolVersion")
         if version not in LEGACY:
-            chart.add("version-negotiation", f"{what} is answered with {shown(version)}")
+            report.add("version-negotiation", f"{what} is answered with {shown(version)}")
 
 
-async def check_modern(chart: Chart, probe: Probe, *, patience: float) -> bool:
+async def check_modern(report: Report, probe: Probe, *, patience: float) -> bool:
     """Check everything that a modern client relies on; return whether there is one to serve."""
-    answer = await probe.ask("server/discover", patience=patience)
-    if answer is None and probe.gone is None and chart.legacy is not None:
+    answer = await probe.send_request("server/discover", patience=patience)
+    if answer is None and probe.gone is None and report.legacy is not None:
         what = "`server/discover`, with which modern clients begin"
-        chart.add("no-answer", f"{what}: {_silence(patience)}", severity="warning")
+        report.add("no-answer", f"{what}: {_silence(patience)}", severity="warning")
     if answer is None or not isinstance(answer.result, dict):
         return False
     result = answer.result
     versions = result.get("supportedVersions")
     if not isinstance(versions, list) or not any(each in MODERN for each in versions):
         return False
-    chart.modern = max(each for each in versions if each in MODERN)
-    chart.starts.append(answer.seconds)
-    _check_modern_result(chart, "server/discover", result)
+    report.modern = max(each for each in versions if each in MODERN)
+    report.starts.append(answer.seconds)
+    _check_modern_result(report, "server/discover", result)
     meta = result.get("_meta")
     server = server_of(meta.get(META_SERVER_INFO) if isinstance(meta, dict) else None)
     if server is None:
         what = "`server/discover` does not say in `_meta` who the server is"
-        chart.add("bad-handshake", what, severity="warning")
+        report.add("bad-handshake", what, severity="warning")
     elif not server.version:
-        chart.add("no-version", "the version in its serverInfo is empty")
-    chart.server = server or chart.server
+        report.add("no-version", "the version in its serverInfo is empty")
+    report.server = server or report.server
     capabilities = result.get("capabilities")
     if not isinstance(capabilities, dict):
-        chart.add("bad-handshake", "the result of `server/discover` has no capabilities")
+        report.add("bad-handshake", "the result of `server/discover` has no capabilities")
         capabilities = {}
-    with _examined_in(chart, probe):
-        await _check_offers(chart, probe, capabilities)
-        await _check_refusals(chart, probe, capabilities)
-    await _check_meta(chart, probe)
-    with _examined_in(chart, probe):
-        await _check_robustness(chart, probe, "server/discover")
+    with _examined_in(report, probe):
+        await _check_lists(report, probe, capabilities)
+        await _check_refusals(report, probe, capabilities)
+    await _check_meta(report, probe)
+    with _examined_in(report, probe):
+        await _check_robustness(report, probe, "server/discover")
     return True
 
 
-def check_manners(chart: Chart, probe: Probe) -> None:
+def check_unexpected(report: Report, probe: Probe) -> None:
     """Check what came that should not have come."""
     spread = spread_message([each.line for each in probe.noise if each.fault is None])
-    if spread is not None and not chart.has("bad-message", "several lines"):
-        chart.add("bad-message", f"it writes one message in several lines: {shown(spread)}")
+    if spread is not None and not report.has("bad-message", "several lines"):
+        report.add("bad-message", f"it writes one message in several lines: {shown(spread)}")
     plain = [each for each in probe.noise if each.fault is None and spread is None]
     kind = "stdout-noise" if probe.on_lines else "bad-message"
-    if plain and not chart.has(kind, "is no message"):  # it is another line at each start
+    if plain and not report.has(kind, "is no message"):  # it is another line at each start
         more = f" (and {len(plain) - 1} more)" if len(plain) > 1 else ""
         first = repr(cut(plain[0].line))
         does = "writes" if probe.on_lines else "answers"
-        chart.add(kind, f"what it {does} is no message: {first}{more}")
+        report.add(kind, f"what it {does} is no message: {first}{more}")
     for each in probe.noise:
-        if each.fault is not None and not chart.has("bad-message", each.fault):
+        if each.fault is not None and not report.has("bad-message", each.fault):
             what = f"what it writes is no proper message, as {each.fault}"
-            chart.add("bad-message", f"{what}: {cut(each.line)!r}")
-    if probe.strays:
-        ids = ", ".join(shown(each) for each in probe.strays[:3])
-        chart.add("stray-answer", f"it answers what nobody has asked, with the id {ids}")
-    if probe.repeats:
-        ids = ", ".join(shown(each) for each in probe.repeats[:3])
-        chart.add("repeated-answer", f"it answers more than once, with the id {ids}")
-    if probe.questions and probe.era == "modern":
-        asked = ", ".join(cut(each) for each in sorted(set(probe.questions)))
-        chart.add("asks-modern-client", f"it sends requests to a modern client: {asked}")
+            report.add("bad-message", f"{what}: {cut(each.line)!r}")
+    if probe.stray_answers:
+        ids = ", ".join(shown(each) for each in probe.stray_answers[:3])
+        report.add("stray-answer", f"it answers what nobody has asked, with the id {ids}")
+    if probe.repeated_answers:
+        ids = ", ".join(shown(each) for each in probe.repeated_answers[:3])
+        report.add("repeated-answer", f"it answers more than once, with the id {ids}")
+    if probe.requests_received and probe.era == "modern":
+        asked = ", ".join(cut(each) for each in sorted(set(probe.requests_received)))
+        report.add("asks-modern-client", f"it sends requests to a modern client: {asked}")
 
 
 def spread_message(lines: list[bytes]) -> dict[str, Json] | None:
@@ -239,222 +243,224 @@ def server_of(info: Json) -> Server | None:
 
 
 @contextmanager
-def _examined_in(chart: Chart, probe: Probe) -> Iterator[None]:
+def _examined_in(report: Report, probe: Probe) -> Iterator[None]:
     """Keep in mind in which era something is found that is looked for in both."""
-    chart.era = probe.era
+    report.era = probe.era
     try:
         yield
     finally:
-        chart.era = None
+        report.era = None
 
 
-async def _check_ping(chart: Chart, probe: Probe) -> None:
-    answer = await probe.ask("ping")
-    if _answered(chart, probe, "ping", answer) and answer is not None and answer.result != {}:
+async def _check_ping(report: Report, probe: Probe) -> None:
+    answer = await probe.send_request("ping")
+    if _answered(report, probe, "ping", answer) and answer is not None and answer.result != {}:
         said = _said(answer) if answer.error is not None else shown(answer.result)
-        chart.add("bad-result", f"`ping` is answered with {said} instead of an empty result")
+        report.add("bad-result", f"`ping` is answered with {said} instead of an empty result")
 
 
-async def _check_offers(chart: Chart, probe: Probe, capabilities: dict[str, Json]) -> None:
+async def _check_lists(report: Report, probe: Probe, capabilities: dict[str, Json]) -> None:
     listed: list[str] = []
     for method, (capability, key) in _LISTS.items():
         if capability in capabilities:
-            items = await _pages(chart, probe, method, key)
+            items = await _pages(report, probe, method, key)
             if items is not None:
                 listed.append(method)
-                chart.offers[key] = len(items)
-                check_offers(chart, key, items)
+                report.offers[key] = len(items)
+                check_descriptions(report, key, items)
         elif method != "resources/templates/list":
-            await _check_undeclared(chart, probe, method, capability, key)
-    await _check_cursors(chart, probe, listed)
+            await _check_undeclared(report, probe, method, capability, key)
+    await _check_cursors(report, probe, listed)
 
 
 async def _check_undeclared(
-    chart: Chart, probe: Probe, method: str, capability: str, key: str
+    report: Report, probe: Probe, method: str, capability: str, key: str
 ) -> None:
-    answer = await probe.ask(method)
+    answer = await probe.send_request(method)
     if answer is not None and isinstance(answer.result, dict) and answer.result.get(key):
-        chart.add("undeclared", f"it has {key}, but does not declare the capability {capability!r}")
+        report.add(
+            "undeclared", f"it has {key}, but does not declare the capability {capability!r}"
+        )
 
 
-async def _pages(chart: Chart, probe: Probe, method: str, key: str) -> list[Json] | None:
+async def _pages(report: Report, probe: Probe, method: str, key: str) -> list[Json] | None:
     """All pages of a list; `None` if it cannot be had."""
     items: list[Json] = []
     seen: set[str] = set()
     params: dict[str, Json] = {}
     for _ in range(_MOST_PAGES):
-        answer = await probe.ask(method, params)
-        if not _answered(chart, probe, method, answer) or answer is None:
+        answer = await probe.send_request(method, params)
+        if not _answered(report, probe, method, answer) or answer is None:
             return None
         if answer.error is not None:
             severity: Severity | None = "note" if method == "resources/templates/list" else None
             what = f"`{method}` fails, although the capability is declared: {_said(answer)}"
-            chart.add("bad-list", what, severity=severity)
+            report.add("bad-list", what, severity=severity)
             return None
         page = answer.result.get(key) if isinstance(answer.result, dict) else None
         if not isinstance(page, list):
-            chart.add("bad-list", f"the result of `{method}` has no list {key!r}")
+            report.add("bad-list", f"the result of `{method}` has no list {key!r}")
             return None
         if probe.era == "modern":
-            _check_modern_result(chart, method, answer.result)
+            _check_modern_result(report, method, answer.result)
         items += page
         cursor = answer.result.get("nextCursor")
         if cursor is None:
             return items
         if not isinstance(cursor, str):
-            chart.add("bad-list", f"`{method}`: nextCursor must be a string: {shown(cursor)}")
+            report.add("bad-list", f"`{method}`: nextCursor must be a string: {shown(cursor)}")
             return items
         if cursor in seen:
             break
         seen.add(cursor)
         params = {"cursor": cursor}
-    chart.add("endless-list", f"`{method}` has no last page")
+    report.add("endless-list", f"`{method}` has no last page")
     return items
 
 
-async def _check_cursors(chart: Chart, probe: Probe, methods: list[str]) -> None:
+async def _check_cursors(report: Report, probe: Probe, methods: list[str]) -> None:
     """Check that a cursor that is none is refused ("Pagination: Error Handling")."""
     careless = []
     for method in methods:
-        answer = await probe.ask(method, {"cursor": _NO_SUCH})
+        answer = await probe.send_request(method, {"cursor": _NO_SUCH})
         what = f"`{method}` with an unknown cursor"
-        if not _answered(chart, probe, what, answer) or answer is None:
+        if not _answered(report, probe, what, answer) or answer is None:
             continue
         if answer.error is None:
             careless.append(method)
         elif answer.code != INVALID_PARAMS:
             said = f"{what} is answered with {_said(answer)}, not -32602"
-            chart.add("wrong-error", said, severity="note")
+            report.add("wrong-error", said, severity="note")
     if careless:
-        chart.add("ignored-cursor", f"any cursor will do for {', '.join(careless)}")
+        report.add("ignored-cursor", f"any cursor will do for {', '.join(careless)}")
 
 
-async def _check_refusals(chart: Chart, probe: Probe, capabilities: dict[str, Json]) -> None:
+async def _check_refusals(report: Report, probe: Probe, capabilities: dict[str, Json]) -> None:
     """Check that what cannot be done is refused with the right error."""
-    answer = await probe.ask(f"{_NO_SUCH}/method")
-    if _answered(chart, probe, "an unknown method", answer) and answer is not None:
-        _expect(chart, answer, "an unknown method", METHOD_NOT_FOUND)
+    answer = await probe.send_request(f"{_NO_SUCH}/method")
+    if _answered(report, probe, "an unknown method", answer) and answer is not None:
+        _expect(report, answer, "an unknown method", METHOD_NOT_FOUND)
         if probe.era == "modern" and answer.status not in (None, 404):
             what = f"an unknown method is refused with HTTP status {answer.status}, not 404"
-            chart.add("wrong-status", what)
+            report.add("wrong-status", what)
     for wrong in _WRONGS:
         if wrong.capability in capabilities:
-            await _check_wrong(chart, probe, wrong)
+            await _check_wrong(report, probe, wrong)
 
 
-async def _check_wrong(chart: Chart, probe: Probe, wrong: _Wrong) -> None:
-    answer = await probe.ask(wrong.method, wrong.params)
-    if not _answered(chart, probe, wrong.what, answer) or answer is None:
+async def _check_wrong(report: Report, probe: Probe, wrong: _Wrong) -> None:
+    answer = await probe.send_request(wrong.method, wrong.params)
+    if not _answered(report, probe, wrong.what, answer) or answer is None:
         return
     if answer.code == HEADER_MISMATCH:  # over HTTP, the name would be a header
         return
     result = answer.result
     if isinstance(result, dict) and result.get("isError") is True:
-        chart.add("unknown-tool", f"{wrong.what} gives a result with isError")
+        report.add("unknown-tool", f"{wrong.what} gives a result with isError")
     elif answer.error is None:
         what = f"{wrong.what} is answered with a result: {shown(result)}"
-        chart.add("no-error", what, severity=wrong.answered)
+        report.add("no-error", what, severity=wrong.answered)
     elif answer.code not in (wrong.code, wrong.legacy_code if probe.era == "legacy" else None):
         what = f"{wrong.what} is answered with {_said(answer)}, not {wrong.code}"
-        chart.add("wrong-error", what, severity=wrong.severity)
+        report.add("wrong-error", what, severity=wrong.severity)
 
 
-async def _check_meta(chart: Chart, probe: Probe) -> None:
+async def _check_meta(report: Report, probe: Probe) -> None:
     """Check what a modern server says to `_meta` that will not do (2026-07-28, "Overview")."""
     meta: dict[str, Json] = {META_VERSION: UNKNOWN_VERSION}
-    answer = await probe.ask("server/discover", {"_meta": meta})
-    if _answered(chart, probe, "an unknown version", answer) and answer is not None:
-        _expect(chart, answer, "an unknown version", UNSUPPORTED_PROTOCOL_VERSION, "error")
+    answer = await probe.send_request("server/discover", {"_meta": meta})
+    if _answered(report, probe, "an unknown version", answer) and answer is not None:
+        _expect(report, answer, "an unknown version", UNSUPPORTED_PROTOCOL_VERSION, "error")
         if answer.status not in (None, 400):
             what = f"an unknown version is refused with HTTP status {answer.status}, not 400"
-            chart.add("wrong-status", what)
+            report.add("wrong-status", what)
         data = answer.error.get("data") if isinstance(answer.error, dict) else None
         offered = data.get("supported") if isinstance(data, dict) else None
         if answer.code == UNSUPPORTED_PROTOCOL_VERSION and not isinstance(offered, list):
-            chart.add("wrong-error", "error -32022 does not say in data which versions it speaks")
+            report.add("wrong-error", "error -32022 does not say in data which versions it speaks")
     meta = {META_CLIENT_CAPABILITIES: None, META_VERSION: NEWEST.name}
-    answer = await probe.ask("server/discover", {"_meta": meta})
-    if _answered(chart, probe, "a request without capabilities", answer) and answer is not None:
+    answer = await probe.send_request("server/discover", {"_meta": meta})
+    if _answered(report, probe, "a request without capabilities", answer) and answer is not None:
         what = "a request without the client's capabilities in `_meta`"
-        _expect(chart, answer, what, INVALID_PARAMS, "error")
+        _expect(report, answer, what, INVALID_PARAMS, "error")
 
 
-async def _check_robustness(chart: Chart, probe: Probe, sign_of_life: str) -> None:
+async def _check_robustness(report: Report, probe: Probe, sign_of_life: str) -> None:
     """Check that a server survives what is no message, or none that it knows, or a large one."""
     what = "a line that is no JSON" if probe.on_lines else "a body that is no JSON"
-    reaction = await probe.throw(b'{"jsonrpc":"2.0","method":', sign_of_life)
+    reaction = await probe.send_malformed(b'{"jsonrpc":"2.0","method":', sign_of_life)
     answer = reaction.answer
-    if not _survived(chart, probe, what, reaction.alive):
+    if not _survived(report, probe, what, reaction.alive):
         return
     if answer is None or (answer.error is None and answer.result is None):
-        chart.add("silent-on-bad-json", f"{what} is not answered")
+        report.add("silent-on-bad-json", f"{what} is not answered")
     elif answer.code != PARSE_ERROR:
         said = f"{what} is answered with {_said(answer)}, not -32700"
-        chart.add("wrong-error", said, severity="note")
-    await _check_bad_request(chart, probe, sign_of_life)
+        report.add("wrong-error", said, severity="note")
+    await _check_bad_request(report, probe, sign_of_life)
     if probe.gone is not None:
         return
-    await probe.tell(f"notifications/{_NO_SUCH}")
-    alive = await probe.ask(sign_of_life)
-    if not _survived(chart, probe, "an unknown notification", alive):
+    await probe.send_notification(f"notifications/{_NO_SUCH}")
+    alive = await probe.send_request(sign_of_life)
+    if not _survived(report, probe, "an unknown notification", alive):
         return
     padding: dict[str, Json] = {"_meta": {f"{_NO_SUCH}/padding": "x" * _LARGE}}
-    alive = await probe.ask(sign_of_life, padding)
+    alive = await probe.send_request(sign_of_life, padding)
     what = f"a request of {_LARGE // 1000} kB"
     if alive is not None and (alive.error is not None or alive.status == 413):
         said = _said(alive) if alive.error is not None else f"HTTP status {alive.status}"
-        chart.add("large-request", f"{what} is refused: {said}")
+        report.add("large-request", f"{what} is refused: {said}")
     else:
-        _survived(chart, probe, what, alive)
+        _survived(report, probe, what, alive)
 
 
-async def _check_bad_request(chart: Chart, probe: Probe, sign_of_life: str) -> None:
+async def _check_bad_request(report: Report, probe: Probe, sign_of_life: str) -> None:
     """Check that a request is answered, whatever is wrong with it (JSON-RPC 2.0, "Response")."""
     id = probe.next_id()
     line = encode({"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": [1]})[:-1]
     what = "a request whose params are an array"
-    reaction = await probe.throw(line, sign_of_life, id)
+    reaction = await probe.send_malformed(line, sign_of_life, id)
     answer = reaction.answer
-    if not _survived(chart, probe, what, reaction.alive):
+    if not _survived(report, probe, what, reaction.alive):
         return
     if answer is None or (answer.error is None and answer.result is None):
-        chart.add("silent-on-bad-request", f"{what} is not answered")
+        report.add("silent-on-bad-request", f"{what} is not answered")
 
 
-def _survived(chart: Chart, probe: Probe, what: str, alive: Answer | None) -> bool:
+def _survived(report: Report, probe: Probe, what: str, alive: Answer | None) -> bool:
     """Whether a server still answers, after something that it should cope with."""
     if alive is not None and (alive.error is not None or alive.result is not None):
         return True
     if probe.gone is not None:
-        chart.add("dies", f"after {what}, it {probe.gone}")
+        report.add("dies", f"after {what}, it {probe.gone}")
     else:
-        chart.add("no-answer", f"after {what}, it answers no request")
+        report.add("no-answer", f"after {what}, it answers no request")
     return False
 
 
-def _check_modern_result(chart: Chart, method: str, result: dict[str, Json]) -> None:
+def _check_modern_result(report: Report, method: str, result: dict[str, Json]) -> None:
     if result.get("resultType") != "complete":
         kind = result.get("resultType")
         what = "no resultType" if kind is None else f"the resultType {shown(kind)}"
-        chart.add("bad-result", f"the result of `{method}` has {what}")
+        report.add("bad-result", f"the result of `{method}` has {what}")
     ttl = result.get("ttlMs")
     good = isinstance(ttl, int | float) and not isinstance(ttl, bool) and ttl >= 0
     if not (good and result.get("cacheScope") in ("public", "private")):
-        chart.add("bad-result", f"the result of `{method}` needs ttlMs and cacheScope")
+        report.add("bad-result", f"the result of `{method}` needs ttlMs and cacheScope")
 
 
-def _answered(chart: Chart, probe: Probe, what: str, answer: Answer | None) -> bool:
+def _answered(report: Report, probe: Probe, what: str, answer: Answer | None) -> bool:
     what = what if " " in what else f"`{what}`"
     if answer is not None and answer.error is not None and not _is_error(answer.error):
-        chart.add("bad-error", f"{what} is answered with the error {shown(answer.error)}")
+        report.add("bad-error", f"{what} is answered with the error {shown(answer.error)}")
     if answer is not None and (answer.error is not None or answer.result is not None):
         return True
     if answer is not None:
-        chart.add("no-answer", f"{what}: the reply (HTTP status {answer.status}) has no answer")
+        report.add("no-answer", f"{what}: the reply (HTTP status {answer.status}) has no answer")
     elif probe.gone is not None:
-        chart.add("dies", f"{what}: it {probe.gone} instead of answering")
+        report.add("dies", f"{what}: it {probe.gone} instead of answering")
     else:
-        chart.add("no-answer", f"{what}: {_silence(probe.waits.answer)}")
+        report.add("no-answer", f"{what}: {_silence(probe.timeouts.answer)}")
     return False
 
 
@@ -468,13 +474,13 @@ def _is_error(error: Json) -> bool:
 
 
 def _expect(
-    chart: Chart, answer: Answer, what: str, code: int, severity: Severity = "warning"
+    report: Report, answer: Answer, what: str, code: int, severity: Severity = "warning"
 ) -> None:
     if answer.error is None:
-        chart.add("no-error", f"{what} is answered with a result: {shown(answer.result)}")
+        report.add("no-error", f"{what} is answered with a result: {shown(answer.result)}")
     elif answer.code != code:
         said = f"{what} is answered with {_said(answer)}, not {code}"
-        chart.add("wrong-error", said, severity=severity)
+        report.add("wrong-error", said, severity=severity)
 
 
 def _silence(seconds: float) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 from rich.table import Table
 from rich.text import Text
 
-from trio_mcp.cli.doctor.chart import Chart, Finding, Severity
+from trio_mcp.cli.doctor.report import Finding, Report, Severity
 from trio_mcp.cli.failures import FAILED, OK
 from trio_mcp.cli.options import NO_OPTIONS, AsJson, ConnectionOptions, TargetWord
 from trio_mcp.cli.running import run_async
@@ -33,17 +33,17 @@ def doctor(
     place = parse_target(target)
     screen = Screen(as_json=as_json)
     with screen.busy(f"examining {place.text}"):
-        chart = run_async(partial(examine, place, options))
+        report = run_async(partial(examine, place, options))
     if as_json:
-        screen.json(chart.as_json())
+        screen.json(report.as_json())
     else:
-        _show(screen, chart)
-    return FAILED if chart.count("error") else OK
+        _show(screen, report)
+    return FAILED if report.count("error") else OK
 
 
-async def examine(target: Target, options: ConnectionOptions) -> Chart:
+async def examine(target: Target, options: ConnectionOptions) -> Report:
     """Examine a target."""
-    from trio_mcp.cli.doctor.visits import Times, examine_process, examine_url
+    from trio_mcp.cli.doctor.examination import Times, examine_process, examine_url
 
     http = options.http_options(target)
     if target.url is not None:
@@ -53,27 +53,27 @@ async def examine(target: Target, options: ConnectionOptions) -> Chart:
     return await examine_process(target.process or [], process, target.text, times)
 
 
-def _show(screen: Screen, chart: Chart) -> None:
-    server = chart.server
-    named = chart.target if server is None else f"{server.name} {server.version}".strip()
-    screen.heading(named or chart.target)
-    spoken = [f"{era} {name}" for era, name in _revisions(chart).items() if name]
+def _show(screen: Screen, report: Report) -> None:
+    server = report.server
+    named = report.target if server is None else f"{server.name} {server.version}".strip()
+    screen.heading(named or report.target)
+    spoken = [f"{era} {name}" for era, name in _revisions(report).items() if name]
     facts = [
         f"speaks {' and '.join(spoken)}" if spoken else "speaks no revision",
-        "" if chart.start_seconds is None else f"starts in {_start(chart)}",
-        "" if chart.exit_seconds is None else f"exits in {chart.exit_seconds:.2f} s",
-        ", ".join(f"{number} {_plural(kind, number)}" for kind, number in chart.offers.items()),
+        "" if report.start_seconds is None else f"starts in {_start(report)}",
+        "" if report.exit_seconds is None else f"exits in {report.exit_seconds:.2f} s",
+        ", ".join(f"{number} {_plural(kind, number)}" for kind, number in report.offers.items()),
     ]
     screen.text("; ".join(each for each in facts if each))
-    for finding in chart.sorted():
-        _show_finding(screen, finding, chart.only_in(finding))
-    if chart.stderr:
+    for finding in report.sorted():
+        _show_finding(screen, finding, report.only_in(finding))
+    if report.stderr:
         screen.heading("The end of its stderr:")
-        screen.text(chart.stderr, "dim")
+        screen.text(report.stderr, "dim")
     counted = [
-        f"{chart.count(severity)} {severity}{'' if chart.count(severity) == 1 else 's'}"
+        f"{report.count(severity)} {severity}{'' if report.count(severity) == 1 else 's'}"
         for severity in _SIGNS
-        if chart.count(severity)
+        if report.count(severity)
     ]
     screen.heading(", ".join(counted) or "Nothing is wrong with it.")
 
@@ -94,14 +94,14 @@ def _show_finding(screen: Screen, finding: Finding, only_in: str | None) -> None
         screen.show(Text.assemble(kind, "  ", message), Text.assemble(" " * 11, way_out))
 
 
-def _start(chart: Chart) -> str:
+def _start(report: Report) -> str:
     """The first start, and the quickest of the others where that is quite another."""
-    first, again = chart.starts[0], min(chart.starts[1:], default=chart.starts[0])
+    first, again = report.starts[0], min(report.starts[1:], default=report.starts[0])
     return f"{first:.2f} s (then {again:.2f} s)" if again < first / 2 else f"{first:.2f} s"
 
 
-def _revisions(chart: Chart) -> dict[str, str | None]:
-    return {"modern": chart.modern, "legacy": chart.legacy}
+def _revisions(report: Report) -> dict[str, str | None]:
+    return {"modern": report.modern, "legacy": report.legacy}
 
 
 def _plural(kind: str, number: int) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import trio
 from platformdirs import user_state_path
 
-from trio_mcp.cli.asking import CtrlC, NoAnswer, Prompt
+from trio_mcp.cli.prompter import CtrlC, NoAnswer, Prompt
 from trio_mcp.cli.screen import Screen
 
 if TYPE_CHECKING:

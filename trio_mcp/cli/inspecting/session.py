@@ -131,17 +131,17 @@ class Inspection:
                 raise failure
 
     async def _do_all(self, line: str | None) -> None:
-        asker = self.session.asker
+        prompter = self.session.prompter
         while line is not None:
             await self._do(line)
             if self.over:
                 break
-            async with asker.turn:
-                asker.occupied = True
+            async with prompter.turn:
+                prompter.occupied = True
                 try:
                     line = await self._lines.next()
                 finally:
-                    asker.occupied = False
+                    prompter.occupied = False
 
     async def _do(self, line: str) -> None:
         name, _, rest = line.strip().partition(" ")

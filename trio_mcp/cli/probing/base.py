@@ -25,7 +25,7 @@ CLIENT: Final[dict[str, Json]] = {"name": "trio-mcp", "version": __version__}
 
 
 @frozen(kw_only=True)
-class Waits:
+class Timeouts:
     """How long a server is waited for, in seconds."""
 
     answer: float = 10.0
@@ -85,22 +85,22 @@ class Probe(ABC):
 
     Args:
         era: Whether requests get the `_meta` of a modern revision.
-        waits: How long the server is waited for.
+        timeouts: How long the server is waited for.
     """
 
     on_lines: bool
     """Whether a message is a line (or else a body)."""
 
-    def __init__(self, era: Era, waits: Waits) -> None:
+    def __init__(self, era: Era, timeouts: Timeouts) -> None:
         self.era: Final = era
-        self.waits: Final = waits
+        self.timeouts: Final = timeouts
         self.noise: Final[list[Noise]] = []
         """What came that is no message."""
-        self.questions: Final[list[str]] = []
+        self.requests_received: Final[list[str]] = []
         """The methods of requests that came."""
-        self.strays: Final[list[Json]] = []
+        self.stray_answers: Final[list[Json]] = []
         """The ids of answers that came although nobody has asked."""
-        self.repeats: Final[list[Json]] = []
+        self.repeated_answers: Final[list[Json]] = []
         """The ids of answers that came although there had been one."""
         self.version: str | None = None
         """The revision that was agreed on in a handshake."""
@@ -112,7 +112,7 @@ class Probe(ABC):
         """How the server ended, if it has."""
 
     @abstractmethod
-    async def ask(
+    async def send_request(
         self, method: str, params: dict[str, Json] | None = None, *, patience: float | None = None
     ) -> Answer | None:
         """Send a request; `None` if there is no answer in time, or will never be one.
@@ -120,19 +120,21 @@ class Probe(ABC):
         Args:
             method: The method.
             params: Its parameters.
-            patience: Seconds to wait, in place of `Waits.answer`.
+            patience: Seconds to wait, in place of `Timeouts.answer`.
         """
 
     @abstractmethod
-    async def tell(self, method: str, params: dict[str, Json] | None = None) -> Answer | None:
+    async def send_notification(
+        self, method: str, params: dict[str, Json] | None = None
+    ) -> Answer | None:
         """Send a notification; over HTTP, there is something of a reply."""
 
     @abstractmethod
-    async def throw(self, data: bytes, then: str, id: Id | None = None) -> Reaction:
+    async def send_malformed(self, data: bytes, then: str, id: Id | None = None) -> Reaction:
         """Send something that is no proper message, and a request right behind it.
 
         A server that answers the request has seen what came before it; from then on it has
-        `Waits.reaction` for that.
+        `Timeouts.reaction` for that.
 
         Args:
             data: What to send.
@@ -145,7 +147,7 @@ class Probe(ABC):
         number = next(self._ids)
         return number if number % 2 else f"request-{number}"
 
-    def request(self, method: str, params: dict[str, Json] | None, id: Id) -> dict[str, Json]:
+    def make_request(self, method: str, params: dict[str, Json] | None, id: Id) -> dict[str, Json]:
         """Make a request, as its era has it."""
         full = dict(params or {})
         if self.era == "modern":

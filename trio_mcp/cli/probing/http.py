@@ -14,7 +14,7 @@ from trio_mcp.cli.probing.base import (
     Era,
     Probe,
     Reaction,
-    Waits,
+    Timeouts,
     modern_meta,
     read_message,
 )
@@ -45,8 +45,8 @@ class HttpProbe(Probe):
 
     on_lines = False
 
-    def __init__(self, era: Era, endpoint: Endpoint, waits: Waits) -> None:
-        super().__init__(era, waits)
+    def __init__(self, era: Era, endpoint: Endpoint, timeouts: Timeouts) -> None:
+        super().__init__(era, timeouts)
         self._endpoint = endpoint
         self.session: str | None = None
         """The session that the server has begun."""
@@ -56,26 +56,28 @@ class HttpProbe(Probe):
         """Nobody can tell over HTTP."""
         return None
 
-    async def ask(
+    async def send_request(
         self, method: str, params: dict[str, Json] | None = None, *, patience: float | None = None
     ) -> Answer | None:
         """Send a request; `None` if there is no answer in time, or will never be one."""
         id = self.next_id()
-        message = self.request(method, params, id)
+        message = self.make_request(method, params, id)
         headers = self.headers(method, message["params"])
         return await self.exchange("POST", headers, encode(message)[:-1], id, patience=patience)
 
-    async def tell(self, method: str, params: dict[str, Json] | None = None) -> Answer | None:
+    async def send_notification(
+        self, method: str, params: dict[str, Json] | None = None
+    ) -> Answer | None:
         """Send a notification; there is something of a reply."""
         message: dict[str, Json] = {"jsonrpc": "2.0", "method": method}
         body = encode(message if params is None else {**message, "params": params})[:-1]
         return await self.exchange("POST", self.headers(method, params or {}), body)
 
-    async def throw(self, data: bytes, then: str, id: Id | None = None) -> Reaction:
+    async def send_malformed(self, data: bytes, then: str, id: Id | None = None) -> Reaction:
         """Send a body that is no proper message, and a request behind it."""
         params = {"_meta": modern_meta()} if self.era == "modern" else {}
         answer = await self.exchange("POST", self.headers("tools/list", params), data, id)
-        return Reaction(answer, await self.ask(then))
+        return Reaction(answer, await self.send_request(then))
 
     def headers(self, method: str, params: dict[str, Json]) -> dict[str, str]:
         """The headers of a request."""
@@ -110,7 +112,7 @@ class HttpProbe(Probe):
         """
         began = trio.current_time()
         found: Answer | None = None
-        with trio.move_on_after(self.waits.answer if patience is None else patience):
+        with trio.move_on_after(self.timeouts.answer if patience is None else patience):
             try:
                 async with self._endpoint.exchange(verb, headers, body) as reply:
                     message = await self._message(reply, id, wanted=body is not None)
@@ -138,7 +140,7 @@ class HttpProbe(Probe):
             for event in parser.feed(piece):
                 message = self._parsed(event.data, noise=bool(event.data)) or {}
                 if "method" in message and "id" in message:
-                    self.questions.append(str(message["method"]))
+                    self.requests_received.append(str(message["method"]))
                 elif "method" not in message and (message.get("id") == id or "error" in message):
                     await reply.finish(1.0)
                     return message
@@ -153,7 +155,7 @@ class HttpProbe(Probe):
 
 @asynccontextmanager
 async def open_http_probe(
-    url: str, options: HttpOptions, era: Era, waits: Waits
+    url: str, options: HttpOptions, era: Era, timeouts: Timeouts
 ) -> AsyncIterator[HttpProbe]:
     """Talk to a server at a URL for the length of a block.
 
@@ -162,7 +164,7 @@ async def open_http_probe(
         ValueError: It is no URL.
     """
     async with Endpoint(url, options).opened() as endpoint:
-        probe = HttpProbe(era, endpoint, waits)
+        probe = HttpProbe(era, endpoint, timeouts)
         yield probe
         if probe.session is not None:
             with suppress(ClientError):  # the session ends by itself in time
@@ -176,7 +178,7 @@ async def check_access(probe: HttpProbe) -> None:
         Failure: It wants a token, or another one, or nothing to do with us.
         ClientError: It cannot be reached.
     """
-    answer = await probe.ask("server/discover")
+    answer = await probe.send_request("server/discover")
     if answer is None or answer.status not in (401, 403):
         return
     why = f": {answer.message}" if answer.message else ""

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import trio
 from attrs import define, field
 
-from trio_mcp.cli.probing.base import Answer, Era, Probe, Reaction, Waits, read_message
+from trio_mcp.cli.probing.base import Answer, Era, Probe, Reaction, Timeouts, read_message
 from trio_mcp.transports.background import background_task
 from trio_mcp.transports.process import ProcessOptions, open_process
 from trio_mcp.wire.errors import METHOD_NOT_FOUND
@@ -60,8 +60,8 @@ class StdioProbe(Probe):
 
     on_lines = True
 
-    def __init__(self, era: Era, transport: Pipes, waits: Waits) -> None:
-        super().__init__(era, waits)
+    def __init__(self, era: Era, transport: Pipes, timeouts: Timeouts) -> None:
+        super().__init__(era, timeouts)
         self.transport: Final = transport
         self.closed: Final = trio.Event()
         """Set when its stdout has ended."""
@@ -92,7 +92,7 @@ class StdioProbe(Probe):
         """The end of what it wrote to stderr."""
         return self.transport.stderr_tail
 
-    async def ask(
+    async def send_request(
         self, method: str, params: dict[str, Json] | None = None, *, patience: float | None = None
     ) -> Answer | None:
         """Send a request; `None` if there is no answer in time, or will never be one."""
@@ -100,8 +100,8 @@ class StdioProbe(Probe):
         waiting = self._waiting[id] = _Waiting()
         began = trio.current_time()
         try:
-            with trio.move_on_after(self.waits.answer if patience is None else patience):
-                if await self._send(encode(self.request(method, params, id))):
+            with trio.move_on_after(self.timeouts.answer if patience is None else patience):
+                if await self._send(encode(self.make_request(method, params, id))):
                     await waiting.arrived.wait()
             if waiting.message is None and self.closed.is_set():
                 await self._await_exit()
@@ -110,21 +110,21 @@ class StdioProbe(Probe):
                 self._given_up.add(id)
         return _answer(waiting, began)
 
-    async def tell(self, method: str, params: dict[str, Json] | None = None) -> None:
+    async def send_notification(self, method: str, params: dict[str, Json] | None = None) -> None:
         """Send a notification."""
         message: dict[str, Json] = {"jsonrpc": "2.0", "method": method}
-        with trio.move_on_after(self.waits.answer):
+        with trio.move_on_after(self.timeouts.answer):
             await self._send(encode(message if params is None else {**message, "params": params}))
 
-    async def throw(self, data: bytes, then: str, id: Id | None = None) -> Reaction:
+    async def send_malformed(self, data: bytes, then: str, id: Id | None = None) -> Reaction:
         """Send a line that is no proper message, and a request right behind it."""
         waiting = self._reaction = _Waiting()
         if id is not None:
             self._waiting[id] = waiting
         began = trio.current_time()
         await self._send(data + b"\n")
-        alive = await self.ask(then)
-        with trio.move_on_after(self.waits.reaction):
+        alive = await self.send_request(then)
+        with trio.move_on_after(self.timeouts.reaction):
             await waiting.arrived.wait()
         self._reaction = None
         if id is not None and self._waiting.pop(id, None) is not None:
@@ -133,7 +133,7 @@ class StdioProbe(Probe):
             self._late_reactions += 1
         return Reaction(_answer(waiting, began), alive)
 
-    async def hang_up(self, patience: float) -> float | None:
+    async def close_stdin(self, patience: float) -> float | None:
         """Close its stdin; return the seconds until it exited, or `None` if it did not."""
         began = trio.current_time()
         await self.transport.aclose()
@@ -156,7 +156,7 @@ class StdioProbe(Probe):
 
     async def _await_exit(self) -> None:
         """Give a process that has closed a pipe the time to exit, so that it is known how."""
-        with trio.move_on_after(self.waits.exit):
+        with trio.move_on_after(self.timeouts.exit):
             await self.transport.exited.wait()
 
     async def read(self) -> None:
@@ -202,7 +202,11 @@ class StdioProbe(Probe):
         elif self._late_reactions and "error" in message and id in (None, ""):
             self._late_reactions -= 1
         else:
-            kept = self.repeats if known is not None and known in self._answered else self.strays
+            kept = (
+                self.repeated_answers
+                if known is not None and known in self._answered
+                else self.stray_answers
+            )
             if len(kept) < _MOST_KEPT:
                 kept.append(id)
 
@@ -214,7 +218,7 @@ class StdioProbe(Probe):
     async def _answer_question(self, message: dict[str, Json]) -> None:
         """Answer what the server asks, as one who can do nothing of it."""
         method = message["method"]
-        self.questions.append(str(method))
+        self.requests_received.append(str(method))
         answer: dict[str, Json] = {"jsonrpc": "2.0", "id": message["id"]}
         if method == "ping":
             answer["result"] = {}
@@ -233,7 +237,7 @@ def _answer(waiting: _Waiting, began: float) -> Answer | None:
 
 @asynccontextmanager
 async def open_stdio_probe(
-    command: Sequence[str], options: ProcessOptions, era: Era, waits: Waits
+    command: Sequence[str], options: ProcessOptions, era: Era, timeouts: Timeouts
 ) -> AsyncIterator[StdioProbe]:
     """Start a server and talk to it for the length of a block.
 
@@ -241,6 +245,6 @@ async def open_stdio_probe(
         CannotStart: The command does not exist, or cannot be executed.
     """
     async with open_process(command, options) as transport:
-        probe = StdioProbe(era, transport, waits)
+        probe = StdioProbe(era, transport, timeouts)
         async with background_task(probe.read):
             yield probe

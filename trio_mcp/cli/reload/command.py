@@ -17,7 +17,7 @@ from typing import Final
 import trio
 
 from trio_mcp.cli.failures import OK
-from trio_mcp.cli.reload.memory import Memory
+from trio_mcp.cli.reload.client_state import ClientState
 from trio_mcp.cli.reload.watching import watching
 from trio_mcp.cli.running import run_async
 from trio_mcp.transports.background import background_task
@@ -34,9 +34,7 @@ _MOST_WAITING: Final = 1000
 _CHUNK_BYTES: Final = 65536
 
 
-def serve_again_and_again(
-    command: Sequence[str], root: Path, *, over_http: bool, grace: float
-) -> int:
+def serve_reloading(command: Sequence[str], root: Path, *, over_http: bool, grace: float) -> int:
     """Run a server until the client disconnects, or a signal comes; return the exit status.
 
     Args:
@@ -87,7 +85,7 @@ class Relay:
         self._patience = patience
         self._command = list(command)
         self._changes = changes
-        self._memory = Memory()
+        self._client_state = ClientState()
         self._to_server, self._from_client = trio.open_memory_channel[bytes](_MOST_WAITING)
         self._writing = trio.Lock()
         self._over = trio.Event()
@@ -126,7 +124,7 @@ class Relay:
         if on_its_own:
             await self._await_mending(process.returncode)
         else:
-            await self._tell_client(self._memory.unanswered("The server was restarted"))
+            await self._tell_client(self._client_state.unanswered("The server was restarted"))
 
     async def _attend(self, process: trio.Process) -> bool:
         """Pass lines on from and to a server; return whether it exited on its own."""
@@ -153,10 +151,10 @@ class Relay:
     async def _feed(self, stdin: trio.abc.SendStream, scope: trio.CancelScope) -> None:
         """Tell a server what it has to know, and then whatever the client says."""
         try:
-            for line in self._memory.handshake():
+            for line in self._client_state.handshake():
                 await stdin.send_all(line)
             async for line in self._from_client:
-                self._memory.heard(line)
+                self._client_state.heard(line)
                 await stdin.send_all(line + b"\n")
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             await trio.sleep_forever()  # it is about to exit, and that is noticed elsewhere
@@ -169,11 +167,11 @@ class Relay:
         async for chunk in stdout:
             for line in decoder.feed(chunk):
                 if isinstance(line, bytes):
-                    passed = self._memory.said(line)
+                    passed = self._client_state.said(line)
                     if passed is not None:
                         await self._tell_client([passed + b"\n"])
-                    elif not self._memory.repeating:  # the new server is ready
-                        await self._tell_client(self._memory.changes())
+                    elif not self._client_state.repeating:  # the new server is ready
+                        await self._tell_client(self._client_state.changes())
         exited.set()
 
     async def _await_change(self, scope: trio.CancelScope) -> None:
@@ -191,8 +189,8 @@ class Relay:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._await_change, nursery.cancel_scope)
             async for line in self._from_client:
-                self._memory.heard(line)
-                await self._tell_client(self._memory.unanswered(why))
+                self._client_state.heard(line)
+                await self._tell_client(self._client_state.unanswered(why))
             self._over.set()
             nursery.cancel_scope.cancel()
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from trio_mcp.cli.asking import Asker, NoAnswer
 from trio_mcp.cli.forms import ask_for_all, describe
+from trio_mcp.cli.prompter import NoAnswer, Prompter
 from trio_mcp.cli.schemas import is_yes_or_no, properties_of
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.wire.jsonrpc import Json
@@ -19,25 +19,25 @@ from trio_mcp.wire.jsonrpc import Json
 _ACTIONS: Final = ("accept", "decline", "cancel")
 
 
-def terminal_handlers(asker: Asker, roots: Sequence[str]) -> Handlers:
+def terminal_handlers(prompter: Prompter, roots: Sequence[str]) -> Handlers:
     """Make the answers to what a server asks.
 
     Args:
-        asker: Who asks the person.
+        prompter: Who asks the person.
         roots: Directories that the server may know of.
     """
     uris = [Path(each).resolve().as_uri() for each in roots] or None
-    if not asker.screen.can_ask:
+    if not prompter.screen.can_ask:
         return Handlers(roots=uris)
-    questions = Questions(asker)
+    questions = ElicitationHandler(prompter)
     return Handlers(elicitation=questions.fill_in, elicitation_url=questions.visit, roots=uris)
 
 
-class Questions:
+class ElicitationHandler:
     """Answers `elicitation/create`."""
 
-    def __init__(self, asker: Asker) -> None:
-        self._asker = asker
+    def __init__(self, prompter: Prompter) -> None:
+        self._prompter = prompter
 
     async def fill_in(self, params: dict[str, Json]) -> dict[str, Json]:
         """Let the person fill in a form, decline or cancel."""
@@ -52,12 +52,12 @@ class Questions:
         question: Callable[[dict[str, Json]], Awaitable[dict[str, Json]]],
         params: dict[str, Json],
     ) -> dict[str, Json]:
-        asker = self._asker
-        if asker.occupied:
-            asker.screen.note("The server has a question; press Enter to see it.", "yellow")
-        async with asker.turn:
-            with asker.paused():
-                asker.screen.note(f"The server asks: {params.get('message')}", "bold")
+        prompter = self._prompter
+        if prompter.occupied:
+            prompter.screen.note("The server has a question; press Enter to see it.", "yellow")
+        async with prompter.turn:
+            with prompter.paused():
+                prompter.screen.note(f"The server asks: {params.get('message')}", "bold")
                 try:
                     return await question(params)
                 except NoAnswer:
@@ -68,7 +68,7 @@ class Questions:
         root = schema if isinstance(schema, dict) else {}
         (name, field), *others = properties_of(root).items() or [("", {})]
         if not others and is_yes_or_no(field, root):  # then it takes no second question
-            describe(self._asker, field)
+            describe(self._prompter, field)
             said = await self._choice(("yes", "no", *_ACTIONS[1:]))
             if said in _ACTIONS:
                 return {"action": said}
@@ -76,11 +76,11 @@ class Questions:
         action = await self._choice(_ACTIONS)
         if action != "accept":
             return {"action": action}
-        return {"action": "accept", "content": await ask_for_all(self._asker, root)}
+        return {"action": "accept", "content": await ask_for_all(self._prompter, root)}
 
     async def _visit(self, params: dict[str, Json]) -> dict[str, Json]:
         url = str(params.get("url"))
-        screen = self._asker.screen
+        screen = self._prompter.screen
         screen.note(f"It wants you to visit a page of {urlsplit(url).hostname}:")
         screen.note(url, "cyan")
         screen.note("If you agree, open it in your browser, and accept.")
@@ -89,8 +89,8 @@ class Questions:
     async def _choice(self, choices: Sequence[str]) -> str:
         label = f"{', '.join(choices[:-1])} or {choices[-1]}? "
         while True:
-            said = await self._asker.ask(label, choices=choices)
+            said = await self._prompter.ask(label, choices=choices)
             for each in choices:
                 if said and each.startswith(said.lower()):
                     return each
-            self._asker.screen.note(f"please type one of: {', '.join(choices)}", "red")
+            self._prompter.screen.note(f"please type one of: {', '.join(choices)}", "red")

@@ -32,7 +32,7 @@ _KEPT: Final = {"initialize": "", "logging/setLevel": "", "resources/subscribe":
 _LISTS: Final = ("tools", "resources", "prompts")
 
 
-class Memory:
+class ClientState:
     """One client, as far as a new server has to know it."""
 
     def __init__(self) -> None:

@@ -17,16 +17,16 @@ from urllib.parse import urlsplit
 import trio
 from attrs import evolve, field, frozen
 
-from trio_mcp.cli.doctor.chart import Chart, Severity, cut
 from trio_mcp.cli.doctor.checks import (
     check_legacy,
-    check_manners,
     check_modern,
+    check_unexpected,
     check_version_negotiation,
 )
 from trio_mcp.cli.doctor.orphans import commands_of, marked, orphans_of
+from trio_mcp.cli.doctor.report import Report, Severity, cut
 from trio_mcp.cli.failures import last_words
-from trio_mcp.cli.probing.base import Era, Waits, initialize_params
+from trio_mcp.cli.probing.base import Era, Timeouts, initialize_params
 from trio_mcp.cli.probing.http import HttpProbe, check_access, open_http_probe
 from trio_mcp.cli.probing.stdio import StdioProbe, open_stdio_probe
 from trio_mcp.client.http.options import HttpOptions
@@ -64,12 +64,12 @@ class Times:
     """How long the processes that it started may outlive it."""
     slow_exit: float = 2.0
     """Beyond this, its exit is slow."""
-    waits: Waits = field(factory=Waits)
+    timeouts: Timeouts = field(factory=Timeouts)
 
 
 async def examine_process(
     command: Sequence[str], options: ProcessOptions, target: str, times: Times
-) -> Chart:
+) -> Report:
     """Examine a server that is a command.
 
     Args:
@@ -81,53 +81,55 @@ async def examine_process(
     Raises:
         CannotStart: The command does not exist, or cannot be executed.
     """
-    chart = Chart(target)
+    report = Report(target)
     async with marked(options) as (options, find):
-        open_probe = partial(open_stdio_probe, command, options, waits=times.waits)
-        open_last = partial(_open_last, command, options, times.waits)
-        await visit(chart, open_probe, open_last, times)
+        open_probe = partial(open_stdio_probe, command, options, timeouts=times.timeouts)
+        open_last = partial(_open_last, command, options, times.timeouts)
+        await examine_starts(report, open_probe, open_last, times)
         left = commands_of(find())
-    if left and not chart.has("leaves-processes"):
-        _tell_of_orphans(chart, left)
-    return chart
+    if left and not report.has("leaves-processes"):
+        _tell_of_orphans(report, left)
+    return report
 
 
-async def visit(chart: Chart, open_probe: OpenProbe, open_last: OpenLast, times: Times) -> None:
+async def examine_starts(
+    report: Report, open_probe: OpenProbe, open_last: OpenLast, times: Times
+) -> None:
     """Visit a server in each era, and see what is left of it.
 
     Args:
-        chart: Where to write down what is found.
+        report: Where to write down what is found.
         open_probe: Starts the server for a conversation in an era.
         open_last: Does the same, and tells what it leaves behind.
         times: How long things may take.
     """
     problems: list[str] = []
     async with open_probe("legacy") as probe:
-        legacy = await check_legacy(chart, probe, patience=times.start)
-        _note_problem(chart, probe, problems, "initialize" if not legacy else None)
+        legacy = await check_legacy(report, probe, patience=times.start)
+        _note_problem(report, probe, problems, "initialize" if not legacy else None)
         silent = not legacy and not probe.has_answered and probe.gone is None
         if legacy:
-            await _check_exit(chart, probe, times)
-        check_manners(chart, probe)
-    wait = (chart.start_seconds or 0) * 2 + times.probe
+            await _check_exit(report, probe, times)
+        check_unexpected(report, probe)
+    wait = (report.start_seconds or 0) * 2 + times.probe
     first = min(times.start, times.again) if silent else times.start
     async with open_probe("modern") as probe:
-        modern = await check_modern(chart, probe, patience=wait if legacy else first)
-        _note_problem(chart, probe, problems, "server/discover" if not modern else None)
+        modern = await check_modern(report, probe, patience=wait if legacy else first)
+        _note_problem(report, probe, problems, "server/discover" if not modern else None)
         if modern and not legacy:
-            await _check_exit(chart, probe, times)
-        check_manners(chart, probe)
+            await _check_exit(report, probe, times)
+        check_unexpected(report, probe)
     if legacy or modern:
-        await _check_orphans(chart, open_last, times, wait, "legacy" if legacy else "modern")
+        await _check_orphans(report, open_last, times, wait, "legacy" if legacy else "modern")
     if not legacy and not modern:
-        chart.add("no-revision" if not problems else "does-not-start", _why(problems))
+        report.add("no-revision" if not problems else "does-not-start", _why(problems))
     elif any("server/discover" in each for each in problems):
         what = "it exits at `server/discover`, with which modern clients begin"
-        chart.add("dies", what)
-    _check_start(chart, times)
+        report.add("dies", what)
+    _check_start(report, times)
 
 
-async def examine_url(url: str, options: HttpOptions, times: Times) -> Chart:
+async def examine_url(url: str, options: HttpOptions, times: Times) -> Report:
     """Examine a server at a URL.
 
     Args:
@@ -139,68 +141,70 @@ async def examine_url(url: str, options: HttpOptions, times: Times) -> Chart:
         ClientError: It cannot be reached.
         Failure: It lets nobody in.
     """
-    chart = Chart(url)
-    async with open_http_probe(url, options, "modern", times.waits) as probe:
+    report = Report(url)
+    async with open_http_probe(url, options, "modern", times.timeouts) as probe:
         await check_access(probe)
-        modern = await check_modern(chart, probe, patience=times.waits.answer)
-        check_manners(chart, probe)
-    async with open_http_probe(url, options, "legacy", times.waits) as probe:
-        legacy = await check_legacy(chart, probe, patience=times.waits.answer)
+        modern = await check_modern(report, probe, patience=times.timeouts.answer)
+        check_unexpected(report, probe)
+    async with open_http_probe(url, options, "legacy", times.timeouts) as probe:
+        legacy = await check_legacy(report, probe, patience=times.timeouts.answer)
         if probe.session is not None:
-            await _check_session(chart, probe)
-        check_manners(chart, probe)
+            await _check_session(report, probe)
+        check_unexpected(report, probe)
     if legacy:
-        async with open_http_probe(url, options, "legacy", times.waits) as probe:
-            await check_version_negotiation(chart, probe, patience=times.waits.answer)
+        async with open_http_probe(url, options, "legacy", times.timeouts) as probe:
+            await check_version_negotiation(report, probe, patience=times.timeouts.answer)
     if not legacy and not modern:
         what = "it answers neither `server/discover` nor `initialize`; is the path right?"
-        chart.add("no-revision", what)
-        return chart
+        report.add("no-revision", what)
+        return report
     async with open_http_probe(
-        url, options, "modern" if modern else "legacy", times.waits
+        url, options, "modern" if modern else "legacy", times.timeouts
     ) as probe:
-        await _check_web(chart, probe, url)
-    chart.starts.clear()  # it ran already
-    return chart
+        await _check_web(report, probe, url)
+    report.starts.clear()  # it ran already
+    return report
 
 
 # -- processes ---------------------------------------------------------------------------
 
 
-def _note_problem(chart: Chart, probe: StdioProbe, problems: list[str], asked: str | None) -> None:
+def _note_problem(
+    report: Report, probe: StdioProbe, problems: list[str], asked: str | None
+) -> None:
     """Take note of a process that ended although nobody told it to."""
     if probe.gone is None:
         return
     if asked is not None:
         said = last_words(probe.stderr).removeprefix("trio-mcp: ")
         problems.append(f"asked `{asked}`, it {probe.gone}: {said}")
-    chart.stderr = "\n".join(probe.stderr.splitlines()[-_MOST_STDERR_LINES:])
+    report.stderr = "\n".join(probe.stderr.splitlines()[-_MOST_STDERR_LINES:])
 
 
 def _why(problems: list[str]) -> str:
     return cut(problems[0], 300) if problems else "it answers neither of the two handshakes"
 
 
-def _check_start(chart: Chart, times: Times) -> None:
-    if not chart.starts:
+def _check_start(report: Report, times: Times) -> None:
+    if not report.starts:
         return
-    first, again = chart.starts[0], min(chart.starts)
+    first, again = report.starts[0], min(report.starts)
     what = f"its first answer took {first:.1f} s"
     if again < first / 2:
         what = f"{what}, and {again:.1f} s when it was started again"
     if again > times.notable_start:
         severity: Severity = "warning" if again > times.slow_start else "note"
-        chart.add("slow-start", what, severity=severity)
+        report.add("slow-start", what, severity=severity)
     elif first > times.notable_start:
-        chart.add("slow-first-start", what)
+        report.add("slow-first-start", what)
 
 
 @asynccontextmanager
 async def _open_last(
-    command: Sequence[str], options: ProcessOptions, waits: Waits, era: Era
+    command: Sequence[str], options: ProcessOptions, timeouts: Timeouts, era: Era
 ) -> AsyncIterator[tuple[StdioProbe, FindOrphans]]:
     async with marked(evolve(options, kill_children=False, stderr="ignore")) as (options, find):
-        async with open_stdio_probe(command, options, era, waits) as probe:
+        async with open_stdio_probe(command, options, era, timeouts) as probe:
 
             async def find_orphans(patience: float) -> list[str]:
                 return commands_of(await orphans_of(probe.transport.pid, find, patience))
@@ -209,81 +213,81 @@ async def _open_last(
 
 
 async def _check_orphans(
-    chart: Chart, open_last: OpenLast, times: Times, wait: float, era: Era
+    report: Report, open_last: OpenLast, times: Times, wait: float, era: Era
 ) -> None:
     """Start it once more, and see what is left of it when it has gone."""
     async with open_last(era) as (probe, find_orphans):
         if era == "legacy":
-            await check_version_negotiation(chart, probe, patience=wait)
+            await check_version_negotiation(report, probe, patience=wait)
         else:
-            await probe.ask("server/discover", patience=wait)
-        check_manners(chart, probe)
-        exits = probe.gone is None and chart.exit_seconds is not None
-        if exits and await probe.hang_up(times.exit) is not None:
-            _tell_of_orphans(chart, await find_orphans(times.linger), times.linger)
+            await probe.send_request("server/discover", patience=wait)
+        check_unexpected(report, probe)
+        exits = probe.gone is None and report.exit_seconds is not None
+        if exits and await probe.close_stdin(times.exit) is not None:
+            _tell_of_orphans(report, await find_orphans(times.linger), times.linger)
 
 
-def _tell_of_orphans(chart: Chart, left: Sequence[str], after: float | None = None) -> None:
+def _tell_of_orphans(report: Report, left: Sequence[str], after: float | None = None) -> None:
     if left:
         when = "after its exit" if after is None else f"{after:g} s after its exit"
         more = f" and {len(left) - 3} more" if len(left) > 3 else ""
         what = ", ".join(cut(each) for each in left[:3])
-        chart.add("leaves-processes", f"{when}, what it started still runs: {what}{more}")
+        report.add("leaves-processes", f"{when}, what it started still runs: {what}{more}")
 
 
-async def _check_exit(chart: Chart, probe: StdioProbe, times: Times) -> None:
+async def _check_exit(report: Report, probe: StdioProbe, times: Times) -> None:
     """Check that it exits at the end of its input ("Shutdown")."""
     if probe.gone is not None:
         return
-    seconds = await probe.hang_up(times.exit)
-    chart.exit_seconds = seconds
+    seconds = await probe.close_stdin(times.exit)
+    report.exit_seconds = seconds
     if seconds is not None:
         if seconds > times.slow_exit:
-            chart.add("slow-exit", f"it takes {seconds:.1f} s to exit after its stdin has ended")
+            report.add("slow-exit", f"it takes {seconds:.1f} s to exit after its stdin has ended")
         if probe.transport.returncode != 0:
-            chart.add("exit-status", f"when its stdin ends, it {probe.gone}")
+            report.add("exit-status", f"when its stdin ends, it {probe.gone}")
         return
     os.kill(probe.transport.pid, signal.SIGTERM)
     with trio.move_on_after(times.exit):
         await probe.transport.exited.wait()
     how = f"{times.exit:g} s after its stdin has ended, it still runs"
     if probe.transport.returncode is None:
-        chart.add("ignores-signals", f"{how}, and {times.exit:g} s after SIGTERM as well")
+        report.add("ignores-signals", f"{how}, and {times.exit:g} s after SIGTERM as well")
     else:
-        chart.add("no-exit", f"{how}; SIGTERM ends it")
+        report.add("no-exit", f"{how}; SIGTERM ends it")
 
 
 # -- HTTP --------------------------------------------------------------------------------
 
 
-async def _check_session(chart: Chart, probe: HttpProbe) -> None:
+async def _check_session(report: Report, probe: HttpProbe) -> None:
     """Check what is said to the id of a session that is none ("Session Management")."""
-    message = probe.request("ping", None, probe.next_id())
+    message = probe.make_request("ping", None, probe.next_id())
     headers = {**probe.headers("ping", {}), SESSION_HEADER: "trio-mcp-doctor-no-such-session"}
     answer = await probe.exchange("POST", headers, encode(message)[:-1], message["id"])
     if answer is not None and answer.status != 404:
         what = "a request with the id of an unknown session is answered with HTTP status"
-        chart.add("unknown-session", f"{what} {answer.status}, not 404")
+        report.add("unknown-session", f"{what} {answer.status}, not 404")
 
 
-async def _check_web(chart: Chart, probe: HttpProbe, url: str) -> None:
+async def _check_web(report: Report, probe: HttpProbe, url: str) -> None:
     """Check who may ask, and what is said to those who may not."""
     if probe.era == "modern":
-        message = probe.request("server/discover", None, probe.next_id())
+        message = probe.make_request("server/discover", None, probe.next_id())
     else:
         params = initialize_params(NEWEST_LEGACY.name)
-        message = probe.request("initialize", params, probe.next_id())
+        message = probe.make_request("initialize", params, probe.next_id())
     headers = probe.headers(message["method"], message["params"])
     foreign = {**headers, "Origin": "https://trio-mcp-doctor.invalid"}
     answer = await probe.exchange("POST", foreign, encode(message)[:-1], message["id"])
     local = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
     if answer is not None and answer.result is not None:
         what = "requests of a foreign web page (Origin) are answered"
-        chart.add("no-origin-check", what, severity="error" if local else "warning")
+        report.add("no-origin-check", what, severity="error" if local else "warning")
     if probe.era == "modern":
         other = {**headers, METHOD_HEADER: "tools/list"}
         answer = await probe.exchange("POST", other, encode(message)[:-1], message["id"])
         if answer is not None and (answer.status, answer.code) != (400, HEADER_MISMATCH):
             said = f"HTTP status {answer.status}, code {answer.code}"
             what = "a request whose headers contradict its body is answered with"
-            chart.add("wrong-status", f"{what} {said}, not 400 and -32020")
+            report.add("wrong-status", f"{what} {said}, not 400 and -32020")

@@ -127,7 +127,7 @@ class Server:
 
 
 @define
-class Chart:
+class Report:
     """What an examination found, as it goes on."""
 
     target: str

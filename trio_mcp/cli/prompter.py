@@ -120,7 +120,7 @@ def _session(history: History | None, completer: Completer | None) -> PromptSess
     )
 
 
-class Asker:
+class Prompter:
     """One who asks one question after the other, and keeps a progress bar out of the way.
 
     Args:

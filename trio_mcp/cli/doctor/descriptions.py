@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from typing import Final
 
-from trio_mcp.cli.doctor.chart import Chart, cut
+from trio_mcp.cli.doctor.report import Report, cut
 from trio_mcp.cli.schemas import properties_of, required_of
 from trio_mcp.schema import SchemaError, check_schema
 from trio_mcp.wire.headers import mirrored_parameters
@@ -33,52 +33,52 @@ _NAMED: Final = ("resources", "resourceTemplates")
 """What needs a name besides its identity."""
 
 
-def check_offers(chart: Chart, kind: str, items: list[Json]) -> None:
+def check_descriptions(report: Report, kind: str, items: list[Json]) -> None:
     """Check all items of a list."""
     key, noun = _IDENTITY[kind], _NOUN[kind]
     names: Counter[str] = Counter()
     for item in items:
         name = item.get(key) if isinstance(item, dict) else None
         if not isinstance(name, str) or not name:
-            chart.add("bad-description", f"a {noun} has no {key}: {cut(json.dumps(item))}")
+            report.add("bad-description", f"a {noun} has no {key}: {cut(json.dumps(item))}")
             continue
         names[name] += 1
         if kind in _NAMED and not isinstance(item.get("name"), str):
-            chart.add("bad-description", f"{noun} {cut(name)!r} has no name")
+            report.add("bad-description", f"{noun} {cut(name)!r} has no name")
     for name, number in names.items():
         if number > 1:
-            chart.add("duplicate", f"{number} {noun}s are called {cut(name)!r}")
+            report.add("duplicate", f"{number} {noun}s are called {cut(name)!r}")
     described = [each for each in items if isinstance(each, dict) and each.get(key) in names]
     if kind == "tools":
-        _check_tools(chart, described)
+        _check_tools(report, described)
     elif kind == "prompts":
-        _check_prompts(chart, described)
+        _check_prompts(report, described)
 
 
-def _check_tools(chart: Chart, tools: list[dict[str, Json]]) -> None:
+def _check_tools(report: Report, tools: list[dict[str, Json]]) -> None:
     for tool in tools:
         name = tool["name"]
         if not _TOOL_NAME.fullmatch(name):
-            chart.add("tool-name", f"tool {cut(name)!r} has a name that hosts may refuse")
-        _check_schema(chart, name, "inputSchema", tool.get("inputSchema"))
+            report.add("tool-name", f"tool {cut(name)!r} has a name that hosts may refuse")
+        _check_schema(report, name, "inputSchema", tool.get("inputSchema"))
         if tool.get("outputSchema") is not None:
-            _check_schema(chart, name, "outputSchema", tool["outputSchema"])
-        _check_hints(chart, name, tool.get("annotations"))
-    _names(chart, "no-description", "tools", [each["name"] for each in tools if _bare(each)])
+            _check_schema(report, name, "outputSchema", tool["outputSchema"])
+        _check_hints(report, name, tool.get("annotations"))
+    _names(report, "no-description", "tools", [each["name"] for each in tools if _bare(each)])
     bare = [
         f"{tool['name']}.{key}"
         for tool in tools
         for key, each in properties_of(tool.get("inputSchema")).items()
         if _bare(each)
     ]
-    _names(chart, "undescribed-arguments", "arguments", bare)
+    _names(report, "undescribed-arguments", "arguments", bare)
     size = len(json.dumps(tools))
     if size > _HEAVY_BYTES:
-        chart.add("heavy", f"the list of tools is {size // 1000} kB long")
+        report.add("heavy", f"the list of tools is {size // 1000} kB long")
 
 
-def _check_prompts(chart: Chart, prompts: list[dict[str, Json]]) -> None:
-    _names(chart, "no-description", "prompts", [each["name"] for each in prompts if _bare(each)])
+def _check_prompts(report: Report, prompts: list[dict[str, Json]]) -> None:
+    _names(report, "no-description", "prompts", [each["name"] for each in prompts if _bare(each)])
     for prompt in prompts:
         arguments = prompt.get("arguments") or []
         good = isinstance(arguments, list) and all(
@@ -86,34 +86,34 @@ def _check_prompts(chart: Chart, prompts: list[dict[str, Json]]) -> None:
         )
         if not good:
             where = f"prompt {cut(prompt['name'])!r}"
-            chart.add("bad-description", f"{where} has arguments without a name")
+            report.add("bad-description", f"{where} has arguments without a name")
 
 
-def _check_schema(chart: Chart, tool: str, key: str, schema: Json) -> None:
+def _check_schema(report: Report, tool: str, key: str, schema: Json) -> None:
     where = f"tool {cut(tool)!r}: its {key}"
     if not isinstance(schema, dict):
-        chart.add("invalid-schema", f"{where} is no JSON object")
+        report.add("invalid-schema", f"{where} is no JSON object")
         return
     problem = _invalid(schema)
     if problem is not None:
-        chart.add("invalid-schema", f"{where} is no valid JSON Schema: {problem}")
+        report.add("invalid-schema", f"{where} is no valid JSON Schema: {problem}")
         return
     if key == "inputSchema" and schema.get("type") != "object":
-        chart.add("invalid-schema", f"{where} must have the type 'object'")
+        report.add("invalid-schema", f"{where} must have the type 'object'")
     try:
         check_schema(schema)
     except SchemaError as error:
-        chart.add("doubtful-schema", f"{where} is valid, but {cut(error, 200)}")
+        report.add("doubtful-schema", f"{where} is valid, but {cut(error, 200)}")
     absent = [name for name in required_of(schema) if name not in properties_of(schema)]
     if absent and not any(each in schema for each in ("patternProperties", "allOf", "$ref")):
-        chart.add(
+        report.add(
             "unknown-required", f"{where} requires {', '.join(absent)}, and does not say what"
         )
     if key == "inputSchema":
         try:
             mirrored_parameters(schema)
         except ValueError as error:
-            chart.add("bad-header", f"{where}: {error}")
+            report.add("bad-header", f"{where}: {error}")
 
 
 def _invalid(schema: dict[str, Json]) -> str | None:
@@ -130,9 +130,9 @@ def _invalid(schema: dict[str, Json]) -> str | None:
     return None
 
 
-def _check_hints(chart: Chart, tool: str, hints: Json) -> None:
+def _check_hints(report: Report, tool: str, hints: Json) -> None:
     if isinstance(hints, dict) and hints.get("readOnlyHint") and hints.get("destructiveHint"):
-        chart.add("contradiction", f"tool {cut(tool)!r} is said to only read, and to destroy")
+        report.add("contradiction", f"tool {cut(tool)!r} is said to only read, and to destroy")
 
 
 def _bare(item: Json) -> bool:
@@ -141,8 +141,8 @@ def _bare(item: Json) -> bool:
     return not (isinstance(text, str) and text.strip())
 
 
-def _names(chart: Chart, code: str, what: str, names: list[str]) -> None:
+def _names(report: Report, code: str, what: str, names: list[str]) -> None:
     if names:
         shown = ", ".join(cut(each) for each in names[:_MOST_NAMES])
         more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        chart.add(code, f"{what} without a description: {shown}{more}")
+        report.add(code, f"{what} without a description: {shown}{more}")
