@@ -10,6 +10,8 @@ BIN := $(VENV)/bin
 
 # Tests start hundreds of processes. Without bytecode, each of them compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
+# Many tests wait for a process or a time limit: so there are three workers for two processors.
+WORKERS ?= $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2 )))
 
 help:  ## Say what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,7 +26,7 @@ demo: $(VENV)/.cli  ## Show two servers answering a scripted session on stdio
 	@$(BIN)/python -m docs.examples.demo
 
 test: $(VENV)/.test  ## Run all tests that need nothing but Python
-	@$(BIN)/python -m pytest -m "not needs and not long" $(if $(COVERAGE),--cov)
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "not needs and not long" $(if $(COVERAGE),--cov)
 
 test-all: rest  ## Run all tests, those that need other programs as well
 	@$(MAKE) --no-print-directory test

@@ -24,6 +24,7 @@ from benchmarks.clients.measure import run_calls
 from benchmarks.eras import TEXT
 from benchmarks.peers import Peer
 from benchmarks.processes import Command
+from tests.benchmarks.peers import as_param
 
 NOBODY = Command([], {})
 
@@ -136,7 +137,7 @@ def test_a_client_without_figures_has_failed(program, reason):
         measure(peer, 0)
 
 
-@pytest.mark.parametrize("peer", clients(), ids=lambda peer: peer.name)
+@pytest.mark.parametrize("peer", list(map(as_param, clients())))
 def test_every_client_can_be_measured(peer):
     assert peer.missing == ""
     sample = measure(peer, 0)

@@ -17,6 +17,7 @@ from benchmarks.features import LISTENERS, Sample, hear, prompts, reads
 from benchmarks.load import Lines, Load, LoadError
 from benchmarks.peers import OURS, PYTHON, TYPESCRIPT, Peer, feature_peers
 from benchmarks.processes import Command
+from tests.benchmarks.peers import as_param
 
 NOTHING = Command([], {})
 TOLD = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{}}\n'
@@ -137,7 +138,7 @@ def test_the_chart_and_the_figures_have_everybody_who_was_measured(outcomes):
     assert figures[PYTHON]["read_many"] == [1000, 1000]
 
 
-@pytest.mark.parametrize("peer", INSTALLED, ids=lambda peer: peer.name)
+@pytest.mark.parametrize("peer", list(map(as_param, INSTALLED)))
 def test_every_server_can_be_measured(peer):
     assert peer.missing == ""
     sample = features.take(peer, 0, pinned=False)

@@ -9,8 +9,8 @@ import pytest
 import trio
 
 from tests.cli.support import CTRL_U, Terminal
-from tests.support.processes import EXAMPLES, ROOT, TIME_LIMIT, python
-from trio_mcp import CallResult, Client, Handlers, McpError, ProcessOptions, connect
+from tests.support.processes import EXAMPLES, TIME_LIMIT
+from trio_mcp import CallResult, Client, Handlers, McpError, connect
 from trio_mcp.cli.target import load_registry
 
 CHAT = EXAMPLES / "chat.py"
@@ -46,25 +46,19 @@ class User:
 Chat = Callable[..., AbstractAsyncContextManager[Client]]
 
 
-@pytest.fixture(params=["modern, a process", "modern, in process", "legacy, in process"])
+@pytest.fixture(params=["modern", "legacy"])
 def chat(request: pytest.FixtureRequest) -> Chat:
     """Connects to the travel agent; whoever leaves must have been asked everything."""
-    era, _, where = request.param.partition(", ")
 
     @asynccontextmanager
     async def connected(user: User | None = None, **handlers: Any) -> AsyncIterator[Client]:
-        target: Any = python(CHAT) if where == "a process" else load_registry(str(CHAT))
         if user is not None:
             handlers["elicitation"] = user.answer
         with trio.fail_after(TIME_LIMIT):
             async with connect(
-                target,
-                era=era,
-                handlers=Handlers(**handlers),
-                process_options=ProcessOptions(env={"PYTHONPATH": str(ROOT)}),
+                load_registry(str(CHAT)), era=request.param, handlers=Handlers(**handlers)
             ) as client:
                 yield client
-                assert client.stderr() == ""
         assert user is None or user.turns == []
 
     return connected

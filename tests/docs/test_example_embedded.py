@@ -114,8 +114,7 @@ async def test_the_shop_closes_in_order(example: ModuleType) -> None:
         assert len(shop.jobs) == 1
 
 
-@both_eras
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(("era", "number"), [("modern", signal.SIGTERM), ("legacy", signal.SIGINT)])
 async def test_as_a_program(era: Era, number: signal.Signals) -> None:
     async with running(python(PROGRAM, "0")) as program:
         opened, _, url = (await next_line(program)).rpartition(" ")

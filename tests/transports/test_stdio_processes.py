@@ -62,6 +62,19 @@ def terminal(stack: ExitStack) -> Ends:
     return child, ours
 
 
+every_kind = pytest.mark.parametrize(
+    ("open_input", "open_output"),
+    [
+        (input_pipe, output_pipe),
+        (input_pipe, terminal),
+        (socket_pair, output_pipe),
+        (socket_pair, socket_pair),
+        (terminal, socket_pair),
+        (terminal, terminal),
+    ],
+)
+
+
 def read_all(fd: int) -> bytes:
     """Read to the end, which a terminal reports as EIO."""
     chunks = []
@@ -104,8 +117,7 @@ def stack() -> Iterator[ExitStack]:
 
 
 @pytest.mark.requirement("A1", "A13", "A14")
-@pytest.mark.parametrize("open_output", [output_pipe, socket_pair, terminal])
-@pytest.mark.parametrize("open_input", [input_pipe, socket_pair, terminal])
+@every_kind
 async def test_pipes_sockets_and_terminals_echo(
     stack: ExitStack, report: Path, open_input: Opener, open_output: Opener
 ) -> None:
@@ -225,8 +237,7 @@ async def test_restored_after_cancellation_of_an_idle_read(
 
 
 @pytest.mark.requirement("A13")
-@pytest.mark.parametrize("open_output", [output_pipe, socket_pair, terminal])
-@pytest.mark.parametrize("open_input", [input_pipe, socket_pair, terminal])
+@every_kind
 async def test_a_killed_process_leaves_the_blocking_mode_alone(
     stack: ExitStack, report: Path, open_input: Opener, open_output: Opener
 ) -> None:
