@@ -197,6 +197,15 @@ class OutgoingLines:
         except trio.WouldBlock:
             lines += self._behind
             self._behind.clear()
+            return
+        # Lines move up into the room that was made. If they did not, the channel could be empty
+        # now, and the writer would wait at it for ever: what is put next comes behind them.
+        while self._behind:
+            try:
+                self._send.send_nowait(self._behind[0])
+            except trio.WouldBlock:
+                break
+            self._behind.popleft()
 
     def close(self) -> None:
         """Drop what was not written, and whatever else is put."""
