@@ -360,7 +360,7 @@ async def hosting(
     app = http_app(registry, path=path, sse_path=sse_path, policy=policy, limits=limits)
     mocked = isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
     failure: BaseException | None = None
-    with trio.fail_after(1e6 if mocked else 3):
+    with trio.fail_after(1e6 if mocked else 30):
         async with app.running(), trio.open_nursery() as nursery:
             try:
                 yield Host(app, nursery, manner)
