@@ -15,7 +15,7 @@ from tests.support.client import serving as serving_raw
 from trio_mcp import Context, Handlers, McpError, Registry, ToolError, connect
 from trio_mcp.client.client import RemoteTool
 from trio_mcp.errors import InvalidArguments
-from trio_mcp.schema import Validator
+from trio_mcp.schema import TAKES_LONG, Validator
 
 pytestmark = pytest.mark.requirement("B4", "B2")
 
@@ -78,13 +78,19 @@ def nested(levels: int) -> Any:
 def checks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, bool]]:
     """Of each check that is made: whether it was of much, and whether it was on the event loop."""
     seen: list[tuple[bool, bool]] = []
-    check, loop = Validator.__call__, threading.get_ident()
+    loop = threading.get_ident()
 
-    def watched(self: Validator, value: Any) -> str | None:
-        seen.append((self.takes_long(value), threading.get_ident() == loop))
-        return check(self, value)
+    def watch(check: Any) -> Any:
+        def watched(self: Validator, value: Any) -> str | None:
+            problem: str | None = check(self, value)
+            if problem is not TAKES_LONG:
+                seen.append((self.takes_long(value), threading.get_ident() == loop))
+            return problem
 
-    monkeypatch.setattr(Validator, "__call__", watched)
+        return watched
+
+    monkeypatch.setattr(Validator, "__call__", watch(Validator.__call__))
+    monkeypatch.setattr(Validator, "at_once", watch(Validator.at_once))
     return seen
 
 

@@ -28,6 +28,7 @@ from trio_mcp.registry.options import Icons
 from trio_mcp.registry.results import prepare_result
 from trio_mcp.registry.slots import Slots
 from trio_mcp.schema import (
+    TAKES_LONG,
     ArgumentError,
     Parameter,
     SchemaError,
@@ -83,9 +84,10 @@ class Tool(Handler):
         """
         if arguments.__class__ is not dict:
             raise ArgumentError(f"The arguments must be an object, not {json_type(arguments)}.")
-        if self._validate.takes_long(arguments):
+        problem = self._validate.at_once(arguments)
+        if problem is TAKES_LONG:
             return Unbound(f"tool {self.name}", partial(self._bind, arguments))
-        return self._bind(arguments)
+        return self._structured(arguments, problem)
 
     def run(
         self,
@@ -109,7 +111,9 @@ class Tool(Handler):
         return await trio.to_thread.run_sync(prepare_result, self, value, abandon_on_cancel=True)
 
     def _bind(self, arguments: dict[str, Json]) -> Keywords:
-        problem = self._validate(arguments)
+        return self._structured(arguments, self._validate(arguments))
+
+    def _structured(self, arguments: dict[str, Json], problem: str | None) -> Keywords:
         if problem is not None:
             raise ArgumentError(problem)
         return self._structure(arguments)

@@ -17,9 +17,10 @@ from trio_mcp.schema.parameters import (
 )
 from trio_mcp.schema.signatures import check_function, name_of
 from trio_mcp.schema.unstructuring import unstructure
-from trio_mcp.schema.validate import Validator, compile_validator
+from trio_mcp.schema.validate import TAKES_LONG, Validator, compile_validator
 
 __all__ = [
+    "TAKES_LONG",
     "AnyValue",
     "ArgumentError",
     "Array",

@@ -13,30 +13,41 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, Final
 
-import trio
-
 from trio_mcp.schema.bounds import check_schema
 from trio_mcp.schema.engine import Engine
 from trio_mcp.schema.explain import Voice
 from trio_mcp.schema.plain import classes_of, plain_test
 from trio_mcp.schema.references import References
 from trio_mcp.schema.refusals import Refusals
-from trio_mcp.schema.work import AT_ONCE, IN_A_THREAD, VALUES_AT_ONCE, Burden, Verdict
+from trio_mcp.schema.work import (
+    AT_ONCE,
+    IN_A_THREAD,
+    VALUES_AT_ONCE,
+    Burden,
+    Verdict,
+    is_light,
+    is_small,
+)
 
-__all__ = ["Validator", "compile_test", "compile_validator"]
+__all__ = ["TAKES_LONG", "Validator", "compile_test", "compile_validator"]
 
 _MOST_REFUSALS: Final = 20
+
+TAKES_LONG: Final = "This takes long to check."
+"""What `Validator.at_once` returns, by identity, for a value that it has not checked."""
 
 
 class Validator:
     """Says what is wrong with values by one schema. Made by `compile_validator`.
 
-    It may be called from several threads. Whether a value may be checked on an event loop,
-    `takes_long` tells.
+    It may be called from several threads. On an event loop, `at_once` is.
     """
 
-    def __init__(self, schema: Mapping[str, Any], noun: str, shows_values: bool) -> None:
+    def __init__(
+        self, schema: Mapping[str, Any], inferred: bool, noun: str, shows_values: bool
+    ) -> None:
         self._schema = schema
+        self._inferred = inferred
         self._voice = Voice(noun, shows_values)
         self._is_plain = plain_test(schema) or _never
 
@@ -47,20 +58,29 @@ class Validator:
         more than 200 levels deep, or that holds numbers of more than 1,024 bits where these matter,
         is refused without being held against the schema.
         """
-        return None if self._is_plain(value) else self._check(value)
+        if self._is_plain(value):
+            return None
+        return self._check(value, self._compiled.burden.judge(value, IN_A_THREAD))
+
+    def at_once(self, value: Any) -> str | None:
+        """Do the same, unless it may take long, and is better done in a thread by a plain call.
+
+        Returns:
+            What is wrong, `None`, or `TAKES_LONG` if the value was not checked.
+        """
+        if self._is_plain(value):
+            return None
+        if self._compiled.is_light and is_small(value):
+            return self._check(value, Verdict.FINE)
+        verdict = self._compiled.burden.judge(value, AT_ONCE, VALUES_AT_ONCE)
+        return TAKES_LONG if verdict is Verdict.TOO_MUCH else self._check(value, verdict)
 
     def takes_long(self, value: Any) -> bool:
-        """Whether checking a value, and finding words if it is refused, may take over 50 ms."""
-        if self._is_plain(value):
+        """Whether checking a value, or converting it, is not for an event loop."""
+        if self._is_plain(value) or (self._compiled.is_light and is_small(value)):
             return False
         verdict = self._compiled.burden.judge(value, AT_ONCE, VALUES_AT_ONCE)
         return verdict is Verdict.TOO_MUCH
-
-    async def check(self, value: Any) -> str | None:
-        """The same as a call, in a worker thread if it takes long. Cancelled, it is left alone."""
-        if self.takes_long(value):
-            return await trio.to_thread.run_sync(self, value, abandon_on_cancel=True)
-        return self(value)
 
     def compile(self) -> None:
         """Do now what else the first value would have to wait for.
@@ -70,9 +90,8 @@ class Validator:
         """
         assert self._compiled
 
-    def _check(self, value: Any) -> str | None:
+    def _check(self, value: Any, verdict: Verdict) -> str | None:
         compiled = self._compiled
-        verdict = compiled.burden.judge(value, IN_A_THREAD)
         if verdict is not Verdict.FINE:
             return self._voice.of_the_whole(verdict)
         try:
@@ -85,17 +104,18 @@ class Validator:
 
     @functools.cached_property
     def _compiled(self) -> _Compiled:
-        return _Compiled(self._schema)
+        return _Compiled(self._schema, self._inferred)
 
 
 class _Compiled:
     """What is made of a schema for the first value that is not plain."""
 
-    def __init__(self, schema: Mapping[str, Any]) -> None:
+    def __init__(self, schema: Mapping[str, Any], inferred: bool) -> None:
         # References first: they refuse what the engine would compile without end.
         self.references = References(schema)
         self.engine = Engine(schema)
         self.burden = Burden(schema, self.references)
+        self.is_light = is_light(schema, inferred=inferred)
 
 
 def compile_validator(
@@ -127,7 +147,7 @@ def compile_validator(
         >>> validate({"a": "x"})
         "Argument 'a' must be a number, but a string came ('x')."
     """
-    validator = Validator(schema, noun, shows_values)
+    validator = Validator(schema, inferred, noun, shows_values)
     if not inferred:
         check_schema(schema)
         validator.compile()

@@ -12,17 +12,16 @@ from __future__ import annotations
 import enum
 import functools
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import repeat
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from attrs import frozen
 
 from trio_mcp.schema.engine import pattern_size
-from trio_mcp.schema.keywords import parts_of
+from trio_mcp.schema.keywords import REFERENCES, parts_of, walk
 from trio_mcp.schema.references import References
 
-__all__ = ["AT_ONCE", "IN_A_THREAD", "VALUES_AT_ONCE", "Burden", "Verdict"]
+__all__ = ["AT_ONCE", "IN_A_THREAD", "VALUES_AT_ONCE", "Burden", "Verdict", "is_light", "is_small"]
 
 # The unit is about 10 ns, which is what one schema with two or three keywords takes for one value.
 AT_ONCE: Final = 100_000
@@ -57,6 +56,14 @@ _PER_KIB: Final = 20  # ... and what for each KiB of a large one, at worst
 
 _PIECE: Final = 50_000  # so many values are looked at without others getting their turn
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+_HOLDERS: Final = (dict, list, tuple)
+
+_FEW: Final = 200
+_REFERENCES: Final = frozenset(REFERENCES)
+_HEAVY: Final = frozenset(
+    {"const", "pattern", "patternProperties", "propertyNames", "uniqueItems"}
+    | {"unevaluatedItems", "unevaluatedProperties", "dependentSchemas", "dependencies"}
+)
 
 _ITEMS: Final = ("items", "prefixItems", "additionalItems", "contains", "unevaluatedItems")
 _OTHERS: Final = ("patternProperties", "additionalProperties", "unevaluatedProperties")
@@ -70,6 +77,40 @@ class Verdict(enum.Enum):
     TOO_MUCH = enum.auto()
     TOO_DEEP = enum.auto()
     OUT_OF_RANGE = enum.auto()
+
+
+def is_light(schema: Mapping[str, Any], *, inferred: bool) -> bool:
+    """Whether a schema is such that no small value can cost much by it.
+
+    References could multiply the looks at a value; those that annotations make do not.
+    """
+    parts = [each for _, each in walk(schema) if isinstance(each, Mapping)]
+    return len(parts) <= _FEW and all(
+        _HEAVY.isdisjoint(each)
+        and (inferred or _REFERENCES.isdisjoint(each))
+        and all(isinstance(each[keyword], int) for keyword, _, _ in _NUMERIC if keyword in each)
+        and not any(isinstance(choice, float | dict | list) for choice in each.get("enum", ()))
+        for each in parts
+    )
+
+
+def is_small(value: Any) -> bool:
+    """Whether a value holds so little that it need not be gone through place by place."""
+    waiting, text = [value], 0
+    for each in waiting:  # which grows
+        kind = each.__class__
+        if kind is dict or kind is list:
+            if len(waiting) + len(each) > _FEW:
+                return False
+            waiting.extend(each if kind is list else each.values())
+        elif kind is str:
+            text += len(each)
+        elif kind is int:
+            if not -_LARGE < each < _LARGE:
+                return False
+        elif kind not in _SCALARS:
+            return False
+    return text < _FEW**2
 
 
 class Burden:
@@ -96,15 +137,15 @@ class Burden:
         count = _Count(most, most_values)
         # Going down before going on keeps little in memory, so that the garbage collector, whose
         # pauses nobody can bound, finds nothing to do.
-        trail = [count.holders([value], _Top(self.place([self._schema])))]
+        trail = [(iter((value,)), _Top(self.place([self._schema])), False)]
         while trail and count.verdict is Verdict.FINE:
-            below = next(trail[-1], None)
-            if below is None:
+            holder, at = count.go_on(*trail[-1])
+            if holder is None:
                 trail.pop()
             elif len(trail) > _DEEPEST:
                 return Verdict.TOO_DEEP
             else:
-                trail.append(count.holders(*below))
+                trail.append(count.go_into(holder, at))
         return count.sum()
 
     def place(self, schemas: list[Any], extra: int = 0) -> _Place:
@@ -139,38 +180,36 @@ class _Count:
         self._large = 0
         self._unique = False
 
-    def holders(self, holder: Any, place: Any) -> Iterator[tuple[Any, Any]]:
-        """Add what a list or an object holds, and find the lists and objects among it."""
+    def go_into(self, holder: Any, place: Any) -> tuple[Iterator[Any], Any, bool]:
+        """Begin with what a list or an object holds."""
         self._values -= len(holder)
         self._cost += len(holder) / 4
         self._unique = self._unique or place.unique
-        if not self._is_within():
-            return
         if isinstance(holder, dict):
             if place.names:
                 self._cost += place.names * sum(map(_length, filter(_is_text, holder)))
-            yield from self._each((each, place.at(name)) for name, each in holder.items())
-            return
-        for start in range(0, len(holder), _PIECE):
-            piece = holder[start : start + _PIECE]
-            at = place.items
-            if self._unique or at.special or not _SCALARS.issuperset(map(type, piece)):
-                yield from self._each(zip(piece, repeat(at), strict=False))
-            else:
-                self._cost += at.weight * len(piece)
-            if not self._is_within():
-                return
+            return iter(holder.items()), place, True
+        if self._is_within() and not (self._unique or place.items.special) and _is_flat(holder):
+            self._cost += place.items.weight * len(holder)
+            return iter(()), place, False
+        return iter(holder), place, False
 
-    def _each(self, values: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-        for each, at in values:
+    def go_on(self, values: Iterator[Any], place: Any, named: bool) -> tuple[Any, Any]:
+        """Add values up to the next list or object, and return that; `None` at the end."""
+        if not self._is_within():
+            return None, None
+        at: Any = None if named else place.items
+        for each in values:
+            if named:
+                name, each = each
+                at = place.at(name)
             self._cost += at.weight
             if each.__class__ in _SCALARS:
-                if self._unique or at.special:
+                if at.special or self._unique:
                     self._add(each, at)
-            elif isinstance(each, dict | list | tuple):
-                if not self._is_within():
-                    return
-                yield each, at
+            elif isinstance(each, _HOLDERS):
+                return each, at
+        return None, None
 
     def _add(self, value: Any, at: Any) -> None:
         kind = value.__class__
@@ -303,3 +342,11 @@ def _length(text: str) -> int:
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
+
+
+def _is_flat(values: Any) -> bool:
+    """Whether there are scalars only; asked for piece by piece, or nobody else got a turn."""
+    return all(
+        _SCALARS.issuperset(map(type, values[start : start + _PIECE]))
+        for start in range(0, len(values), _PIECE)
+    )
