@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trio_mcp.wire.errors import MISSING_CLIENT_CAPABILITY, McpError, ResourceNotFound
+from trio_mcp.wire.errors import MISSING_CLIENT_CAPABILITY, McpError
 
 if TYPE_CHECKING:
     from trio_mcp import errors
@@ -73,9 +73,9 @@ def report(error: BaseException) -> int:
 def explain(error: BaseException) -> str:
     """Say what went wrong, and what to do about it."""
     for kind in type(error).__mro__:
-        say = _WORDS.get(kind.__name__)
-        if say is not None:
-            return say(error)
+        words = _WORDS.get(kind.__name__)
+        if words is not None:
+            return words.format(error=error) if isinstance(words, str) else words(error)
     return f"{brief(error)} (set {DEBUG_VARIABLE}=1 to see where)"
 
 
@@ -156,14 +156,6 @@ def _forget_stdout() -> None:
 # -- the words ---------------------------------------------------------------------------
 
 
-def _plainly(error: Any) -> str:
-    return str(error)
-
-
-def _cannot_start(error: errors.CannotStart) -> str:
-    return f"{error}; what comes after -- is the command, as a shell would run it"
-
-
 def _exited(error: errors.ServerExited) -> str:
     how = str(error).partition(";")[0]
     said = last_words(error.stderr)
@@ -192,10 +184,6 @@ def last_words(stderr: str) -> str:
     return (telling or lines or [""])[-1]
 
 
-def _timeout(error: errors.CallTimeout) -> str:
-    return f"{error.what}: no answer within {error.seconds:g} s (--timeout SECONDS waits longer)"
-
-
 def way_out_of(error: McpError) -> str | None:
     """What to do about a capability that we have not declared; `None` for any other error."""
     if error.code != MISSING_CLIENT_CAPABILITY and "capability" not in error.message:
@@ -221,22 +209,6 @@ def _refused(error: McpError) -> str:
     return f"the server answered with an error: {error}"
 
 
-def _not_found(error: ResourceNotFound) -> str:
-    return f"there is no resource {error} (`trio-mcp resources` shows what there is)"
-
-
-def _protocol(error: Exception) -> str:
-    return f"{error} (`trio-mcp doctor` examines a server)"
-
-
-def _unauthorized(error: errors.Unauthorized) -> str:
-    return f"{error} (--token-env VARIABLE passes a token)"
-
-
-def _reach(error: Exception) -> str:
-    return f"{error}; does it run, and is the URL right, with its path?"
-
-
 def _system(error: OSError) -> str:
     if error.filename is None or error.strerror is None:
         return str(error)
@@ -247,21 +219,23 @@ def _lifespan(error: errors.LifespanError) -> str:
     return located("the server's lifespan failed", error.__cause__ or error)
 
 
-_WORDS: Final[dict[str, Callable[[Any], str]]] = {
+_WORDS: Final[dict[str, str | Callable[[Any], str]]] = {
     # By name: a server on stdio must not import the client to look for its errors.
-    "Failure": _plainly,
-    "TargetError": _plainly,
-    "CannotStart": _cannot_start,
+    "Failure": "{error}",
+    "TargetError": "{error}",
+    "CannotStart": "{error}; what comes after -- is the command, as a shell would run it",
     "ServerExited": _exited,
     "PipeClosed": _closed,
-    "CallTimeout": _timeout,
+    "CallTimeout": "{error.what}: no answer within {error.seconds:g} s "
+    "(--timeout SECONDS waits longer)",
     "LifespanError": _lifespan,
     "McpError": _refused,
-    "ResourceNotFound": _not_found,
-    "ProtocolError": _protocol,
-    "Unauthorized": _unauthorized,
-    "CannotReach": _reach,
-    "ClientError": _plainly,
-    "SchemaError": _plainly,
+    "ResourceNotFound": "there is no resource {error} (`trio-mcp resources` shows what there is)",
+    "ProtocolError": "{error} (`trio-mcp doctor` examines a server)",
+    "Unauthorized": "{error} (--token-env VARIABLE passes a token)",
+    "CannotReach": "{error}; does it run, and is the URL right, with its path?",
+    "ClientError": "{error}",
+    "SchemaError": "{error}",
     "OSError": _system,
 }
+"""What to say of an exception: a text in which it stands as `error`, or what makes the text."""

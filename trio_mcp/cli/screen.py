@@ -15,10 +15,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from rich import box
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.console import Console
 from rich.json import JSON
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -120,10 +119,6 @@ class Screen:
         with self.err.status(Text(harmless(doing).replace("\n", " "), style="dim")):
             yield
 
-    def indented(self, content: RenderableType) -> None:
-        """Write something to stdout, further to the right."""
-        self.show(Padding(content, (0, 0, 0, 2)))
-
     def table(
         self,
         headers: Sequence[str],
@@ -143,11 +138,12 @@ class Screen:
             kept = [index for index in range(len(headers)) if any(row[index] for row in rows)]
             headers = [headers[index] for index in kept]
             rows = [[row[index] for index in kept] for row in rows]
-        if not self.is_terminal:
-            self.out.file.write(_plain_table([headers, *rows]))
-            return
+        plain = not self.is_terminal
         table = Table(
-            box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0)
+            box=None if plain else box.SIMPLE_HEAD,
+            pad_edge=False,
+            header_style="bold",
+            padding=(0, 2 if plain else 1, 0, 0),
         )
         first = max((cell_len(row[0]) for row in rows), default=0)
         for index, header in enumerate(headers):
@@ -156,27 +152,21 @@ class Screen:
             style = "cyan" if index == 0 else ""
             table.add_column(header, style=style, overflow="fold", min_width=width)
         for row in rows:
-            table.add_row(*(Text(harmless(each)) for each in row))
-        self.out.print(table)
+            cells = (" ".join(each.split()) if plain else each for each in row)
+            table.add_row(*(Text(harmless(each)) for each in cells))
+        if plain:
+            with self.out.capture() as captured:
+                self.out.print(table)
+            lines = captured.get().splitlines()
+            self.out.file.write("".join(f"{line.rstrip()}\n" for line in lines))
+        else:
+            self.out.print(table)
 
     def log(self, level: str, data: Json, logger: str | None) -> None:
         """Write a log message of the server to stderr."""
         said = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
         where = f" {logger}" if logger else ""
         self.note(f"{level}{where}: {said}", _LEVEL_STYLES.get(level, ""))
-
-
-def _plain_table(rows: Sequence[Sequence[str]]) -> str:
-    """Write a table with a line for each row, and no blanks at the end of any."""
-    lines = [[harmless(" ".join(each.split())) for each in row] for row in rows]
-    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
-    return "".join(
-        "  ".join(
-            set_cell_size(each, width) for each, width in zip(line, widths, strict=True)
-        ).rstrip()
-        + "\n"
-        for line in lines
-    )
 
 
 def _console(*, stderr: bool) -> Console:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from trio_mcp.cli.doctor.descriptions import check_descriptions
 from trio_mcp.cli.doctor.report import Report, Server, Severity, cut, shown
@@ -50,44 +50,54 @@ _LISTS: Final = {
 
 
 @frozen(kw_only=True)
-class _Wrong:
-    """A request for something that there is not."""
+class _Refusal:
+    """A request that has to be refused."""
 
-    capability: str
     what: str
     method: str
-    params: dict[str, Json]
+    params: dict[str, Json] = field(factory=dict)
+    capability: str | None = None
+    """The capability without which it says nothing."""
     code: int = INVALID_PARAMS
-    """What it is refused with,"""
+    """The code of its error,"""
     legacy_code: int = INVALID_PARAMS
-    """or, by legacy servers, with this."""
+    """or, from legacy servers, this one."""
+    status: int | None = None
+    """The HTTP status of its refusal in the modern era, if that is another than 200."""
     severity: Severity = "warning"
     """How bad another code is."""
     answered: Severity = "error"
     """How bad it is to answer with a result."""
 
 
-_WRONGS: Final = (
-    _Wrong(
+_REFUSALS: Final = (
+    _Refusal(
+        what="an unknown method",
+        method=f"{_NO_SUCH}/method",
+        code=METHOD_NOT_FOUND,
+        legacy_code=METHOD_NOT_FOUND,
+        status=404,
+    ),
+    _Refusal(
         capability="tools",
         what="a call of an unknown tool",
         method="tools/call",
         params={"name": _NO_SUCH, "arguments": {}},
     ),
-    _Wrong(
+    _Refusal(
         capability="tools",
         what="a call that names no tool",
         method="tools/call",
         params={"arguments": {}},
         severity="note",
     ),
-    _Wrong(
+    _Refusal(
         capability="prompts",
         what="a request for an unknown prompt",
         method="prompts/get",
         params={"name": _NO_SUCH},
     ),
-    _Wrong(
+    _Refusal(
         capability="resources",
         what="a request for an unknown resource",
         method="resources/read",
@@ -95,6 +105,20 @@ _WRONGS: Final = (
         legacy_code=RESOURCE_NOT_FOUND,
         answered="note",
     ),
+)
+_OF_VERSION: Final = _Refusal(
+    what="an unknown version",
+    method="server/discover",
+    params={"_meta": {META_VERSION: UNKNOWN_VERSION}},
+    code=UNSUPPORTED_PROTOCOL_VERSION,
+    status=400,
+    severity="error",
+)
+_OF_META: Final = _Refusal(
+    what="a request without the client's capabilities in `_meta`",
+    method="server/discover",
+    params={"_meta": {META_CLIENT_CAPABILITIES: None, META_VERSION: NEWEST.name}},
+    severity="error",
 )
 
 
@@ -337,52 +361,45 @@ async def _check_cursors(report: Report, probe: Probe, methods: list[str]) -> No
 
 async def _check_refusals(report: Report, probe: Probe, capabilities: dict[str, Json]) -> None:
     """Check that what cannot be done is refused with the right error."""
-    answer = await probe.send_request(f"{_NO_SUCH}/method")
-    if _answered(report, probe, "an unknown method", answer) and answer is not None:
-        _expect(report, answer, "an unknown method", METHOD_NOT_FOUND)
-        if probe.era == "modern" and answer.status not in (None, 404):
-            what = f"an unknown method is refused with HTTP status {answer.status}, not 404"
-            report.add("wrong-status", what)
-    for wrong in _WRONGS:
-        if wrong.capability in capabilities:
-            await _check_wrong(report, probe, wrong)
+    for each in _REFUSALS:
+        if each.capability is None or each.capability in capabilities:
+            await _check_refusal(report, probe, each)
 
 
-async def _check_wrong(report: Report, probe: Probe, wrong: _Wrong) -> None:
-    answer = await probe.send_request(wrong.method, wrong.params)
-    if not _answered(report, probe, wrong.what, answer) or answer is None:
-        return
+async def _check_refusal(report: Report, probe: Probe, refusal: _Refusal) -> Answer | None:
+    """Check that a request is refused; return the answer, if there is one."""
+    what = refusal.what
+    answer = await probe.send_request(refusal.method, refusal.params)
+    if not _answered(report, probe, what, answer) or answer is None:
+        return None
     if answer.code == HEADER_MISMATCH:  # over HTTP, the name would be a header
-        return
-    result = answer.result
-    if isinstance(result, dict) and result.get("isError") is True:
-        report.add("unknown-tool", f"{wrong.what} gives a result with isError")
+        return answer
+    expected = {refusal.code, refusal.legacy_code if probe.era == "legacy" else refusal.code}
+    if isinstance(answer.result, dict) and answer.result.get("isError") is True:
+        report.add("unknown-tool", f"{what} gives a result with isError")
     elif answer.error is None:
-        what = f"{wrong.what} is answered with a result: {shown(result)}"
-        report.add("no-error", what, severity=wrong.answered)
-    elif answer.code not in (wrong.code, wrong.legacy_code if probe.era == "legacy" else None):
-        what = f"{wrong.what} is answered with {_said(answer)}, not {wrong.code}"
-        report.add("wrong-error", what, severity=wrong.severity)
+        said = f"{what} is answered with a result: {shown(answer.result)}"
+        report.add("no-error", said, severity=refusal.answered)
+    elif answer.code not in expected:
+        said = f"{what} is answered with {_said(answer)}, not {refusal.code}"
+        report.add("wrong-error", said, severity=refusal.severity)
+    status = refusal.status if probe.era == "modern" else None
+    if status is not None and answer.status not in (None, status):
+        said = f"{what} is refused with HTTP status {answer.status}, not {status}"
+        report.add("wrong-status", said)
+    return answer
 
 
 async def _check_meta(report: Report, probe: Probe) -> None:
     """Check what a modern server says to `_meta` that will not do (2026-07-28, "Overview")."""
-    meta: dict[str, Json] = {META_VERSION: UNKNOWN_VERSION}
-    answer = await probe.send_request("server/discover", {"_meta": meta})
-    if _answered(report, probe, "an unknown version", answer) and answer is not None:
-        _expect(report, answer, "an unknown version", UNSUPPORTED_PROTOCOL_VERSION, "error")
-        if answer.status not in (None, 400):
-            what = f"an unknown version is refused with HTTP status {answer.status}, not 400"
-            report.add("wrong-status", what)
-        data = answer.error.get("data") if isinstance(answer.error, dict) else None
-        offered = data.get("supported") if isinstance(data, dict) else None
-        if answer.code == UNSUPPORTED_PROTOCOL_VERSION and not isinstance(offered, list):
-            report.add("wrong-error", "error -32022 does not say in data which versions it speaks")
-    meta = {META_CLIENT_CAPABILITIES: None, META_VERSION: NEWEST.name}
-    answer = await probe.send_request("server/discover", {"_meta": meta})
-    if _answered(report, probe, "a request without capabilities", answer) and answer is not None:
-        what = "a request without the client's capabilities in `_meta`"
-        _expect(report, answer, what, INVALID_PARAMS, "error")
+    answer = await _check_refusal(report, probe, _OF_VERSION)
+    error = answer.error if answer is not None and answer.code == _OF_VERSION.code else None
+    data = (error.get("data") or {}) if isinstance(error, dict) else None
+    if data is not None and not (
+        isinstance(data, dict) and isinstance(data.get("supported"), list)
+    ):
+        report.add("wrong-error", "error -32022 does not say in data which versions it speaks")
+    await _check_refusal(report, probe, _OF_META)
 
 
 async def _check_robustness(report: Report, probe: Probe, sign_of_life: str) -> None:
@@ -471,16 +488,6 @@ def _is_error(error: Json) -> bool:
         case {"code": int(), "message": str()}:
             return True
     return False
-
-
-def _expect(
-    report: Report, answer: Answer, what: str, code: int, severity: Severity = "warning"
-) -> None:
-    if answer.error is None:
-        report.add("no-error", f"{what} is answered with a result: {shown(answer.result)}")
-    elif answer.code != code:
-        said = f"{what} is answered with {_said(answer)}, not {code}"
-        report.add("wrong-error", said, severity=severity)
 
 
 def _silence(seconds: float) -> str:
