@@ -251,7 +251,7 @@ async def test_a_handler_that_fails_is_an_error_for_the_server_alone(caplog) -> 
 async def test_nothing_can_be_asked_once_the_link_is_closed() -> None:
     script = Script()
     async with serving(script) as url, connect(url) as client:
-        transport = client._transport
+        transport = client._session.transport
     with pytest.raises(ConnectionEnded):
         await transport.request("tools/list")
     transport.notify("notifications/initialized")

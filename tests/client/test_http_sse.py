@@ -779,6 +779,6 @@ async def test_our_client_and_our_server(revision: str) -> None:
                 with pytest.raises(ResourceNotFound):
                     await client.read_resource("nowhere://at/all")
                 handle.stop()
-                await client.over.wait()
+                await client._session.closed.wait()
                 with pytest.raises(ConnectionLost):
                     await client.ping()

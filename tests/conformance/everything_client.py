@@ -110,7 +110,7 @@ async def come_back(url: str) -> None:
 async def list_tools(url: str) -> None:
     """Ask for the tools, even where the server does not say that it has any."""
     async with connected(url) as client:
-        await client.list("tools/list", "tools")
+        await client.list_all("tools/list", "tools")
 
 
 async def check_arguments(url: str) -> None:

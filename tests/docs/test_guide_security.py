@@ -15,7 +15,8 @@ from tests.docs.pages import blocks_of
 from tests.docs.test_readme import table
 from tests.support.processes import EXAMPLES, ROOT, TIME_LIMIT, python
 from trio_mcp import HttpLimits, HttpPolicy, Limits, ToolError, connect
-from trio_mcp.client.session import _MOST_PAGES, _MOST_ROUNDS
+from trio_mcp.client.client import _MOST_PAGES
+from trio_mcp.client.session import _MOST_ROUNDS
 from trio_mcp.transports.process import SAFE_ENVIRONMENT, ProcessOptions
 from trio_mcp.wire.jsonrpc import MAX_DEPTH
 

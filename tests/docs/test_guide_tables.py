@@ -441,7 +441,7 @@ async def test_where_a_result_cannot_be_sent(caplog: pytest.LogCaptureFixture) -
 
 
 def test_an_option_that_does_not_exist() -> None:
-    with pytest.raises(TypeError, match="did you mean 'title'"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'titel'"):
         Registry("test").add_tool(lambda: "x", titel="x")
 
 

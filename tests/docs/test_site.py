@@ -10,7 +10,7 @@ import pytest
 import trio_mcp
 import trio_mcp.errors
 from tests.support.processes import ROOT
-from trio_mcp import Limits, TextContent, ToolError
+from trio_mcp import Client, Limits, TextContent, ToolError
 from trio_mcp.errors import ServerExited
 
 DOCS = ROOT / "docs"
@@ -57,3 +57,12 @@ def test_type_checkers_and_programs_see_the_same_names() -> None:
     typed = next(node for node in ast.walk(tree) if isinstance(node, ast.If)).body
     seen = {(node.names[0].name, node.module) for node in typed if isinstance(node, ast.ImportFrom)}
     assert seen == {(name, f"trio_mcp.{module}") for name, module in trio_mcp._MODULES.items()}
+
+
+def test_plumbing_is_not_reachable_on_a_client() -> None:
+    assert {name for name in dir(Client) if not name.startswith("_")} == {
+        *("call_tool", "capabilities", "complete", "era", "get_prompt", "instructions", "list_all"),
+        *("list_prompts", "list_resource_templates", "list_resources", "messages", "noise", "ping"),
+        *("read_resource", "refresh_tools", "request", "revision", "server_info", "set_log_level"),
+        *("state", "states", "stderr", "subscribe", "tools"),
+    }

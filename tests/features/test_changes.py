@@ -948,7 +948,7 @@ async def test_leaving_the_block_ends_it_on_the_server(way: str, era: str) -> No
             assert set(registry.changes.watchers) == {ONE, TWO}
         await wait_all_tasks_blocked()
         assert not registry.changes.watchers
-        assert not client.subscriptions.streams
+        assert not client._session.notifications.subscriptions.streams
     assert nobody_listens(registry)
 
 
@@ -1345,7 +1345,7 @@ async def test_legacy_subscriptions_that_begin_at_the_same_time_are_one_for_the_
             await wait_all_tasks_blocked()
             leave.set()
         assert len(server.sent("resources/unsubscribe")) == 2
-        assert not +client.subscriptions.users
+        assert not +client._session.notifications.subscriptions.users
 
 
 async def test_a_legacy_subscription_that_ends_takes_none_with_it_that_begins() -> None:
@@ -1402,7 +1402,7 @@ async def test_a_legacy_subscription_that_is_cancelled_while_it_begins_is_taken_
                 scope.cancel()
         await wait_all_tasks_blocked()
         assert _subscribed_at(server) == set()
-        assert not +client.subscriptions.users
+        assert not +client._session.notifications.subscriptions.users
 
 
 async def test_a_legacy_server_that_does_not_let_go_is_left(autojump_clock: Any) -> None:

@@ -207,6 +207,6 @@ async def test_our_client_insists_on_a_revision(revision: str) -> None:
 async def test_the_official_server_goes_away() -> None:
     async with ours() as (client, server):
         server.signal(9)
-        await client.over.wait()
+        await client._session.closed.wait()
         with pytest.raises(ConnectionLost):
             await client.call_tool("add", {"a": 1, "b": 2})

@@ -101,7 +101,7 @@ async def listed(session: Session, method: str, key: str) -> list[Json]:
     """Ask for all pages of a list; there are none if the server does not offer the like."""
     if method.partition("/")[0] not in session.client.capabilities:
         return []
-    return await session.client.list(method, key)
+    return await session.client.list_all(method, key)
 
 
 async def find_prompt(session: Session, name: str) -> dict[str, Json]:

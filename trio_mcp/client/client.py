@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, overload
@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar, overload
 import trio
 from attrs import define, field
 
-from trio_mcp.client.changes import ChangeStream, subscription
+from trio_mcp.client.changes import ChangeStream
 from trio_mcp.client.contents import (
     ReadResult,
     is_not_found,
@@ -19,9 +19,19 @@ from trio_mcp.client.contents import (
     payloads,
     read_result,
 )
+from trio_mcp.client.negotiation import Era
+from trio_mcp.client.notifications import ProgressCallback
 from trio_mcp.client.result import CallResult, call_result
-from trio_mcp.client.session import ClientSession, Progress
-from trio_mcp.errors import InvalidArguments, ProtocolError, ToolDisabled, UnknownTool
+from trio_mcp.client.session import ClientRequest, ClientSession
+from trio_mcp.client.state import ClientState
+from trio_mcp.client.subscription import subscription
+from trio_mcp.errors import (
+    InvalidArguments,
+    ProtocolError,
+    ResponseTooLarge,
+    ToolDisabled,
+    UnknownTool,
+)
 from trio_mcp.public import public
 from trio_mcp.registry.changes import Kind
 from trio_mcp.schema import SchemaError, Validator, compile_validator
@@ -30,6 +40,8 @@ from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.payloads import (
     Completion,
     GetPromptResult,
+    Implementation,
+    LoggingLevel,
     PromptDescription,
     ResourceDescription,
     ResourceTemplateDescription,
@@ -41,6 +53,7 @@ T = TypeVar("T")
 
 _LONG_SCHEMA: Final = 10_000
 """So many bytes a schema may have to be looked through at once."""
+_MOST_PAGES: Final = 1000
 
 
 @public
@@ -94,23 +107,163 @@ class RemoteTool:
 
 
 @public
-class Client(ClientSession):
+class Client:
     """A connection to a server. Made by `connect`, and of use only within its block."""
 
-    def __init__(self, *args: Any, tool_timeout: float, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, session: ClientSession, *, tool_timeout: float) -> None:
+        self._session = session
         self._tool_timeout = tool_timeout
         self._tools: dict[str, RemoteTool] = {}
+
+    # -- who is there ---------------------------------------------------------------------
+
+    @property
+    def era(self) -> Era:
+        """Whether the server is spoken to in a modern or a legacy revision."""
+        return self._session.negotiated.era
+
+    @property
+    def revision(self) -> str:
+        """The protocol revision that is spoken."""
+        return self._session.negotiated.revision.name
+
+    @property
+    def server_info(self) -> Implementation | None:
+        """Who the server says it is."""
+        return self._session.negotiated.server_info
+
+    @property
+    def capabilities(self) -> Mapping[str, Json]:
+        """What the server offers, as it declared it."""
+        return MappingProxyType(self._session.negotiated.capabilities)
+
+    @property
+    def instructions(self) -> str | None:
+        """How the server is meant to be used."""
+        return self._session.negotiated.instructions
 
     @property
     def tools(self) -> Mapping[str, RemoteTool]:
         """The server's tools by name, in its order."""
         return MappingProxyType(self._tools)
 
-    async def load_tools(self) -> None:
-        """Learn the tools."""
-        if "tools" in self.capabilities:
-            await self.refresh_tools()
+    # -- the connection -------------------------------------------------------------------
+
+    @property
+    def state(self) -> ClientState:
+        """The state of the connection: `Connecting`, `Connected` or `Disconnected`."""
+        return self._session.states.current
+
+    def states(self) -> AsyncIterator[ClientState]:
+        """Iterate over the states, from the present one to `Disconnected`, which comes once."""
+        return self._session.states.listen()
+
+    def messages(self) -> AsyncIterator[bytes]:
+        """Iterate over the raw lines that come from a server on a stream, from now on.
+
+        A listener that is slow misses the oldest lines: a thousand are kept, as long together as
+        one may be.
+        """
+        return self._session.lines.listen()
+
+    @property
+    def noise(self) -> Sequence[bytes]:
+        """Lines that the server wrote although they are no messages.
+
+        These are the first hundred, and of each the first KiB.
+        """
+        return self._session.lines.noise
+
+    def stderr(self) -> str:
+        """Return the end of what the server wrote to stderr, as far as that is known."""
+        return self._session.stderr()
+
+    # -- requests -------------------------------------------------------------------------
+
+    async def request(
+        self,
+        method: str,
+        params: dict[str, Json] | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: ProgressCallback | None = None,
+    ) -> dict[str, Json]:
+        """Send any request and return its result, answering what the server asks meanwhile.
+
+        Args:
+            method: The method.
+            params: Its parameters; `_meta` is completed as the revision wants it.
+            timeout: Seconds to wait, in place of the connection's default.
+            on_progress: Called with the progress so far, the total if it is known, and a message
+                if there is one.
+
+        Raises:
+            McpError: The server answered with an error.
+            CallTimeout: It did not answer in time. It has been told to stop.
+            ProtocolError: Its answer is not MCP.
+            NotConnected: The connection ended (a subclass tells how).
+            Exception: Whatever a handler raises that a modern server's question went to.
+
+        Cancelled, the server is told to stop, and a late answer is ignored.
+        """
+        request = ClientRequest(
+            method=method, params=params or {}, timeout=timeout, on_progress=on_progress
+        )
+        return await self._session.send(request)
+
+    async def list_all(self, method: str, key: str) -> list[Json]:
+        """Ask for all pages of a list, and return its items just as the server describes them.
+
+        Args:
+            method: The method that lists, such as `tools/list`.
+            key: Where the items are in its result, such as `tools`.
+
+        Raises:
+            ResponseTooLarge: All pages together are longer than a message may be.
+            ClientError: As for `request`.
+        """
+        items: list[Json] = []
+        most = room = self._session.limits.max_message_bytes
+        cursor = None
+        for _ in range(_MOST_PAGES):
+            page = await self.request(method, {} if cursor is None else {"cursor": cursor})
+            found = page.get(key)
+            if not isinstance(found, list):
+                raise ProtocolError(f"{method}: the result has no {key}")
+            room -= len(encode(found))
+            if room < 0:
+                raise ResponseTooLarge(f"{method}: all pages together have more than {most} bytes")
+            items += found
+            following = page.get("nextCursor")
+            if following is None:
+                return items
+            if following == cursor:
+                break
+            cursor = following
+        raise ProtocolError(f"{method}: the list has no end")
+
+    async def _payloads(self, method: str, key: str, kind: type[T]) -> list[T]:
+        return payloads(kind, await self.list_all(method, key), method)
+
+    async def ping(self, *, timeout: float | None = None) -> None:
+        """Ask a legacy server whether it is there; a modern one is asked to introduce itself.
+
+        Raises:
+            ClientError: As for `request`.
+        """
+        method = "ping" if self.era == "legacy" else "server/discover"
+        await self.request(method, timeout=timeout)
+
+    async def set_log_level(self, level: LoggingLevel) -> None:
+        """Ask for log messages of this level and above; they go to `on_log` of `connect`.
+
+        A modern server is told with each request from now on, a legacy one at once.
+
+        Raises:
+            ValueError: There is no such level.
+            ClientError: As for `request`.
+        """
+        await self._session.set_log_level(level)
 
     # -- tools ----------------------------------------------------------------------------
 
@@ -121,7 +274,7 @@ class Client(ClientSession):
             ClientError: As for `request`.
         """
         found: dict[str, RemoteTool] = {}
-        for wire in await self.list("tools/list", "tools"):
+        for wire in await self.list_all("tools/list", "tools"):
             match wire:
                 case {"name": str(name), "inputSchema": dict(schema)}:
                     known = self._tools.get(name)
@@ -135,7 +288,8 @@ class Client(ClientSession):
                     )
                 case _:
                     raise ProtocolError("tools/list: a tool has no name or no inputSchema")
-        refused = self._transport.learn_tools({name: tool.details for name, tool in found.items()})
+        details = {name: tool.details for name, tool in found.items()}
+        refused = self._session.transport.learn_tools(details)
         for name, why in refused.items():
             logger.warning("Tool %s is left out: %s", name, why)
             del found[name]
@@ -148,7 +302,7 @@ class Client(ClientSession):
         arguments: Mapping[str, Json] | None = None,
         *,
         timeout: float | None = None,
-        on_progress: Progress | None = None,
+        on_progress: ProgressCallback | None = None,
     ) -> CallResult: ...
 
     @overload
@@ -159,7 +313,7 @@ class Client(ClientSession):
         *,
         returns: type[T],
         timeout: float | None = None,
-        on_progress: Progress | None = None,
+        on_progress: ProgressCallback | None = None,
     ) -> T: ...
 
     async def call_tool(
@@ -169,7 +323,7 @@ class Client(ClientSession):
         *,
         returns: Any = None,
         timeout: float | None = None,
-        on_progress: Progress | None = None,
+        on_progress: ProgressCallback | None = None,
     ) -> Any:
         """Call a tool and wait for its result.
 
@@ -232,18 +386,9 @@ class Client(ClientSession):
         return result.value(returns)
 
     async def _call(
-        self, params: dict[str, Json], seconds: float, on_progress: Progress | None
+        self, params: dict[str, Json], seconds: float, on_progress: ProgressCallback | None
     ) -> dict[str, Json]:
         return await self.request("tools/call", params, timeout=seconds, on_progress=on_progress)
-
-    async def ping(self, *, timeout: float | None = None) -> None:
-        """Ask a legacy server whether it is there; a modern one is asked to introduce itself.
-
-        Raises:
-            ClientError: As for `request`.
-        """
-        method = "ping" if self.era == "legacy" else "server/discover"
-        await self.request(method, timeout=timeout)
 
     # -- resources ------------------------------------------------------------------------
 
@@ -265,7 +410,7 @@ class Client(ClientSession):
         return await self._payloads(method, "resourceTemplates", ResourceTemplateDescription)
 
     async def read_resource(
-        self, uri: str, *, timeout: float | None = None, on_progress: Progress | None = None
+        self, uri: str, *, timeout: float | None = None, on_progress: ProgressCallback | None = None
     ) -> ReadResult:
         """Read a resource.
 
@@ -307,7 +452,7 @@ class Client(ClientSession):
         arguments: Mapping[str, str] | None = None,
         *,
         timeout: float | None = None,
-        on_progress: Progress | None = None,
+        on_progress: ProgressCallback | None = None,
     ) -> GetPromptResult:
         """Have a prompt written.
 
@@ -366,9 +511,6 @@ class Client(ClientSession):
         wire = await self.request(method, params, timeout=timeout)
         return payload(Completion, wire.get("completion"), method)
 
-    async def _payloads(self, method: str, key: str, kind: type[T]) -> list[T]:
-        return payloads(kind, await self.list(method, key), method)
-
     # -- changes --------------------------------------------------------------------------
 
     def subscribe(
@@ -396,4 +538,4 @@ class Client(ClientSession):
             ...         async for change in changes:
             ...             print(change)
         """
-        return subscription(self, lists, resources)
+        return subscription(self._session, lists, resources)

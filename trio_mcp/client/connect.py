@@ -16,7 +16,8 @@ from trio_mcp.client.client import Client
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.negotiation import ClientIdentity, Era, era_of
-from trio_mcp.client.session import Log
+from trio_mcp.client.notifications import LogCallback, Notifications, RawLines
+from trio_mcp.client.session import ClientSession
 from trio_mcp.client.transport import (
     ClientTransport,
     InboundHandler,
@@ -26,6 +27,7 @@ from trio_mcp.errors import (
     CallTimeout,
     ClientError,
     OutputClosed,
+    ProtocolError,
     ServerExited,
     WriteFailed,
 )
@@ -37,6 +39,7 @@ from trio_mcp.transports.background import background_task
 from trio_mcp.transports.memory import serve_in_memory
 from trio_mcp.transports.process import ProcessOptions, StdioTransport, open_process
 from trio_mcp.version import __version__
+from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.limits import SERVER_BOUNDS, Limits
 from trio_mcp.wire.payloads import Implementation, LoggingLevel
 
@@ -69,7 +72,7 @@ async def connect(
     request_timeout: float = 30.0,
     limits: Limits | None = None,
     on_line: Callable[[bytes], None] | None = None,
-    on_log: Log | None = None,
+    on_log: LogCallback | None = None,
     log_level: LoggingLevel | None = None,
 ) -> AsyncIterator[Client]:
     """Connect to a server for as long as the block lasts.
@@ -137,25 +140,20 @@ async def connect(
     limits = limits or Limits()
     if not isinstance(target, Registry):
         _refuse_server_bounds(limits)
-    inbound = InboundHandler(handlers, limits.question_timeout, on_line)
-
-    def make(transport: ClientTransport) -> Client:
-        inbound.client = client = Client(
-            transport,
-            identity,
-            handlers,
-            tool_timeout=tool_timeout,
-            request_timeout=request_timeout,
-            limits=limits,
-            on_log=on_log,
-        )
-        return client
+    inbound = InboundHandler(
+        handlers,
+        limits.question_timeout,
+        Notifications(on_log),
+        RawLines(on_line, limits.max_message_bytes),
+    )
 
     handshake = _Handshake(
-        make=make,
+        identity=identity,
         inbound=inbound,
         era=era,
-        timeout=connect_timeout,
+        connect_timeout=connect_timeout,
+        tool_timeout=tool_timeout,
+        request_timeout=request_timeout,
         limits=limits,
         log_level=log_level,
     )
@@ -182,37 +180,58 @@ def _refuse_server_bounds(limits: Limits) -> None:
 class _Handshake:
     """What is needed to meet a server, whichever way leads there."""
 
-    make: Callable[[ClientTransport], Client]
+    identity: ClientIdentity
     inbound: InboundHandler
     era: Era | None
-    timeout: float
+    connect_timeout: float
+    tool_timeout: float
+    request_timeout: float
     limits: Limits
     log_level: LoggingLevel | None
 
-    async def introduce(
-        self, client: Client, era: Era | None = None, deadline: float = inf
-    ) -> None:
+    def session(self, transport: ClientTransport) -> ClientSession:
+        """Make the session over a transport."""
+        return ClientSession(
+            transport,
+            self.identity,
+            self.inbound,
+            request_timeout=self.request_timeout,
+            limits=self.limits,
+        )
+
+    async def run(
+        self, session: ClientSession, era: Era | None = None, deadline: float = inf
+    ) -> Client:
         """Shake hands, and learn what has to be known, within the time that there is."""
-        with trio.move_on_at(min(deadline, trio.current_time() + self.timeout)) as scope:
-            await client.introduce(era or self.era)
+        client = Client(session, tool_timeout=self.tool_timeout)
+        with trio.move_on_at(min(deadline, trio.current_time() + self.connect_timeout)):
+            await session.negotiate(era or self.era)
+            await self._load_tools(client)
+            session.states.connected()
             if self.log_level is not None and "logging" in client.capabilities:
                 await client.set_log_level(self.log_level)
-        if scope.cancelled_caught:
-            raise CallTimeout(_what_took_so_long(client), self.timeout, client.stderr())
+            return client
+        raise CallTimeout(_what_took_so_long(session), self.connect_timeout, session.stderr())
+
+    async def _load_tools(self, client: Client) -> None:
+        if "tools" in client.capabilities:
+            try:
+                await client.refresh_tools()
+            except McpError as error:
+                raise ProtocolError(f"the server does not list its tools: {error}") from None
 
 
 @asynccontextmanager
 async def _in_process(registry: Registry, handshake: _Handshake) -> AsyncIterator[Client]:
     async with serve_in_memory(registry, handshake.limits) as lines:
         connection = _connection(lines, handshake.inbound, handshake.limits)
-        client = handshake.make(StreamTransport(connection))
+        session = handshake.session(StreamTransport(connection))
 
         async def ending() -> Ending:
             return partial(OutputClosed, "")
 
-        async with _running(connection, client, ending):
-            await handshake.introduce(client, handshake.era or "modern")
-            yield client
+        async with _running(connection, session, ending):
+            yield await handshake.run(session, handshake.era or "modern")
 
 
 @asynccontextmanager
@@ -224,11 +243,11 @@ async def _over_http(
     from trio_mcp.client.http.transport import open_http
 
     async with Endpoint(url, options).opened() as endpoint:
-        deadline = trio.current_time() + handshake.timeout
+        deadline = trio.current_time() + handshake.connect_timeout
         async with open_http(endpoint, options, handshake.inbound, handshake.limits) as transport:
-            client = handshake.make(transport)
+            session = handshake.session(transport)
             try:
-                await handshake.introduce(client)
+                client = await handshake.run(session)
             except ClientError as error:
                 if not transport.may_be_http_sse:
                     raise
@@ -237,7 +256,7 @@ async def _over_http(
                 yield client
                 return
             finally:
-                client.disconnected(None)
+                session.close(None)
         async with _over_sse(endpoint, options, handshake, refused, deadline) as client:
             yield client
 
@@ -256,14 +275,13 @@ async def _over_sse(
     async with open_sse(endpoint, options, most, refused, deadline) as events:
         lines = StreamLines(events, most)
         connection = _connection(lines, handshake.inbound, handshake.limits)
-        client = handshake.make(SseTransport(connection, events))
+        session = handshake.session(SseTransport(connection, events))
 
         async def ending() -> Ending:
             return events.failure
 
-        async with _running(connection, client, ending):
-            await handshake.introduce(client, "legacy", deadline)
-            yield client
+        async with _running(connection, session, ending):
+            yield await handshake.run(session, "legacy", deadline)
 
 
 @asynccontextmanager
@@ -274,12 +292,11 @@ async def _over_stream(
         send_nowait = getattr(stream, "send_nowait", None)
         lines = StreamLines(stream, handshake.limits.max_message_bytes, send_nowait)
         connection = _connection(lines, handshake.inbound, handshake.limits)
-        client = handshake.make(StreamTransport(connection))
+        session = handshake.session(StreamTransport(connection))
         if isinstance(stream, StdioTransport):
-            client.stderr = lambda: stream.stderr_tail
-        async with _running(connection, client, partial(_how_it_ended, stream, connection)):
-            await handshake.introduce(client)
-            yield client
+            session.stderr = lambda: stream.stderr_tail
+        async with _running(connection, session, partial(_how_it_ended, stream, connection)):
+            yield await handshake.run(session)
 
 
 def _connection(lines: LineTransport, inbound: InboundHandler, limits: Limits) -> Connection:
@@ -314,31 +331,31 @@ async def _open(target: Target, options: ProcessOptions | None) -> AsyncIterator
 
 @asynccontextmanager
 async def _running(
-    connection: Connection, client: Client, ending: Callable[[], Awaitable[Ending]]
+    connection: Connection, session: ClientSession, ending: Callable[[], Awaitable[Ending]]
 ) -> AsyncIterator[None]:
     """Run the connection beside the block, and end it with the block.
 
     Args:
         connection: The connection.
-        client: Who is told when it ends by itself.
+        session: What ends with it.
         ending: Finds out how it ended then.
     """
 
     async def run() -> None:
         await connection.run()
-        client.disconnected(await ending())
+        session.close(await ending())
 
     async with background_task(run):
         try:
             yield
         finally:
-            client.disconnected(None)
+            session.close(None)
 
 
-def _what_took_so_long(client: Client) -> str:
-    if not client.noise:
+def _what_took_so_long(session: ClientSession) -> str:
+    if not session.lines.noise:
         return "connecting"
-    noise = f"{client.noise[0]!r:.80}"
+    noise = f"{session.lines.noise[0]!r:.80}"
     return f"connecting (the server wrote lines that are no messages, such as {noise})"
 
 

@@ -6,11 +6,12 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from math import inf
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from attrs import define, field
 
 from trio_mcp.client.handlers import Handlers
+from trio_mcp.client.notifications import Notifications, RawLines
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.inbound import Call, Cause, InboundRequest, Scope
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
@@ -24,9 +25,6 @@ from trio_mcp.wire.jsonrpc import (
     error_line,
     result_line,
 )
-
-if TYPE_CHECKING:
-    from trio_mcp.client.session import ClientSession
 
 logger = logging.getLogger("trio_mcp.client")
 
@@ -67,7 +65,7 @@ class ClientTransport(Protocol):
 
 
 class BaseTransport:
-    """What links have in common that call all tools the same way, and may be met with silence."""
+    """What transports share that call all tools the same way, and may be met with silence."""
 
     always_responds: ClassVar[bool] = False
 
@@ -91,9 +89,8 @@ class InboundHandler:
 
     handlers: Handlers
     timeout: float
-    tap: Callable[[bytes], None] | None
-    """Shown each raw line, from the first one on."""
-    client: ClientSession = field(init=False)
+    notifications: Notifications
+    lines: RawLines
     answered: Callable[[Response], object] = field(default=lambda response: None, init=False)
     """Takes an answer for the request that it belongs to."""
     paused: Callable[[], AbstractContextManager[None]] = field(default=nullcontext, init=False)
@@ -101,9 +98,7 @@ class InboundHandler:
 
     def on_line(self, line: bytes) -> None:
         """Show a raw line to those who want to see it."""
-        if self.tap is not None:
-            self.tap(line)
-        self.client.on_line(line)
+        self.lines.take(line)
 
     def begin(self, request: Request, in_batch: bool) -> bytes | Call:
         """Answer a ping at once; let a handler answer the rest."""
@@ -113,14 +108,14 @@ class InboundHandler:
 
     def notified(self, notification: Notification) -> None:
         """Pass a notification on."""
-        self.client.on_notification(notification)
+        self.notifications.take(notification)
 
     def malformed(self, message: Malformed, line: bytes) -> None:
         """Report what is no message; a server gets no answer to its noise.
 
         If it shows whose answer it was meant to be, that request fails at once.
         """
-        self.client.on_noise(line)
+        self.lines.take_noise(line)
         if b'"method"' not in line:
             why = f"The server's answer cannot be read: {message.error.message}"
             error = McpError(message.error.code, why, message.error.data)

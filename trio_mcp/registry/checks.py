@@ -46,7 +46,7 @@ def check_bound(name: str, bound: Any) -> None:
         SchemaError: It is not.
     """
     if bound is not None and (type(bound) is not int or bound < 1):
-        raise SchemaError(f"{name} must be at least 1, not {bound!r:.60}")
+        raise SchemaError(f"{name} must be 1 or more, not {bound!r:.60}")
 
 
 def check_caching(cache_ttl: Any, cache_scope: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 import trio
 from attrs import frozen
 
+from trio_mcp import Client
 from trio_mcp.cli.arguments import parse_texts
 from trio_mcp.cli.calling import call_tool, get_prompt, read_resource
 from trio_mcp.cli.failures import FAILED, OK, Failure, Usage, explain, missing, one_line
@@ -28,6 +29,7 @@ from trio_mcp.cli.schemas import properties_of, suggested
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.session import Session, connected
 from trio_mcp.cli.target import Target
+from trio_mcp.client.state import Disconnected
 from trio_mcp.errors import ClientError, NotConnected
 from trio_mcp.registry.changes import KINDS, Change, ListChanged
 from trio_mcp.wire.errors import McpError
@@ -116,7 +118,7 @@ class Inspection:
             failure: Exception | None = None
             async with trio.open_nursery() as self._nursery:
                 scope = trio.CancelScope()
-                self._nursery.start_soon(_cancel_when, client.over, scope)
+                self._nursery.start_soon(_cancel_at_the_end, client, scope)
                 try:
                     with scope:
                         await self._greet()
@@ -125,8 +127,8 @@ class Inspection:
                     failure = error
                 self._session = None
                 self._nursery.cancel_scope.cancel()
-            if client.over.is_set():
-                raise client.failure()
+            if isinstance(client.state, Disconnected) and client.state.error is not None:
+                raise client.state.error
             if failure is not None:
                 raise failure
 
@@ -291,8 +293,9 @@ class Inspection:
         self.screen.note(f"No longer subscribed to {what}.")
 
 
-async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
-    await event.wait()
+async def _cancel_at_the_end(client: Client, scope: trio.CancelScope) -> None:
+    async for _ in client.states():
+        pass
     scope.cancel()
 
 

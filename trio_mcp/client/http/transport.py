@@ -386,7 +386,7 @@ class HttpTransport:
 
     async def _server_request(self, request: Request, session: Session | None, line: bytes) -> None:
         if session is None:  # modern servers put their questions into results
-            self.inbound.client.on_noise(line)
+            self.inbound.lines.take_noise(line)
         else:
             await self._server_requests.answer(request, session)
 

@@ -1,0 +1,117 @@
+"""What a server sends unasked: notifications, and lines that are no messages at all."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from trio_mcp.client.changes import Subscriptions
+from trio_mcp.transports.observe import Broadcast
+from trio_mcp.wire.jsonrpc import Json, Notification
+from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
+
+logger = logging.getLogger("trio_mcp.client")
+
+ProgressCallback = Callable[[float, float | None, str | None], None]
+"""Called with the progress so far, the total if it is known, and a message if there is one."""
+
+LogCallback = Callable[[LoggingLevel, Json, str | None], None]
+"""Called with the level, the message, which is any JSON, and the logger if it is named."""
+
+_MOST_NOISE: Final = 100
+_MOST_NOISE_BYTES: Final = 1024
+
+
+class Notifications:
+    """Takes each notification to the callback, or to the subscriptions, that it is for.
+
+    Args:
+        on_log: Called with each log message.
+    """
+
+    def __init__(self, on_log: LogCallback | None) -> None:
+        self._on_log = on_log
+        self._progress: dict[Json, ProgressCallback] = {}
+        self._tokens = itertools.count()
+        self.subscriptions: Final = Subscriptions()
+        """Those that are open; see `Client.subscribe`."""
+
+    @contextmanager
+    def progress_to(self, callback: ProgressCallback) -> Iterator[Json]:
+        """Yield a token; while the block lasts, progress that comes with it goes to a callback."""
+        token = next(self._tokens)
+        self._progress[token] = callback
+        try:
+            yield token
+        finally:
+            del self._progress[token]
+
+    def take(self, notification: Notification) -> None:
+        """Pass a notification on."""
+        take = _CALLBACKS.get(notification.method)
+        if take is None:
+            self.subscriptions.take(notification)
+            return
+        try:
+            take(self, notification.params)
+        except Exception:  # a callback's mistake must not end the connection
+            logger.exception("The callback for %s failed", notification.method)
+
+    def _take_progress(self, params: dict[str, Json]) -> None:
+        token = params.get("progressToken")
+        callback = self._progress.get(token) if isinstance(token, str | int) else None
+        progress = params.get("progress")
+        if callback is not None and isinstance(progress, int | float):
+            callback(progress, params.get("total"), params.get("message"))
+
+    def _take_log(self, params: dict[str, Json]) -> None:
+        level: Any = params.get("level")
+        if self._on_log is not None and level in LOGGING_LEVELS:
+            self._on_log(level, params.get("data"), params.get("logger"))
+
+
+_CALLBACKS: Final[dict[str, Callable[[Notifications, dict[str, Json]], None]]] = {
+    "notifications/progress": Notifications._take_progress,
+    "notifications/message": Notifications._take_log,
+}
+
+
+class RawLines:
+    """The lines of a server as they came, for those who want to see them.
+
+    Args:
+        on_line: Called with each line, from the first one on.
+        kept_bytes: So much is kept for a listener that is slow; one that is slower misses the
+            oldest lines.
+    """
+
+    def __init__(self, on_line: Callable[[bytes], None] | None, kept_bytes: int) -> None:
+        self._on_line = on_line
+        self._broadcast: Broadcast[bytes] = Broadcast(kept_bytes=kept_bytes)
+        self.noise: Final[list[bytes]] = []
+        """Those that are no messages: the first hundred, and of each the first KiB."""
+
+    def take(self, line: bytes) -> None:
+        """Show a line."""
+        if self._on_line is not None:
+            self._on_line(line)
+        if self._broadcast.wanted:
+            self._broadcast.announce(line)
+
+    def take_noise(self, line: bytes) -> None:
+        """Report a line that is no message, and keep its beginning; of a flood, only the first."""
+        if len(self.noise) < _MOST_NOISE:
+            self.noise.append(line[:_MOST_NOISE_BYTES])
+            told = "The server wrote a line that is no message (%d bytes)"
+            logger.warning(told, len(line), extra={"noise": self.noise[-1]})
+
+    def listen(self) -> AsyncIterator[bytes]:
+        """Iterate over the lines from now on."""
+        return self._broadcast.listen()
+
+    def end(self) -> None:
+        """There will be no more."""
+        self._broadcast.end()

@@ -1,0 +1,153 @@
+"""A subscription, for the length of a block.
+
+In modern revisions a subscription is a request that stays open; in legacy ones resources are
+subscribed to one by one, and changed lists are announced to everybody. Both come out as one
+asynchronous iterator of changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager, suppress
+from math import inf
+from typing import Final
+
+import trio
+
+from trio_mcp.client.changes import ChangeStream
+from trio_mcp.client.contents import is_not_found
+from trio_mcp.client.session import ClientRequest, ClientSession
+from trio_mcp.errors import CallTimeout, ClientError
+from trio_mcp.registry.changes import KINDS, Kind
+from trio_mcp.transports.background import background_task
+from trio_mcp.wire.errors import McpError
+from trio_mcp.wire.jsonrpc import Json
+
+_CLOSE_TIMEOUT: Final = 1.0
+
+
+@asynccontextmanager
+async def subscription(
+    session: ClientSession, kinds: Collection[Kind], uris: Collection[str]
+) -> AsyncIterator[ChangeStream]:
+    """Keep a subscription open for the length of the block (`Client.subscribe`)."""
+    _check(kinds, uris)
+    stream = ChangeStream(kinds, uris)
+    open_ = _listening if session.negotiated.era == "modern" else _subscribed
+    streams = session.notifications.subscriptions.streams
+    streams.add(stream)  # before the request: changes may come before its acknowledgement is read
+    try:
+        async with open_(session, stream):
+            yield stream
+    finally:
+        streams.discard(stream)
+
+
+def _check(kinds: Collection[Kind], uris: Collection[str]) -> None:
+    if isinstance(uris, str) or isinstance(kinds, str):
+        raise TypeError(
+            "subscribe() takes lists; put the URI, or the name of the list, in brackets"
+        )
+    for kind in kinds:
+        if kind not in KINDS:
+            raise ValueError(f"there is no list {kind!r} to subscribe to, only: {', '.join(KINDS)}")
+
+
+@asynccontextmanager
+async def _listening(session: ClientSession, stream: ChangeStream) -> AsyncIterator[None]:
+    """Modern: a request that stays open."""
+    wanted: dict[str, Json] = {f"{kind}ListChanged": True for kind in stream.kinds}
+    if stream.uris:
+        wanted["resourceSubscriptions"] = list(stream.uris)
+    stream.id = session.next_id()
+
+    async def listen() -> None:
+        try:
+            await session.send(
+                ClientRequest(
+                    method="subscriptions/listen",
+                    params={"notifications": wanted},
+                    timeout=inf,
+                    id=stream.id,
+                )
+            )
+            stream.end()
+        except (ClientError, McpError) as failure:
+            stream.end(failure)
+
+    async with background_task(listen):
+        with trio.move_on_after(session.request_timeout) as scope:
+            await stream.agreed.wait()
+        if scope.cancelled_caught:
+            what = "the acknowledgement of subscriptions/listen"
+            raise CallTimeout(what, session.request_timeout, session.stderr())
+        if stream.failure is not None:
+            raise stream.failure
+        yield
+
+
+async def _subscribe(session: ClientSession, uri: str) -> bool:
+    """Subscribe to a resource, if there is such a one."""
+    try:
+        await session.send(ClientRequest(method="resources/subscribe", params={"uri": uri}))
+    except McpError as error:
+        if is_not_found(error, uri):
+            return False
+        raise
+    return True
+
+
+@asynccontextmanager
+async def _subscribed(session: ClientSession, stream: ChangeStream) -> AsyncIterator[None]:
+    """Legacy: a request for each resource, and one to end it."""
+    stream.kinds = frozenset(kind for kind in stream.kinds if _is_announced(session, kind))
+    mine: list[str] = []
+
+    async def watch() -> None:
+        await session.closed.wait()
+        stream.end(session.failure())
+
+    try:
+        await _join(session, stream.uris, mine)
+        stream.uris = frozenset(mine)
+        async with background_task(watch):
+            yield
+    finally:
+        # Shielded: who leaves by being cancelled has subscribed as well, and the server goes on
+        # telling until it hears otherwise.
+        with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
+            await _leave(session, mine)
+        session.notifications.subscriptions.users.subtract(mine)  # if its turn never came
+
+
+def _is_announced(session: ClientSession, kind: Kind) -> bool:
+    """Whether a legacy server says that it tells of changes to a list."""
+    offered = session.negotiated.capabilities.get(kind)
+    return isinstance(offered, dict) and offered.get("listChanged") is True
+
+
+async def _join(session: ClientSession, uris: Collection[str], mine: list[str]) -> None:
+    """Subscribe to what nobody here has subscribed to yet, and note what was to be had."""
+    users = session.notifications.subscriptions.users
+    async with session.notifications.subscriptions.turn:  # counts and requests change together
+        for uri in uris:
+            mine.append(uri)
+            users[uri] += 1
+            if users[uri] == 1 and not await _subscribe(session, uri):
+                mine.remove(uri)
+                del users[uri]
+
+
+async def _leave(session: ClientSession, mine: list[str]) -> None:
+    """Unsubscribe from what nobody else here wants."""
+    users = session.notifications.subscriptions.users
+    async with session.notifications.subscriptions.turn:
+        gone = [uri for uri in mine if users[uri] == 1]
+        users.subtract(mine)
+        mine.clear()
+        for uri in gone:
+            del users[uri]
+        with suppress(ClientError, McpError):  # the server is gone, or has ended it itself
+            for uri in gone:
+                request = ClientRequest(method="resources/unsubscribe", params={"uri": uri})
+                await session.send(request)
