@@ -11,6 +11,8 @@ from typing import Final, Protocol
 
 from attrs import define, field
 
+from trio_mcp.public import public
+
 _LEAST_BYTES: Final = 1024
 """What a short event takes, with all that is around it."""
 
@@ -18,6 +20,7 @@ Key = tuple[str, int]
 """A stream, and the number of an event in it."""
 
 
+@public
 class EventStore(Protocol):
     """Keeps the events of the streams of one session.
 
