@@ -215,6 +215,19 @@ async def test_what_is_no_request_is_refused(body: bytes, code: int) -> None:
         assert (await response.answer())["error"]["code"] == code
 
 
+@pytest.mark.requirement("A6", "F1")
+async def test_what_cannot_be_read_is_answered_under_its_id_and_logged_without_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    body = b'{"jsonrpc":"2.0","id":"secret","method":"tools/list","params":{"x":2.5e999}}'
+    async with modern(registry_of(echo)) as client:
+        response = await client.post(body)
+        assert response.status == 400
+        assert (await response.answer())["id"] == "secret"
+    assert f"Malformed message of {len(body)} bytes: Parse error" in caplog.text
+    assert "secret" not in caplog.text
+
+
 @pytest.mark.requirement("F1")
 async def test_a_batch_of_requests_is_refused() -> None:
     async with modern(registry_of(echo)) as client:

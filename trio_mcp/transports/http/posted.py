@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from functools import lru_cache
 
 from trio_mcp.transports.http.request import EVENTS, JSON, HttpRequest, Refusal
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Id, Malformed, Message, decode, error_line
 from trio_mcp.wire.limits import Limits
+
+logger = logging.getLogger("trio_mcp.http")
 
 
 async def read_message(http: HttpRequest, limits: Limits) -> tuple[Message, bytes]:
@@ -29,6 +32,7 @@ async def read_message(http: HttpRequest, limits: Limits) -> tuple[Message, byte
     if message is None:
         raise bad_message(UNKNOWN_ID, McpError(INVALID_REQUEST, "Invalid request: it is empty"))
     if isinstance(message, Malformed):
+        logger.warning("Malformed message of %d bytes: %s", message.size, message.cause)
         raise bad_message(message.id, message.error)
     return message, body
 
