@@ -63,6 +63,12 @@ html_show_copyright = False
 html_show_sphinx = False
 
 
+for name, module in trio_mcp.MODULES.items():
+    # Autodoc looks for what is said of attributes in the file that `__module__` names.
+    if isinstance(getattr(trio_mcp, name), type):
+        getattr(trio_mcp, name).__module__ = f"trio_mcp.{module}"
+
+
 def find_documented(app: Any, env: Any, node: Any, text: Any) -> Any:
     """Link a name to where it is documented, whatever module an annotation says it is from.
 

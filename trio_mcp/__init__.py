@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from trio_mcp.registry.changes import ListChanged as ListChanged
     from trio_mcp.registry.changes import ResourceUpdated as ResourceUpdated
     from trio_mcp.registry.context import Context as Context
+    from trio_mcp.registry.options import FileOptions as FileOptions
+    from trio_mcp.registry.options import PromptOptions as PromptOptions
+    from trio_mcp.registry.options import ResourceOptions as ResourceOptions
+    from trio_mcp.registry.options import ToolOptions as ToolOptions
     from trio_mcp.registry.registry import Registry as Registry
     from trio_mcp.schema.errors import SchemaError as SchemaError
     from trio_mcp.schema.parameters import AnyValue as AnyValue
@@ -110,6 +114,7 @@ _NAMES: Final = {
         "ResourceUpdated",
     ),
     "registry.context": ("Context",),
+    "registry.options": ("FileOptions", "PromptOptions", "ResourceOptions", "ToolOptions"),
     "registry.registry": ("Registry",),
     "schema.errors": ("SchemaError",),
     "schema.parameters": (
@@ -185,17 +190,17 @@ _NAMES: Final = {
 }
 """The public names, by the module that defines them."""
 
-_MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}
+MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = sorted(_MODULES)
+__all__ = sorted(MODULES)
 
 
 def __getattr__(name: str) -> Any:
     if name == "errors":
         return import_module("trio_mcp.errors")
-    if name not in _MODULES:
+    if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    value = globals()[name] = getattr(import_module(f"{__name__}.{MODULES[name]}"), name)
     return value
 
 

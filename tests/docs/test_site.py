@@ -56,7 +56,7 @@ def test_type_checkers_and_programs_see_the_same_names() -> None:
     tree = ast.parse(Path(trio_mcp.__file__).read_text())
     typed = next(node for node in ast.walk(tree) if isinstance(node, ast.If)).body
     seen = {(node.names[0].name, node.module) for node in typed if isinstance(node, ast.ImportFrom)}
-    assert seen == {(name, f"trio_mcp.{module}") for name, module in trio_mcp._MODULES.items()}
+    assert seen == {(name, f"trio_mcp.{module}") for name, module in trio_mcp.MODULES.items()}
 
 
 def test_plumbing_is_not_reachable_on_a_client() -> None:

@@ -21,7 +21,7 @@ from trio_mcp.client.contents import (
 )
 from trio_mcp.client.negotiation import Era
 from trio_mcp.client.notifications import ProgressCallback
-from trio_mcp.client.result import CallResult, call_result
+from trio_mcp.client.result import CallResult, call_result, takes_long
 from trio_mcp.client.session import ClientRequest, ClientSession
 from trio_mcp.client.state import ClientState
 from trio_mcp.client.subscription import subscription
@@ -381,7 +381,7 @@ class Client:
             raise ProtocolError(f"the result of tool {name!r} is not MCP: {error}") from None
         if returns is None:
             return result
-        if result.takes_long(returns):
+        if takes_long(result, returns):
             return await trio.to_thread.run_sync(result.value, returns, abandon_on_cancel=True)
         return result.value(returns)
 

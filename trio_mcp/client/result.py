@@ -75,13 +75,6 @@ class CallResult:
             raise ProtocolError(f"the result is no {kind!r}: {error}") from None
         return value
 
-    def takes_long(self, kind: Any) -> bool:
-        """Whether `value` would hold up an event loop."""
-        if self.structured_content is None:
-            return len(self.text) > _LONG_TEXT
-        takes_long: bool = _converter(kind)[0].takes_long(self.structured_content)
-        return takes_long
-
     def _wire(self, kind: Any) -> Json:
         if self.structured_content is not None:
             return self.structured_content
@@ -93,6 +86,15 @@ class CallResult:
             return orjson.loads(self.text)
         except ValueError:
             return self.text
+
+
+def takes_long(result: CallResult, kind: Any) -> bool:
+    """Whether `CallResult.value` would hold up an event loop."""
+    if result.structured_content is None:
+        return len(result.text) > _LONG_TEXT
+    validate, _ = _converter(kind)
+    answer: bool = validate.takes_long(result.structured_content)
+    return answer
 
 
 def _is_wrapped(wire: Json) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
+from trio_mcp.public import public
 from trio_mcp.schema import Parameter
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.payloads import Annotations, Icon, ToolAnnotations
@@ -13,8 +14,9 @@ CacheScope = Literal["public", "private"]
 Icons = Sequence[Icon | Mapping[str, Any]]
 
 
+@public
 class ToolOptions(TypedDict, total=False):
-    """The options of `Registry.tool`."""
+    """The options of `Registry.tool`, where it says what they are."""
 
     name: str | None
     title: str | None
@@ -29,8 +31,9 @@ class ToolOptions(TypedDict, total=False):
     max_concurrent: int | None
 
 
+@public
 class FileOptions(TypedDict, total=False):
-    """The options of `Registry.add_directory`: what `Registry.resource` takes for a template."""
+    """The options of `Registry.add_directory`: those of `Registry.resource`, but for `size`."""
 
     name: str | None
     title: str | None
@@ -44,14 +47,16 @@ class FileOptions(TypedDict, total=False):
     cache_scope: CacheScope
 
 
+@public
 class ResourceOptions(FileOptions, total=False):
-    """The options of `Registry.resource`."""
+    """The options of `Registry.resource`, where it says what they are."""
 
     size: int | None
 
 
+@public
 class PromptOptions(TypedDict, total=False):
-    """The options of `Registry.prompt`."""
+    """The options of `Registry.prompt`, where it says what they are."""
 
     name: str | None
     title: str | None
