@@ -68,6 +68,7 @@ class Connection(ReplyChannel):
         self.id = secrets.token_hex(4)
         self._transport = transport
         self._limits = limits
+        self._max_batch = limits.max_batch
         self._other_side = other_side
         self._on_line = on_line
         self._on_drain = on_drain
@@ -165,8 +166,7 @@ class Connection(ReplyChannel):
     async def _dispatch(self) -> None:
         async for frames in self._frames:
             for frame in frames:
-                self._take(frame)
-                if self._lines.full or self._inbound.waiting_bytes > self._limits.max_waiting_bytes:
+                if not self._take(frame):
                     await self._relief()
         self._end(EOF)  # the reader has left the channel, and what it brought has been seen to
 
@@ -178,7 +178,7 @@ class Connection(ReplyChannel):
                 self._end(OUTPUT_CLOSED)
 
     async def _relief(self) -> None:
-        """Wait until less is pending."""
+        """Wait until less is pending. No checkpoint if there is room for more."""
         await self._lines.wait_for_room()
         while self._inbound.waiting_bytes > self._limits.max_waiting_bytes:
             await self._changed.park()
@@ -189,17 +189,18 @@ class Connection(ReplyChannel):
 
     # -- what comes in --------------------------------------------------------------------
 
-    def _take(self, frame: Frame) -> None:
+    def _take(self, frame: Frame) -> bool:
+        """Deal with a frame. Returns whether it became a call that runs, and nothing else."""
         if isinstance(frame, bytes):
             if self._on_line is not None:
                 self._on_line(frame)
-            message = decode(frame, self._limits.max_batch)
+            message = decode(frame, self._max_batch)
             if isinstance(message, Request):  # most of them, by the shortest way
                 admitted = self._inbound.admit(message, self, len(frame))
                 if isinstance(admitted, InboundRequest):
                     self._start(admitted)
-                else:
-                    self._lines.put_nowait(admitted)
+                    return admitted.waiting_in is None
+                self._lines.put_nowait(admitted)
             elif isinstance(message, Response):
                 self.requests.respond(message)
             elif message is not None:
@@ -208,6 +209,7 @@ class Connection(ReplyChannel):
             self._take_other(answer_oversized(frame), frame.head)
         else:
             logger.warning("Request exceeded size limit: %s", megabytes(frame.size))
+        return False
 
     def _take_other(self, message: Message, line: bytes) -> None:
         opened, answer = self._inbound.take(message, self, line)
@@ -231,9 +233,11 @@ class Connection(ReplyChannel):
 
     async def send_response(self, line: bytes | None, *, overdue: bool = False) -> None:
         """Send a response, once there is room; there may be no task that could wait for it."""
-        if line is not None and overdue:
+        if line is None:
+            return
+        if overdue or not self._lines.full:
             self._lines.put_nowait(line)
-        elif line is not None:
+        else:
             await self._lines.put(line)
 
     async def send_notification(self, line: bytes) -> None:

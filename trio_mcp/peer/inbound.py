@@ -30,7 +30,6 @@ from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import (
     Batch,
-    Id,
     Malformed,
     Message,
     Notification,
@@ -127,20 +126,13 @@ class BatchAnswer:
         return join_batch(self.lines) if self.open == 0 and self.lines else None
 
 
-@define(eq=False)
 class InboundRequest:
-    """A request of the other side, from its admission until it is closed."""
+    """A request of the other side, from its admission until it is closed.
 
-    id: Id
-    call: Call
-    channel: ReplyChannel
-    """The way back to its sender."""
-    inbound: Inbound
-    key: Hashable
-    batch: BatchAnswer | None = None
-    size: int = 0
-    """Bytes that it counts for while it waits."""
-    has_slots: bool = False
+    There is one for every call, so it is made cheaply: what most never need stands in the class.
+    """
+
+    has_slots = False
     waiting_in: Slots | None = None
     """Where it waits for a slot; `None` if it does not wait."""
     start: Callable[[InboundRequest], None] | None = None
@@ -155,9 +147,29 @@ class InboundRequest:
     """When it is answered without its call, by Trio's clock."""
     cause: Cause | None = None
     """Why it was cancelled; `None` while it is not, or when its deadline passed."""
-    answered: bool = False
+    answered = False
     response: bytes | None = None
     """The line to send, once it is answered."""
+
+    def __init__(
+        self,
+        request: Request,
+        call: Call,
+        channel: ReplyChannel,
+        inbound: Inbound,
+        key: Hashable,
+        batch: BatchAnswer | None,
+        size: int,
+    ) -> None:
+        self.id: Final = request.id
+        self.call: Final = call
+        self.channel = channel
+        """The way back to its sender."""
+        self.inbound: Final = inbound
+        self.key: Final = key
+        self.batch: Final = batch
+        self.size: Final = size
+        """Bytes that it counts for while it waits."""
 
     def move_deadline(self, deadline: float) -> None:
         """Give the work more time, or less.
@@ -215,11 +227,12 @@ class Slots:
         request.has_slots = False
         while slots is not missing and slots is not None:
             slots.free += 1
-            slots._move_up()
+            if slots._queue:
+                slots._move_up()
             slots = slots._shared
 
     def _move_up(self) -> None:
-        if self._queue and self.free:
+        if self.free:
             request, _ = self._queue.popitem(last=False)
             self.take(request)  # it may have to queue for what is shared now
             request.inbound.leave_queue(request)
@@ -296,7 +309,7 @@ class Inbound:
         call = self._handler.begin(request, batch is not None)
         if isinstance(call, bytes):
             return call
-        opened = InboundRequest(request.id, call, channel, self, key, batch, size)
+        opened = InboundRequest(request, call, channel, self, key, batch, size)
         self._open[key] = opened
         if not (call.long_lived or self._slots.take(opened)):
             self.waiting_bytes += max(size, _LEAST_BYTES)

@@ -33,6 +33,7 @@ class Runner:
         self._running: set[InboundRequest] = set()
         self._wakes = inf  # when `watch` looks at the deadlines
         self._look = trio.lowlevel.ParkingLot()  # where it waits
+        self._on_change = self._changed  # one object for all requests
         self._sending = 0  # responses in place of calls
         self._answered = trio.lowlevel.ParkingLot()  # where `drain` waits
 
@@ -41,48 +42,47 @@ class Runner:
 
         Cancelled, the call is cancelled, and nothing is sent.
         """
-        inbound = request.inbound
+        inbound, call = request.inbound, request.call
         try:
             if request.waiting_in is not None:
                 await wait_for_slots(request)
-            if request.has_slots or request.call.long_lived:
-                line = await self._run(request)
+            if request.has_slots or call.long_lived:
+                request.started = now = trio.current_time()
+                deadline = now + call.timeout
+                request.scope = scope = trio.CancelScope(deadline=deadline)
+                request.on_change = self._on_change
+                request.due = due = deadline + self._patience
+                if due < self._wakes or request.cause is not None:
+                    self._changed(request)
+                self._running.add(request)
+                try:
+                    line = await call.run(request, scope)
+                except Exception:  # a mistake of ours: it must not end the other calls
+                    logger.exception("Internal error in %s", call.label)
+                    line = error_line(request.id, _FAILED)
             else:  # it was cancelled in the queue
-                line = request.call.unfinished(request)
+                line = call.unfinished(request)
             if inbound.answer(request, line):
                 # The slot is held until the response is on its way: a client that does not read
                 # stops the work.
                 await request.channel.send_response(request.response)
         finally:
+            self._running.discard(request)
             inbound.close(request)
             if self._answered:
                 self._answered.unpark_all()
-
-    async def _run(self, request: InboundRequest) -> bytes | None:
-        request.started = now = trio.current_time()
-        request.scope = scope = trio.CancelScope(deadline=now + request.call.timeout)
-        request.on_change = self._changed
-        if request.cause is not None:
-            scope.cancel()
-        self._changed(request)
-        self._running.add(request)
-        try:
-            return await request.call.run(request, scope)
-        except Exception:  # a mistake of ours: it must not end the other calls
-            logger.exception("Internal error in %s", request.call.label)
-            return error_line(request.id, _FAILED)
-        finally:
-            self._running.discard(request)
 
     # -- calls that do not end ------------------------------------------------------------
 
     def _changed(self, request: InboundRequest) -> None:
         """Take note of when a request is overdue."""
         assert request.scope is not None
+        if request.cause is not None:
+            request.scope.cancel()  # again, if it was cancelled before it had one
         ends = request.scope.deadline if request.cause is None else trio.current_time()
-        request.due = ends + self._patience
-        if request.due < self._wakes:  # it stays so, or each short call would wake `watch`
-            self._wakes = request.due
+        request.due = due = ends + self._patience
+        if due < self._wakes:  # it stays so, or each short call would wake `watch`
+            self._wakes = due
             self._look.unpark_all()
 
     async def watch(self) -> None:

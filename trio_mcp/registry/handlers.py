@@ -63,10 +63,15 @@ class Handler:
     slots: Slots | None = None
     """Bounds how many run at the same time; `None` for any number."""
     is_async: bool = field(init=False)
+    is_direct: bool = field(init=False)
+    """Whether `run` does nothing but call the function, if the keywords are bound."""
 
     def __attrs_post_init__(self) -> None:
-        """Look once whether the function is async."""
-        object.__setattr__(self, "is_async", _is_async(self.function))
+        """Look once at what every call would have to look at."""
+        is_async = _is_async(self.function)
+        object.__setattr__(self, "is_async", is_async)
+        alone = self.slots is None and self.context_parameter is None
+        object.__setattr__(self, "is_direct", is_async and alone)
 
     def run(
         self,

@@ -69,6 +69,12 @@ class Tool(Handler):
     returns_blocks: bool = False
     """Whether its annotation says that it returns a list of content blocks."""
 
+    def __attrs_post_init__(self) -> None:
+        """See once whether a call is nothing but a call of the function."""
+        super().__attrs_post_init__()
+        as_it_is = self.unstructure is None and self.check_output is None
+        object.__setattr__(self, "is_direct", self.is_direct and as_it_is)
+
     @property
     def object_output(self) -> bool:
         """Whether its results are JSON objects, by its output schema."""

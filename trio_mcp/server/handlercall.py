@@ -19,7 +19,7 @@ A tool's failures are results for the model to read; those of other handlers are
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import trio
@@ -107,41 +107,47 @@ class HandlerCall:
         bridged = self.context.server.registry.log_bridge is not None
         return bridged or self.handler.context_parameter is not None
 
-    async def run(self, request: InboundRequest, scope: Scope) -> bytes | None:
+    def run(self, request: InboundRequest, scope: Scope) -> Coroutine[Any, Any, bytes | None]:
         """Run the function inside the scope and return the line that answers the call."""
         observe = self.context.server.observe
-        try:
-            if observe is None:
-                return await self._run(request, scope)
-            with observe(self):
-                return await self._run(request, scope)
-        finally:  # the request knows us: a cycle would wait for the garbage collector
-            self.inbound = self.conversation = None
+        return self._run(request, scope) if observe is None else self._observed(request, scope)
+
+    async def _observed(self, request: InboundRequest, scope: Scope) -> bytes | None:
+        assert self.context.server.observe is not None
+        with self.context.server.observe(self):
+            return await self._run(request, scope)
 
     async def _run(self, request: InboundRequest, scope: Scope) -> bytes | None:
         self.inbound = request
         try:
-            with scope:
-                value = await self._start()
-            if scope.cancel_called and not self._finished_in_time(request, scope):
-                return self._cut_short(request)
-            line, outcome = self._line(value)
-        except (trio.Cancelled, KeyboardInterrupt):
-            raise
-        except BaseException as error:
-            if scope.cancel_called:
-                self._report_leftover(error)
-                return self._cut_short(request)
-            line, outcome = self._failure(_unwrap(error))
-        self.outcome = outcome
-        if self.conversation is not None:
-            self.conversation.finish()
-        if logger.isEnabledFor(logging.INFO):
-            self._log(outcome, request)
-        return line
+            try:
+                with scope:
+                    value = await self._start()
+                if scope.cancel_called and not self._finished_in_time(request, scope):
+                    return self._cut_short(request)
+                line, outcome = self._line(value)
+            except (trio.Cancelled, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                if scope.cancel_called:
+                    self._report_leftover(error)
+                    return self._cut_short(request)
+                line, outcome = self._failure(_unwrap(error))
+            self.outcome = outcome
+            if self.conversation is not None:
+                self.conversation.finish()
+            if logger.isEnabledFor(logging.INFO):
+                self._log(outcome, request)
+            return line
+        finally:  # the request knows us: a cycle would wait for the garbage collector
+            self.inbound = self.conversation = None
 
     def _start(self) -> Awaitable[Any]:
         bridge = self.context.server.registry.log_bridge
+        handler, keywords = self.handler, self.keywords
+        if handler.is_direct and bridge is None and not isinstance(keywords, Unbound):
+            direct: Awaitable[Any] = handler.function(**keywords)
+            return direct
         if bridge is not None:
             return self._run_bridged(bridge)
         running: Awaitable[Any] = self.handler.run(
@@ -165,7 +171,8 @@ class HandlerCall:
         try:
             result = self.wire(value)
             outcome = "error" if result.get("isError") else "ok"
-            result = context.complete(result)
+            if context.caller.revision.modern:
+                result = context.complete(result)
             try:
                 return result_line(context.request.id, result), outcome
             except (TypeError, ValueError):

@@ -91,7 +91,7 @@ def shutdown(context: RequestContext) -> dict[str, Json]:
 
 def call_tool(context: RequestContext) -> dict[str, Json] | ToolCall:
     """Check a call's arguments, so that it is ready to run."""
-    params = context.params
+    params = context.request.params
     registry = context.server.registry
     name = params.get("name")
     tool = registry.tools.get(name) if name.__class__ is str else None

@@ -25,7 +25,7 @@ class ToolCall(HandlerCall):
 
     def wire(self, value: Any) -> dict[str, Json]:
         """Turn what the tool returned into the body of a `tools/call` result."""
-        return result_to_wire(self.handler, value, self.context.revision)
+        return result_to_wire(self.handler, value, self.context.caller.revision)
 
     def refused(self, error: RefusedArguments) -> bytes:
         """Make a result of it where the caller's revision has it so."""
