@@ -2,6 +2,7 @@
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from trio_mcp.peer.lines import OutgoingLines
 
@@ -67,3 +68,15 @@ async def test_lines_of_any_length_are_all_written(size, nursery, autojump_clock
     with trio.fail_after(1):
         await outgoing.wait_empty()
     assert reader.got == lines
+
+
+@pytest.mark.parametrize("attempt", range(10))  # who is woken first is up to Trio
+async def test_it_is_not_empty_while_somebody_waits_for_room(attempt, nursery):
+    outgoing, reader = OutgoingLines(BOUND), Reader(reads=False)
+    outgoing.put_nowait(b"x" * 2 * BOUND)
+    nursery.start_soon(outgoing.write_to, reader)
+    nursery.start_soon(outgoing.put, b"last words")
+    await wait_all_tasks_blocked()
+    reader.gate.set()
+    await outgoing.wait_empty()
+    assert reader.got[1:] == [b"last words"]

@@ -164,8 +164,11 @@ class OutgoingLines:
             await self._room.park()
 
     async def wait_empty(self) -> None:
-        """Wait until everything has been written or dropped. No checkpoint if it has."""
-        while self._pending:
+        """Wait until everything has been written or dropped. No checkpoint if it has.
+
+        What waits for room counts too: it is woken together with whoever waits here.
+        """
+        while self._pending or (self._waiting and not self._closed):
             await self._room.park()
 
     async def write_to(self, transport: LineTransport) -> None:
