@@ -162,6 +162,26 @@ async def test_a_server_that_is_stopped_before_it_reads(autojump_clock):
     assert trio.current_time() == 0
 
 
+@pytest.mark.requirement("B9")
+@pytest.mark.parametrize("chunks", [1, 2])
+async def test_a_server_that_is_stopped_in_the_middle_of_a_chunk(chunks, autojump_clock):
+    """What was read is answered, also what the dispatcher had no room for yet."""
+    limits = Limits(max_outgoing_bytes=100)
+    async with serving(registry_of(echo), limits, pair=lockstep_stream_pair) as (client, handle):
+        pings = [client.request_of("ping") for _ in range(100)]
+        for chunk in range(chunks):
+            await client.send(*pings[chunk::chunks])
+            await wait_all_tasks_blocked()  # nobody reads the answers, so dispatching pauses
+        handle.stop()
+        await wait_all_tasks_blocked()
+        answers = await client.receive_all()
+        assert sorted(each["id"] for each in answers) == [each["id"] for each in pings]
+        refused = [error_of(each) for each in answers if "error" in each]
+        assert 50 < len(refused) < 100
+        assert set(refused) == {(-32603, "Server is shutting down")}
+        assert trio.current_time() == 0
+
+
 # -- cancellation from outside ----------------------------------------------------------------
 
 

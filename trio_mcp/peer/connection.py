@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 import trio
@@ -82,6 +83,7 @@ class Connection(ReplyChannel):
         self._reading = trio.CancelScope()
         self._writing = trio.CancelScope(shield=True)
         self._ending = trio.Event()
+        self._dispatched = trio.Event()  # everything that was read
         self.requests = OutgoingRequests(self._lines)
         """Our own requests to the other side."""
         self._inbound = Inbound(handler, slots, self.requests.respond, self._look_again)
@@ -148,27 +150,33 @@ class Connection(ReplyChannel):
         # Shielded, because what was answered counts, however the connection ends; and bounded.
         with trio.CancelScope(shield=True) as scope:
             scope.deadline = trio.current_time() + self._limits.flush_timeout
+            await self._dispatched.wait()  # after `stop` there may be more of what was read
             await self._lines.wait_empty()
 
     # -- the three tasks ------------------------------------------------------------------
 
     async def _read(self) -> None:
-        with self._put_frames, self._reading:
-            try:
+        frames: list[Frame] = []
+        with self._put_frames:
+            with self._reading, suppress(*IO_ERRORS):
                 while frames := await self._transport.receive():
                     try:  # the dispatcher mostly waits, and then no checkpoint is due
                         self._put_frames.send_nowait(frames)
                     except trio.WouldBlock:
                         await self._put_frames.send(frames)
-            except IO_ERRORS:
-                pass
+                    frames = []
+            if frames:  # it was told to stop with these in its hands: what was read is answered
+                await self._put_frames.send(frames)
 
     async def _dispatch(self) -> None:
-        async for frames in self._frames:
-            for frame in frames:
-                if not self._take(frame):
-                    await self._relief()
-        self._end(EOF)  # the reader has left the channel, and what it brought has been seen to
+        try:
+            async for frames in self._frames:
+                for frame in frames:
+                    if not self._take(frame):
+                        await self._relief()
+            self._end(EOF)  # the reader has left the channel, and what it brought has been seen to
+        finally:
+            self._dispatched.set()
 
     async def _write(self) -> None:
         with self._writing:
