@@ -74,6 +74,7 @@ class Listener:
         if trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._token:
             self._note(change)
         else:
+            # Idempotent: a thread that is quicker than the loop leaves one entry, not many.
             with suppress(trio.RunFinishedError):
                 self._token.run_sync_soon(self._note, change, idempotent=True)
 

@@ -118,7 +118,7 @@ class Handler:
         call = partial(self.function, **keywords)
         return trio.to_thread.run_sync(
             call,
-            abandon_on_cancel=True,
+            abandon_on_cancel=True,  # a thread cannot be stopped; its caller need not wait for it
             limiter=limiter,  # type: ignore[arg-type]  # anything with its two methods will do
         )
 

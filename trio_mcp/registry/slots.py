@@ -43,7 +43,7 @@ class Slots:
         return ThreadSlots(self._limiter_of_run(), others)
 
     def _limiter_of_run(self) -> trio.CapacityLimiter:
-        try:
+        try:  # no await between look and set, so two calls cannot make two limiters
             return self._limiter.get()
         except LookupError:
             limiter = trio.CapacityLimiter(self._most)
@@ -63,7 +63,7 @@ class ThreadSlots:
         await self._first.acquire_on_behalf_of(borrower)
         try:
             await self._second.acquire_on_behalf_of(borrower)
-        except BaseException:
+        except BaseException:  # cancellation, too: the first slot must not be lost with the second
             self._first.release_on_behalf_of(borrower)
             raise
 

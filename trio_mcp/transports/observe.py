@@ -28,7 +28,7 @@ class Listener(AsyncIterator[T], Generic[T]):
         self._bytes = sum(map(_size, events))
         self._lot = trio.lowlevel.ParkingLot()
 
-    def hear(self, event: T) -> None:
+    def put(self, event: T) -> None:
         """Take an event in; if too many wait, or too much, the oldest ones go."""
         self._events.append(event)
         self._bytes += _size(event)
@@ -52,7 +52,7 @@ class Listener(AsyncIterator[T], Generic[T]):
     async def __anext__(self) -> T:
         """Wait for the next event. Cancelled, it loses none."""
         await trio.lowlevel.checkpoint()
-        while not self._events:
+        while not self._events:  # no await between the look and the parking, so none is missed
             if self._ended:
                 raise StopAsyncIteration
             await self._lot.park()
@@ -73,6 +73,7 @@ class Broadcast(Generic[T]):
     def __init__(self, kept: int = _KEPT, kept_bytes: float = inf) -> None:
         self._kept = kept
         self._kept_bytes = kept_bytes
+        # Weak: nobody says when he stops iterating, so a listener ends by being forgotten.
         self._listeners: WeakSet[Listener[T]] = WeakSet()
         self._ended = False
 
@@ -84,7 +85,7 @@ class Broadcast(Generic[T]):
     def announce(self, event: T) -> None:
         """Give an event to every listener."""
         for each in self._listeners:
-            each.hear(event)
+            each.put(event)
 
     def end(self) -> None:
         """End every listener's iteration, once it has taken what is there."""

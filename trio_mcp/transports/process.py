@@ -163,6 +163,7 @@ class StdioTransport(trio.abc.Stream):
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Receive bytes from its stdout; `b""` when there will be no more."""
+        # The scope is kept: when the process goes, a read that waits already gets a deadline too.
         with trio.CancelScope() as self._receiving:
             if self._gone:
                 self._receiving.deadline = trio.current_time() + _AFTER_EXIT
@@ -184,6 +185,8 @@ class StdioTransport(trio.abc.Stream):
     def _has_gone(self) -> None:
         """The process was reaped (or cannot be): see to its children, and to what it wrote."""
         if not self._gone:
+            # First and once: it is reaped, so its id may soon be somebody else's. There is no await
+            # between the end of `wait` and the signal.
             self._gone = True
             if self._options.kill_children:
                 self._signal_group(signal.SIGKILL)
@@ -206,6 +209,7 @@ class StdioTransport(trio.abc.Stream):
 
     async def _end(self) -> None:
         options = self._options
+        # Shielded, or who is cancelled would leave an orphan; each wait in it has a limit.
         with trio.CancelScope(shield=True):
             with trio.move_on_after(options.close_timeout):
                 await self._stdin.aclose()
@@ -259,7 +263,7 @@ async def open_process(
             except BaseException as error:  # raised again below, outside of any exception group
                 failure = error
             await transport._end()
-            nursery.cancel_scope.cancel()
+            nursery.cancel_scope.cancel()  # a child may hold stderr open for ever
     finally:
         if process.returncode is None:  # cancelled before the nursery was open
             await transport._end()
@@ -282,7 +286,7 @@ async def _spawn(command: Sequence[str | Path], options: ProcessOptions) -> trio
             stderr=subprocess.DEVNULL if options.stderr == "ignore" else subprocess.PIPE,
             env={**environment, **options.env},
             cwd=options.cwd,
-            start_new_session=True,
+            start_new_session=True,  # a group of its own, which can be signalled as a whole
         )
     except (OSError, ValueError) as error:
         raise CannotStart(f"{command[0]} cannot be started: {error}") from error
