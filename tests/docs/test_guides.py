@@ -10,7 +10,7 @@ from cryptography.fernet import Fernet
 from tests.docs.pages import LANGUAGES, blocks_of, run_page
 from tests.docs.test_readme import table
 from tests.support.processes import EXAMPLES, ROOT
-from trio_mcp import Answer, Context, Handlers, Limits, Registry, ToolError, connect
+from trio_mcp import Context, ElicitResult, Handlers, Limits, Registry, ToolError, connect
 from trio_mcp.client.negotiation import Era
 
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
@@ -99,7 +99,7 @@ def test_refusals_are_worded_as_the_guide_says() -> None:
     guide = ROOT / "docs" / "guides" / "asking.md"
     for action, _, value in table(guide, "`answer.action`"):
         if action == "`accept`":
-            assert Answer("accept", 7).value == 7
+            assert ElicitResult("accept", 7).value == 7
             continue
         answer: Answer[int] = Answer(action.strip("`"))  # type: ignore[arg-type]
         with pytest.raises(ToolError) as refused:
