@@ -127,10 +127,32 @@ def test_a_name_is_in_the_file_that_is_said_to_have_it(file: str, name: str) -> 
     assert name in set(names_in(ROOT / file))
 
 
+def functions_of(file: Path) -> set[str]:
+    """The functions of a Python file, and its methods with the names of their classes."""
+    tree = ast.parse(file.read_text())
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    bodies = [("", tree.body), *((f"{each.name}.", each.body) for each in classes)]
+    return {
+        f"{prefix}{node.name}"
+        for prefix, body in bodies
+        for node in body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+
+
+def steps() -> list[tuple[str, str]]:
+    """The files and functions of the walks, in their order."""
+    text = (FOLDER / "walks.md").read_text()
+    rows = re.findall(r"^\| `([\w/]+\.py)` \| (`.*?`) \| .* \|$", text, re.MULTILINE)
+    assert len(rows) == text.count("\n| `")
+    return [(file, name) for file, names in rows for name in re.findall(r"`([^`]+)`", names)]
+
+
+def test_the_functions_of_a_walk_are_where_it_goes() -> None:
+    assert [each for each in steps() if each[1] not in functions_of(ROOT / each[0])] == []
+
+
 def test_names_outside_of_the_tables_exist() -> None:
-    assert {"COMMANDS", "_ping", "ping"} <= set(
-        names_in(ROOT / "trio_mcp" / "cli" / "inspecting" / "session.py")
-    )
     assert "paired_ratio" in set(names_in(ROOT / "benchmarks" / "figures.py"))
 
 
