@@ -313,6 +313,11 @@ def _positional(a: int, /) -> None: ...
 def _unmappable(a: int, b: complex) -> None: ...
 def _unresolved(a: int, b: Elsewhere) -> None: ...
 def _unresolved_result(a: int) -> Elsewhere: ...
+
+
+Endless = TypeAliasType("Endless", "Endless | int")  # type: ignore[misc]
+
+
 def _pattern(a: Annotated[str, {"pattern": "(?=a)b"}]) -> None: ...
 def _keyword(a: Annotated[str, {"minLength": "x"}]) -> None: ...
 
@@ -376,6 +381,12 @@ def test_patterns_from_constraint_objects_are_checked() -> None:
         SchemaError, match=r"function 'tool', parameter 'a': the pattern .* is not accepted"
     ):
         describe_function(_taking(Annotated[str, SimpleNamespace(pattern="(?=a)b")]))
+
+
+@pytest.mark.requirement("C3")
+def test_an_alias_that_stands_for_itself_is_refused() -> None:
+    with pytest.raises(SchemaError, match="refers to itself in a circle"):
+        describe_function(_taking(Endless))
 
 
 def test_a_schema_by_hand_takes_the_place_of_the_annotations() -> None:

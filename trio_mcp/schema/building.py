@@ -7,6 +7,7 @@ from typing import Any
 from trio_mcp.schema.annotations import Builder
 from trio_mcp.schema.bounds import check_schema, check_size
 from trio_mcp.schema.errors import SchemaError
+from trio_mcp.schema.references import References
 from trio_mcp.schema.signatures import where
 
 __all__ = ["build_at", "checked"]
@@ -35,6 +36,8 @@ def checked(tool: str, builder: Builder, schema: dict[str, Any]) -> dict[str, An
             check_schema(schema)
         else:
             check_size(schema)
+            if "$defs" in schema:  # an alias may stand for nothing but itself
+                References(schema)
     except SchemaError as error:
         raise SchemaError(f"function {tool!r}: {error}") from error
     return schema
