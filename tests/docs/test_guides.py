@@ -101,7 +101,7 @@ def test_refusals_are_worded_as_the_guide_says() -> None:
         if action == "`accept`":
             assert ElicitResult("accept", 7).value == 7
             continue
-        answer: Answer[int] = Answer(action.strip("`"))  # type: ignore[arg-type]
+        answer: ElicitResult[int] = ElicitResult(action.strip("`"))  # type: ignore[arg-type]
         with pytest.raises(ToolError) as refused:
             _ = answer.value
         assert f'"{refused.value}"' in value
