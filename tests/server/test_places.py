@@ -172,5 +172,5 @@ def test_a_run_that_is_over_holds_no_places():
 
 @pytest.mark.parametrize("bound", [0, -1, True, 1.5, "2"])
 def test_a_bound_that_is_none(bound):
-    with pytest.raises(SchemaError, match=f"max_concurrent must be at least 1, not {bound!r}"):
+    with pytest.raises(SchemaError, match=f"max_concurrent must be 1 or more, not {bound!r}"):
         Registry("test").add_tool(echo, max_concurrent=bound)
