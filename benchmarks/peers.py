@@ -24,6 +24,7 @@ PYTHON = "Python SDK"
 PYTHON_MODERN = "Python SDK, modern"
 TYPESCRIPT = "TypeScript SDK"
 TYPESCRIPT_MODERN = "TypeScript SDK, modern"
+BARE = "bare shape"
 YARDSTICK = "yardstick, no server"
 
 
@@ -59,6 +60,7 @@ def peers(*, install: bool) -> list[Peer]:
         evolve(ours, name=OURS_MODERN, era=MODERN),
         evolve(typescript, name=TYPESCRIPT_MODERN, era=MODERN),
         evolve(python, name=PYTHON_MODERN, era=MODERN),
+        Peer(BARE, python_server("bare_shape.py")),
         Peer(YARDSTICK, python_server("yardstick.py")),
     ]
 

@@ -11,7 +11,7 @@ from benchmarks.columns import Column, bars, measurements, ratio, row
 from benchmarks.contest import WINDOW, Outcome, Sample, contest
 from benchmarks.endless import LIMIT, MIB, Endless, feed_endless_line
 from benchmarks.figures import Target, targets_table
-from benchmarks.peers import OURS, OURS_1000, PYTHON, TYPESCRIPT, YARDSTICK, peers
+from benchmarks.peers import BARE, OURS, OURS_1000, PYTHON, TYPESCRIPT, YARDSTICK, peers
 from benchmarks.report import Report, add_output_options, publish
 from benchmarks.tables import table
 
@@ -50,8 +50,10 @@ def _row(outcome: Outcome[Sample], outcomes: Sequence[Outcome[Sample]]) -> list[
 _TARGETS: Sequence[tuple[str, str, str, str, float, bool]] = (
     (f"requests/s @{WINDOW} to the TypeScript SDK", "rate_many", OURS, TYPESCRIPT, 1.25, True),
     (f"requests/s @{WINDOW} to the Python SDK", "rate_many", OURS, PYTHON, 25, True),
-    ("p50, one at a time, to the TypeScript SDK", "p50", OURS, TYPESCRIPT, 1.1, False),
-    ("start to initialized to the Python SDK", "start", OURS, PYTHON, 0.35, False),
+    (f"processor time @{WINDOW} to the bare shape", "cpu", OURS, BARE, 1.35, False),
+    ("p50, one at a time, to the bare shape", "p50", OURS, BARE, 1.2, False),
+    ("start to initialized to the bare shape", "start", OURS, BARE, 1.5, False),
+    ("start to initialized to the Python SDK", "start", OURS, PYTHON, 0.33, False),
     ("peak memory to the Python SDK", "memory", OURS, PYTHON, 0.6, False),
     (f"requests/s @{WINDOW}, 1,000 tools to one", "rate_many", OURS_1000, OURS, 0.9, True),
 )

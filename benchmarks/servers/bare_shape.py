@@ -5,6 +5,7 @@ scope for each call, orjson. No revisions, no schemas, no limits, no errors, no 
 """
 
 import sys
+from typing import Any
 
 import orjson
 import trio
@@ -13,7 +14,7 @@ TOOL = {
     "name": "echo",
     "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}},
 }
-RESULTS = {
+RESULTS: dict[str, Any] = {
     "initialize": lambda params: {
         "protocolVersion": params["protocolVersion"],
         "serverInfo": {"name": "bare", "version": "1.0"},
@@ -27,7 +28,7 @@ async def echo(text: str) -> str:
     return text
 
 
-async def read(stream, lines) -> None:
+async def read(stream: trio.abc.ReceiveStream, lines: trio.MemorySendChannel[list[bytes]]) -> None:
     rest = b""
     while chunk := await stream.receive_some(65536):
         *whole, rest = (rest + chunk).split(b"\n")
@@ -35,7 +36,11 @@ async def read(stream, lines) -> None:
     await lines.aclose()
 
 
-async def dispatch(lines, answers, nursery) -> None:
+async def dispatch(
+    lines: trio.MemoryReceiveChannel[list[bytes]],
+    answers: trio.MemorySendChannel[bytes],
+    nursery: trio.Nursery,
+) -> None:
     async for whole in lines:
         for line in whole:
             request = orjson.loads(line)
@@ -43,8 +48,8 @@ async def dispatch(lines, answers, nursery) -> None:
                 nursery.start_soon(call, request, answers)
 
 
-async def call(request, answers) -> None:
-    params = request.get("params")
+async def call(request: dict[str, Any], answers: trio.MemorySendChannel[bytes]) -> None:
+    params = request.get("params", {})
     with trio.move_on_after(60):
         if request["method"] == "tools/call":
             text = await echo(**params["arguments"])
@@ -59,7 +64,7 @@ async def call(request, answers) -> None:
             await answers.send(line)
 
 
-async def write(stream, answers) -> None:
+async def write(stream: trio.abc.SendStream, answers: trio.MemoryReceiveChannel[bytes]) -> None:
     async for answer in answers:
         ready = [answer]
         try:
@@ -71,8 +76,8 @@ async def write(stream, answers) -> None:
 
 async def main() -> None:
     stdin, stdout = (trio.lowlevel.FdStream(each.fileno()) for each in (sys.stdin, sys.stdout))
-    send_lines, lines = trio.open_memory_channel(1)
-    send_answers, answers = trio.open_memory_channel(256)
+    send_lines, lines = trio.open_memory_channel[list[bytes]](1)
+    send_answers, answers = trio.open_memory_channel[bytes](256)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(read, stdin, send_lines)
         nursery.start_soon(write, stdout, answers)
