@@ -80,3 +80,94 @@ async def test_it_is_not_empty_while_somebody_waits_for_room(attempt, nursery):
     reader.gate.set()
     await outgoing.wait_empty()
     assert reader.got[1:] == [b"last words"]
+
+
+# -- bounds -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("size", "most"), [(100, BOUND // 100 + 1), (1, MOST_LINES + 1)])
+async def test_putting_waits_past_the_bounds(size, most, nursery):
+    """Past so many bytes, or so many lines; the one that goes past them is taken."""
+    outgoing, reader = OutgoingLines(BOUND), Reader(reads=False)
+    put = 0
+
+    async def put_many() -> None:
+        nonlocal put
+        for _ in range(1000):
+            await outgoing.put(b"x" * size)
+            put += 1
+
+    nursery.start_soon(put_many)
+    await wait_all_tasks_blocked()
+    assert put == most
+    assert outgoing.full
+    reader.gate.set()
+    nursery.start_soon(outgoing.write_to, reader)
+    while put < 1000:
+        await wait_all_tasks_blocked()
+    await outgoing.wait_empty()
+    assert (outgoing.sent, outgoing.dropped, outgoing.full) == (1000, 0, False)
+
+
+async def test_what_cannot_wait_is_put_behind_what_is_there(nursery):
+    outgoing, reader = OutgoingLines(BOUND), Reader()
+    lines = numbered(MOST_LINES + 5, size=50)
+    for line in lines:
+        outgoing.put_nowait(line)
+    assert outgoing.full
+    nursery.start_soon(outgoing.write_to, reader)
+    await outgoing.put(b"the last\n")
+    await outgoing.wait_empty()
+    assert reader.got == [*lines, b"the last\n"]
+
+
+async def test_what_is_ready_is_written_together(nursery):
+    outgoing, reader = OutgoingLines(BOUND), Reader()
+    for line in numbered(100):
+        outgoing.put_nowait(line)
+    nursery.start_soon(outgoing.write_to, reader)
+    await outgoing.wait_empty()
+    assert reader.writes == 1
+
+
+# -- what is not written ----------------------------------------------------------------------
+
+
+async def test_a_line_whose_sender_is_cancelled_is_dropped(nursery, autojump_clock):
+    outgoing, reader = OutgoingLines(BOUND), Reader()
+    outgoing.put_nowait(b"x" * 2 * BOUND)
+    with trio.move_on_after(1) as scope:
+        await outgoing.put(b"nobody waits")
+    assert scope.cancelled_caught
+    nursery.start_soon(outgoing.write_to, reader)
+    await outgoing.wait_empty()
+    assert (outgoing.sent, outgoing.dropped) == (1, 1)
+    assert b"nobody waits" not in reader.got
+
+
+async def test_a_writer_that_breaks_drops_everything(nursery):
+    outgoing, reader = OutgoingLines(BOUND), Reader()
+    for line in numbered(MOST_LINES + 10):
+        outgoing.put_nowait(line)
+    nursery.start_soon(outgoing.put, b"waits")
+    await wait_all_tasks_blocked()
+    reader.breaks = True
+    with pytest.raises(trio.BrokenResourceError):
+        await outgoing.write_to(reader)
+    assert (outgoing.sent, outgoing.dropped) == (0, MOST_LINES + 11)
+    await outgoing.wait_empty()  # there is nothing more to wait for
+    await outgoing.put(b"after the end")
+    outgoing.put_nowait(b"after the end")
+    assert outgoing.dropped == MOST_LINES + 13
+
+
+async def test_closing_drops_once_and_wakes_everybody(nursery):
+    outgoing = OutgoingLines(BOUND)
+    outgoing.put_nowait(b"x" * 2 * BOUND)
+    nursery.start_soon(outgoing.put, b"one")
+    nursery.start_soon(outgoing.put, b"two")
+    await wait_all_tasks_blocked()
+    outgoing.close()
+    outgoing.close()
+    await wait_all_tasks_blocked()
+    assert (outgoing.sent, outgoing.dropped, outgoing.full) == (0, 3, False)

@@ -89,6 +89,22 @@ def test_a_request_that_is_sent_again_has_another_id():
     assert woken == [1]
 
 
+def test_a_pause_puts_deadlines_off():
+    """Pauses nest, and what is opened during one has all its time left afterwards."""
+    outbound = Outbound()
+    before, during = request_of(outbound, deadline=10)[0], request_of(outbound, deadline=17)[0]
+    outbound.open(before, 0)
+    outbound.pause(5)
+    outbound.pause(6)
+    outbound.open(during, 7)
+    assert outbound.next_deadline == inf
+    outbound.resume(8)
+    assert outbound.next_deadline == inf
+    outbound.resume(25)
+    assert (before.deadline, during.deadline) == (30, 35)
+    assert outbound.next_deadline == 30
+
+
 times = st.integers(0, 10)
 picks = st.integers(0, 100)
 
@@ -161,7 +177,7 @@ class AnyOrder(RuleBasedStateMachine):
             del self.left[each]
             assert isinstance(each.failure, DeadlinePassed)
 
-    @precondition(lambda self: not self.ended)
+    @precondition(lambda self: len(self.woken) > 4 and not self.ended)
     @rule(how=st.sampled_from(["EOF", "stopped"]))
     def connection_ends(self, how) -> None:
         self.outbound.end(how)
