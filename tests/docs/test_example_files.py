@@ -12,6 +12,7 @@ import pytest
 import trio
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from trio.testing import wait_all_tasks_blocked
 
 from docs.examples import files
 from docs.examples.files import MOST_BYTES, Walk, file_server
@@ -355,6 +356,7 @@ async def test_a_search_that_nobody_waits_for_stops(
                 nursery.start_soon(client.call_tool, "search_text", {"text": "text"})
                 await reading.wait()
                 nursery.cancel_scope.cancel()
+            await wait_all_tasks_blocked()  # until the server has heard of it
             go_on.set()
             # There is one thread, so it has come to an end before this one is served.
             assert (await client.call_tool("stat", {"path": ""})).success

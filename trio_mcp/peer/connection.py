@@ -172,7 +172,7 @@ class Connection(ReplyChannel):
         try:
             async for frames in self._frames:
                 for frame in frames:
-                    if not self._take(frame):
+                    if not self._take(frame) or self._lines.full:
                         await self._relief()
             self._end(EOF)  # the reader has left the channel, and what it brought has been seen to
         finally:
