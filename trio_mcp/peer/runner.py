@@ -100,6 +100,8 @@ class Runner:
                 self._wakes = min((each.due for each in self._running), default=inf)
 
     def _answer_overdue(self, request: InboundRequest, nursery: trio.Nursery) -> None:
+        if request.answered:  # it has ended, and its response waits for room
+            return
         if request.cause is None:
             logger.error("%s goes on after its time limit", request.call.label)
         if request.inbound.answer(request, request.call.unfinished(request)):
