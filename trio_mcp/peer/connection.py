@@ -194,6 +194,7 @@ class Connection(ReplyChannel):
     def _look_again(self) -> None:
         if self._changed:
             self._changed.unpark_all()
+        self._runner.look_again()  # a request that never ran may have been the last one
 
     # -- what comes in --------------------------------------------------------------------
 

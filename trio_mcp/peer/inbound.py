@@ -419,8 +419,9 @@ class Inbound:
         del self._open[request.key]
         if request.waiting_in is not None:
             self.waiting_bytes -= max(request.size, _LEAST_BYTES)
+        waited = request.waiting_in is not None
         self._slots.give_back(request)
-        if not self._open:
+        if waited or not self._open:
             self._on_change()
 
     # -- the end --------------------------------------------------------------------------

@@ -69,8 +69,7 @@ class Runner:
         finally:
             self._running.discard(request)
             inbound.close(request)
-            if self._answered:
-                self._answered.unpark_all()
+            self.look_again()
 
     # -- calls that do not end ------------------------------------------------------------
 
@@ -115,6 +114,11 @@ class Runner:
             await request.channel.send_response(request.response, overdue=True)
         finally:
             self._sending -= 1
+            self._answered.unpark_all()
+
+    def look_again(self) -> None:
+        """Have `drain` look at what is still open: something was closed without being run."""
+        if self._answered:
             self._answered.unpark_all()
 
     # -- the end --------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from trio_mcp.wire.payloads import (
 from trio_mcp.wire.revisions import ALL, Revision
 
 if TYPE_CHECKING:
-    from trio_mcp.registry.context import Conversation
+    from trio_mcp.registry.conversation import Conversation
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import trio
 from attrs import field, frozen
@@ -11,6 +11,7 @@ from attrs import field, frozen
 from trio_mcp.public import public
 from trio_mcp.registry import asking
 from trio_mcp.registry.asking import ElicitResult
+from trio_mcp.registry.conversation import Conversation
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import Id, Json
 from trio_mcp.wire.payloads import (
@@ -22,34 +23,8 @@ from trio_mcp.wire.payloads import (
     SamplingMessage,
     ToolDescription,
 )
-from trio_mcp.wire.revisions import Revision
 
 T = TypeVar("T")
-
-
-class Conversation(Protocol):
-    """The way back to the caller of one request."""
-
-    revision: Revision
-    """What the caller speaks."""
-
-    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Tell how far the work is, if the caller wants to know."""
-
-    def logs(self, level: LoggingLevel) -> bool:
-        """Whether the caller wants log messages of this level."""
-
-    async def log(self, level: LoggingLevel, data: Json, logger: str | None) -> None:
-        """Send a log message."""
-
-    def close_sse_stream(self) -> None:
-        """Have the client come back for the rest, if it can."""
-
-    def supports(self, *capability: str) -> bool:
-        """Whether the caller has declared a capability."""
-
-    async def send_request(self, method: str, params: dict[str, Json], key: str | None) -> Json:
-        """Ask the caller something, and return its result."""
 
 
 @public

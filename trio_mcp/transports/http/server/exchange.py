@@ -3,20 +3,58 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import trio
 
 from trio_mcp.transports.http.server.asgi import Message
 from trio_mcp.transports.http.server.body import Body
 from trio_mcp.transports.http.server.head import Head
+from trio_mcp.transports.http.server.limits import HttpLimits
 from trio_mcp.transports.http.server.refused import Refused
 from trio_mcp.transports.http.server.response import Response, ResponseError
-
-if TYPE_CHECKING:
-    from trio_mcp.transports.http.server.connection import Connection
+from trio_mcp.transports.http.server.service import Service
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class Carrier(Protocol):
+    """The connection that carries an exchange."""
+
+    eof: bool
+    """Whether the client will send no more."""
+
+    @property
+    def service(self) -> Service:
+        """What all connections share."""
+
+    @property
+    def limits(self) -> HttpLimits:
+        """The bounds to keep."""
+
+    @property
+    def buffer(self) -> bytearray:
+        """What was received and not taken yet."""
+
+    @property
+    def changed(self) -> trio.lowlevel.ParkingLot:
+        """Where tasks wait for the client to leave."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more is read or written."""
+
+    def listen(self) -> None:
+        """Have somebody notice it when the client leaves."""
+
+    def refuse(self, refused: Refused) -> None:
+        """End the connection because of what the client sent."""
+
+    async def write(self, data: bytes) -> None:
+        """Write everything."""
+
+    async def fill_within(self, seconds: float) -> None:
+        """Wait until there is more in the buffer, for a bounded time."""
 
 
 class Exchange:
@@ -40,7 +78,7 @@ class Exchange:
         "response",
     )
 
-    def __init__(self, connection: Connection, head: Head, body: Body) -> None:
+    def __init__(self, connection: Carrier, head: Head, body: Body) -> None:
         self._connection = connection
         self._head = head
         self._expects_continue = head.expects_continue

@@ -2,16 +2,25 @@
 
 import time
 from email.utils import formatdate
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import trio
 from attrs import define, field
 
 from trio_mcp.transports.http.server.asgi import AsgiApp
 from trio_mcp.transports.http.server.limits import HttpLimits
+from trio_mcp.transports.http.server.watch import Watched
 
-if TYPE_CHECKING:
-    from trio_mcp.transports.http.server.connection import Connection
+
+class OpenConnection(Watched, Protocol):
+    """A connection, as far as the whole server has to do with it."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request has begun on it."""
+
+    def end(self) -> None:
+        """Close it, once what is answered has been written."""
 
 
 @define(eq=False)
@@ -43,20 +52,20 @@ class Service:
     max_body_bytes: int
     root_path: str
     counters: HttpCounters = field(factory=HttpCounters)
-    connections: "set[Connection]" = field(factory=set)
+    connections: set[OpenConnection] = field(factory=set)
     stopping: bool = False
     """No more requests are taken."""
     _left: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
     _second: int = -1
     _date: bytes = b""
 
-    def enter(self, connection: "Connection") -> None:
+    def enter(self, connection: OpenConnection) -> None:
         """Count a connection in."""
         self.connections.add(connection)
         self.counters.accepted += 1
         self.counters.connections += 1
 
-    def leave(self, connection: "Connection") -> None:
+    def leave(self, connection: OpenConnection) -> None:
         """Count a connection out."""
         self.connections.discard(connection)
         self.counters.connections -= 1

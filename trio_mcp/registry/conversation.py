@@ -1,0 +1,34 @@
+"""What a handler's `Context` is built on: the conversation with the sender of one request."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.payloads import LoggingLevel
+from trio_mcp.wire.revisions import Revision
+
+
+class Conversation(Protocol):
+    """The way back to the caller of one request."""
+
+    revision: Revision
+    """What the caller speaks."""
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Tell how far the work is, if the caller wants to know."""
+
+    def logs(self, level: LoggingLevel) -> bool:
+        """Whether the caller wants log messages of this level."""
+
+    async def log(self, level: LoggingLevel, data: Json, logger: str | None) -> None:
+        """Send a log message."""
+
+    def close_sse_stream(self) -> None:
+        """Have the client come back for the rest, if it can."""
+
+    def supports(self, *capability: str) -> bool:
+        """Whether the caller has declared a capability."""
+
+    async def send_request(self, method: str, params: dict[str, Json], key: str | None) -> Json:
+        """Ask the caller something, and return its result."""
