@@ -88,3 +88,63 @@ def test_what_is_pure_does_no_input_and_output(pure: str) -> None:
         if module.split(".")[0] in NOT_PURE
     ]
     assert found == []
+
+
+# -- circles ----------------------------------------------------------------------------------
+
+
+def files_that_import_each_other() -> list[set[str]]:
+    """The circles of files, imports within functions and for type checkers included."""
+    names = {
+        ".".join(each.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): each
+        for each in PACKAGE.rglob("*.py")
+    }
+    uses = {name: set(modules_of(file, names)) - {name} for name, file in names.items()}
+    beyond = {name: reach(name, uses) for name in names}
+    return [
+        {other for other in beyond[name] if name in beyond[other]}
+        for name in sorted(names)
+        if name in beyond[name]
+    ]
+
+
+def modules_of(file: Path, names: dict[str, Path]) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for each in node.names:
+                inner = f"{node.module}.{each.name}"
+                yield inner if inner in names else node.module
+        elif isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+
+
+def reach(name: str, uses: dict[str, set[str]]) -> set[str]:
+    """All that a module imports, directly or not."""
+    found: set[str] = set()
+    ahead = [name]
+    while ahead:
+        new = uses.get(ahead.pop(), set()) - found
+        found |= new
+        ahead += new
+    return found
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    assert files_that_import_each_other() == []
+
+
+def test_revisions_are_compared_in_the_tables_only() -> None:
+    """Outside `wire`, code asks a revision what it has; it never compares dates or places."""
+    compared = [
+        f"{file.relative_to(ROOT)}:{node.lineno}"
+        for file in sorted(PACKAGE.rglob("*.py"))
+        if file.parent != PACKAGE / "wire"
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Compare)
+        and any(isinstance(each, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for each in node.ops)
+        and any(
+            "revision" in ast.unparse(each) or re.search(r"'20\d\d-\d\d-\d\d'", ast.unparse(each))
+            for each in [node.left, *node.comparators]
+        )
+    ]
+    assert compared == []
