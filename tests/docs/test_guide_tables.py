@@ -34,7 +34,8 @@ from trio_mcp import Context, McpError, Registry, connect
 from trio_mcp.cli.target import load_registry
 from trio_mcp.client.result import CallResult
 from trio_mcp.errors import ClientError, InvalidArguments
-from trio_mcp.schema import Parameter, SchemaError, String, schema_of
+from trio_mcp.schema import SchemaError, schema_of
+from trio_mcp.schema.parameters import Parameter, String
 from trio_mcp.wire.limits import Limits
 
 TOOLS = ROOT / "docs" / "guides" / "tools.md"

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.support.processes import EXAMPLES, lines, ping, python, run
+from tests.support.processes import EXAMPLES, call, lines, ping, python, run
 
 HEAVY = [
     "asyncio",
@@ -18,26 +18,81 @@ HEAVY = [
     "rich",
     "trio_mcp.cli",
 ]
-PRINT_HEAVY = f"import sys, json; print(json.dumps([n for n in {HEAVY} if n in sys.modules]))"
+NOT_FOR_TOOLS = [
+    "trio_mcp.registry.asking",
+    "trio_mcp.registry.completers",
+    "trio_mcp.registry.completions",
+    "trio_mcp.registry.directories",
+    "trio_mcp.registry.files",
+    "trio_mcp.registry.prompts",
+    "trio_mcp.registry.resources",
+    "trio_mcp.registry.uri_search",
+    "trio_mcp.registry.uri_template",
+    "trio_mcp.schema.bounds",
+    "trio_mcp.schema.engine",
+    "trio_mcp.schema.explain",
+    "trio_mcp.schema.explicit",
+    "trio_mcp.schema.judge",
+    "trio_mcp.schema.parameters",
+    "trio_mcp.schema.references",
+    "trio_mcp.schema.refusals",
+    "trio_mcp.schema.work",
+    "trio_mcp.server.conversation",
+    "trio_mcp.server.othercalls",
+]
+"""What a server with plain tools does not need, from its start to the answers of its tools."""
+
+SESSION = lines(
+    {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "somebody", "version": "1"},
+        },
+    },
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+    call(3, "add", a=1.5, b=2),
+)
 
 
-async def heavy_modules_after(script: str) -> list[str]:
-    done = await run([sys.executable, "-c", f"{script}\n{PRINT_HEAVY}"])
+async def modules_after(script: str, of: list[str], input: bytes = b"") -> list[str]:
+    """Run a script, and return which of the modules it has imported."""
+    told = f"import sys, json; print(json.dumps([n for n in {of} if n in sys.modules]))"
+    done = await run([sys.executable, "-c", f"{script}\n{told}"], input)
     assert done.stderr == b""
-    found: list[str] = json.loads(done.stdout)
+    found: list[str] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+def running(example: str, name: str) -> str:
+    return f"import runpy; runpy.run_path({str(EXAMPLES / example)!r}, run_name={name!r})"
 
 
 @pytest.mark.requirement("A1")
 async def test_importing_the_package_loads_nothing_heavy() -> None:
-    assert await heavy_modules_after("import trio_mcp") == []
+    assert await modules_after("import trio_mcp", HEAVY) == []
 
 
 @pytest.mark.requirement("C1")
 @pytest.mark.parametrize("example", ["calculator", "clock"])
 async def test_registering_tools_loads_nothing_heavy(example: str) -> None:
-    path = str(EXAMPLES / f"{example}.py")
-    assert await heavy_modules_after(f"import runpy; runpy.run_path({path!r})") == []
+    assert await modules_after(running(f"{example}.py", "tools"), HEAVY) == []
+
+
+@pytest.mark.requirement("C1")
+async def test_a_session_with_plain_tools_imports_nothing_that_they_do_not_need() -> None:
+    served = running("calculator.py", "__main__")
+    assert await modules_after(served, HEAVY + NOT_FOR_TOOLS, SESSION) == []
+
+
+async def test_what_a_session_did_not_import_is_imported_by_what_needs_it() -> None:
+    """Or else the lists above would name modules that nobody imports, or that are no more."""
+    needed = "\n".join(f"import {module}" for module in NOT_FOR_TOOLS)
+    assert await modules_after(needed, NOT_FOR_TOOLS) == NOT_FOR_TOOLS
 
 
 @pytest.mark.requirement("A1")

@@ -10,7 +10,8 @@ import trio
 from tests.support.client import serving
 from tests.support.tools import echo, registry_of, text_of
 from trio_mcp import Context, Registry
-from trio_mcp.schema import Parameter, SchemaError, String
+from trio_mcp.schema import SchemaError
+from trio_mcp.schema.parameters import Parameter, String
 from trio_mcp.wire.payloads import ToolAnnotations
 
 

@@ -12,7 +12,8 @@ from annotated_types import Ge
 from pydantic import Field
 
 from trio_mcp import Registry
-from trio_mcp.schema import Array, Integer, Parameter, SchemaError
+from trio_mcp.schema import SchemaError
+from trio_mcp.schema.parameters import Array, Integer, Parameter
 
 pytestmark = pytest.mark.requirement("C3")
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from trio_mcp.schema import SchemaError, check_schema, compile_validator
+from trio_mcp.schema import SchemaError, compile_validator
+from trio_mcp.schema.bounds import check_schema
 from trio_mcp.schema.engine import pattern_size
 
 pytestmark = pytest.mark.requirement("C3")

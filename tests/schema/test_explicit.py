@@ -7,7 +7,8 @@ import pytest
 from tests.support.client import serving
 from tests.support.tools import each_revision, error_of, failure_of, text_of
 from trio_mcp import Context, McpError, Registry
-from trio_mcp.schema import Integer, Parameter, SchemaError
+from trio_mcp.schema import SchemaError
+from trio_mcp.schema.parameters import Integer, Parameter
 
 
 def cook(dish: str, guests: int = 1) -> str:

@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from trio_mcp.schema import (
+from trio_mcp.schema import SchemaError, describe_function
+from trio_mcp.schema.parameters import (
     AnyValue,
     Array,
     Boolean,
@@ -11,9 +12,7 @@ from trio_mcp.schema import (
     Object,
     OneOf,
     Parameter,
-    SchemaError,
     String,
-    describe_function,
 )
 
 pytestmark = pytest.mark.requirement("C2")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, cast
+from typing import Any, Final, Generic, Literal, TypeVar, cast
 from urllib.parse import urlsplit
 
 import trio
 from attrs import frozen
 
 from trio_mcp.public import public
+from trio_mcp.registry.conversation import Conversation
 from trio_mcp.schema import ArgumentError
 from trio_mcp.wire.conversion import from_wire, to_wire
 from trio_mcp.wire.errors import (
@@ -33,9 +34,6 @@ from trio_mcp.wire.payloads import (
 )
 from trio_mcp.wire.revisions import ALL, Revision
 
-if TYPE_CHECKING:
-    from trio_mcp.registry.conversation import Conversation
-
 T = TypeVar("T")
 
 Action = Literal["accept", "decline", "cancel"]
@@ -44,13 +42,6 @@ _REFUSED: Final = {
     "decline": "The user declined to answer.",
     "cancel": "The user dismissed the question.",
 }
-
-
-class InputRequired(Exception):
-    """This run of a handler ends here: it is run again once its question has been answered."""
-
-    def __init__(self) -> None:
-        super().__init__("the handler is run again once its question has been answered")
 
 
 @public

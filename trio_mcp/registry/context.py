@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import trio
 from attrs import field, frozen
 
 from trio_mcp.public import public
-from trio_mcp.registry import asking
-from trio_mcp.registry.asking import ElicitResult
-from trio_mcp.registry.conversation import Conversation
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import Id, Json
-from trio_mcp.wire.payloads import (
-    CreateMessageResult,
-    Implementation,
-    LoggingLevel,
-    ModelPreferences,
-    Root,
-    SamplingMessage,
-    ToolDescription,
-)
+
+if TYPE_CHECKING:
+    from trio_mcp.registry.asking import ElicitResult
+    from trio_mcp.registry.conversation import Conversation
+    from trio_mcp.wire.payloads import (
+        CreateMessageResult,
+        Implementation,
+        LoggingLevel,
+        ModelPreferences,
+        Root,
+        SamplingMessage,
+        ToolDescription,
+    )
 
 T = TypeVar("T")
 
@@ -202,6 +203,8 @@ class Context:
                 answer does not fit (`-32602`).
             SchemaError: The form is not one that the caller's revision allows.
         """
+        from trio_mcp.registry import asking  # few handlers ask, and no start waits for those
+
         return await asking.elicit(self._talk(), message, kind, key)
 
     async def elicit_url(
@@ -221,6 +224,8 @@ class Context:
             McpError: As for `elicit`.
             ValueError: The URL is not one of `https:` or `http:`.
         """
+        from trio_mcp.registry import asking
+
         return await asking.elicit_url(self._talk(), message, url, key)
 
     async def sample(
@@ -260,6 +265,8 @@ class Context:
             "tools": tools,
             "tool_choice": tool_choice,
         }
+        from trio_mcp.registry import asking
+
         return await asking.sample(self._talk(), messages, max_tokens, options, key)
 
     async def roots(self, *, key: str | None = None) -> list[Root]:
@@ -271,6 +278,8 @@ class Context:
         Raises:
             McpError: The client cannot be asked, or its answer is not MCP.
         """
+        from trio_mcp.registry import asking
+
         return await asking.roots(self._talk(), key)
 
     def _talk(self) -> Conversation:

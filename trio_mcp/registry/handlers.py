@@ -24,6 +24,13 @@ class RefusedArguments(ToolError):
     """Arguments that were found not to fit when the call was running already."""
 
 
+class InputRequired(Exception):
+    """This run of a handler ends here: it is run again once its question has been answered."""
+
+    def __init__(self) -> None:
+        super().__init__("the handler is run again once its question has been answered")
+
+
 @frozen(eq=False)
 class Unbound:
     """Arguments that would take long to check: `Handler.run` has that done in a worker thread.

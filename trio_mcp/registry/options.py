@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from trio_mcp.public import public
-from trio_mcp.schema import Parameter
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.payloads import Annotations, Icon, ToolAnnotations
+
+if TYPE_CHECKING:
+    from trio_mcp.schema.parameters import Parameter
 
 CacheScope = Literal["public", "private"]
 Icons = Sequence[Icon | Mapping[str, Any]]

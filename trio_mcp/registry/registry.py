@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
@@ -21,10 +21,7 @@ from trio_mcp.registry.checks import (
     check_timeout,
     icons_of,
 )
-from trio_mcp.registry.completers import Completers
-from trio_mcp.registry.completions import from_values
 from trio_mcp.registry.context import Context
-from trio_mcp.registry.directories import Directory, File
 from trio_mcp.registry.handlers import Handler, RefusedArguments
 from trio_mcp.registry.lifespan import opened
 from trio_mcp.registry.options import (
@@ -35,8 +32,6 @@ from trio_mcp.registry.options import (
     ResourceOptions,
     ToolOptions,
 )
-from trio_mcp.registry.prompts import Prompt, make_prompt
-from trio_mcp.registry.resources import Resource, ResourceTemplate, make_resource
 from trio_mcp.registry.results import Prepared, prepare_result
 from trio_mcp.registry.tools import Tool, make_tool, unknown, unknown_tool
 from trio_mcp.schema import ArgumentError, SchemaError
@@ -45,8 +40,13 @@ from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import Implementation
 
+# Many servers have tools and nothing else, and are started anew for every client. What only the
+# others need is imported where it is first used.
 if TYPE_CHECKING:
+    from trio_mcp.registry.completers import Completers
     from trio_mcp.registry.log_bridge import LogBridge
+    from trio_mcp.registry.prompts import Prompt
+    from trio_mcp.registry.resources import Resource, ResourceTemplate
     from trio_mcp.registry.sealing import Sealer
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -151,8 +151,6 @@ class Registry:
         """The resource templates by URI template, in the order of their registration."""
         self.prompts: Final[Mapping[str, Prompt]] = MappingProxyType(self._prompts)
         """The prompts by name, in the order of their registration."""
-        self.completers: Final = Completers(self._prompts, self._resources, self._templates)
-        """Who completes which argument."""
         self.changes: Final = Changes()
         """What has changed, and who wants to know."""
         self._state_keys = state_keys
@@ -358,6 +356,8 @@ class Registry:
         Raises:
             SchemaError: As for `resource`.
         """
+        from trio_mcp.registry.resources import Resource, make_resource
+
         made = make_resource(function, uri, **options)
         if isinstance(made, Resource):
             self._put(self._resources, made, "Resource", "resources")
@@ -388,6 +388,9 @@ class Registry:
         Raises:
             SchemaError: As for `resource`, or the URI has not just one variable.
         """
+        from trio_mcp.registry.directories import Directory
+        from trio_mcp.registry.resources import ResourceTemplate
+
         check_bound("max_bytes", max_bytes)
         directory = Directory(uri, Path(root), max_bytes, options.get("mime_type"))
         shown: FileOptions = {**directory.described, **options}
@@ -415,6 +418,9 @@ class Registry:
         Raises:
             SchemaError: As for `resource`, or the URI has variables.
         """
+        from trio_mcp.registry.directories import File
+        from trio_mcp.registry.resources import Resource
+
         check_bound("max_bytes", max_bytes)
         file = File(uri, Path(path), max_bytes, options.get("mime_type"))
         shown: ResourceOptions = {**file.described, **options}
@@ -508,6 +514,8 @@ class Registry:
         Raises:
             SchemaError: As for `prompt`.
         """
+        from trio_mcp.registry.prompts import make_prompt
+
         prompt = make_prompt(function, **options)
         self._put(self._prompts, prompt, "Prompt", "prompts")
         return prompt
@@ -533,6 +541,13 @@ class Registry:
         return prompt
 
     # -- completion -----------------------------------------------------------------------
+
+    @cached_property
+    def completers(self) -> Completers:
+        """Who completes which argument."""
+        from trio_mcp.registry.completers import Completers
+
+        return Completers(self._prompts, self._resources, self._templates)
 
     def completion(
         self,
@@ -588,6 +603,8 @@ class Registry:
         Raises:
             SchemaError: As for `completion`.
         """
+        from trio_mcp.registry.completions import from_values
+
         function = source if callable(source) else from_values(source)
         self.completers.add(function, prompt, resource, argument, timeout)
 
@@ -629,7 +646,7 @@ class Registry:
             "tools": bool(self._tools),
             "resources": bool(self._resources or self._templates),
             "prompts": bool(self._prompts),
-            "completions": bool(self.completers),
+            "completions": bool((self._prompts or self._templates) and self.completers),
             "logging": True,
         }
         return frozenset(offer for offer, is_there in there.items() if is_there)

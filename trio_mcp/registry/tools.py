@@ -4,10 +4,12 @@ Everything that can be worked out beforehand is worked out when the tool is made
 only looks up and runs.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 from attrs import frozen
@@ -30,11 +32,9 @@ from trio_mcp.registry.slots import Slots
 from trio_mcp.schema import (
     TAKES_LONG,
     ArgumentError,
-    Parameter,
     SchemaError,
     Validator,
     check_function,
-    check_schema,
     compile_validator,
     describe_function,
 )
@@ -47,6 +47,9 @@ from trio_mcp.wire.payloads import (
     ToolAnnotations,
     ToolDescription,
 )
+
+if TYPE_CHECKING:
+    from trio_mcp.schema.parameters import Parameter
 
 RESULT_TYPES: Final = frozenset({CallToolResult, *CONTENT_BLOCKS.values()})
 """What a tool returns to say itself what its caller gets; such a result has no schema."""
@@ -158,6 +161,8 @@ def make_tool(
         accepted = inferred.input_schema
         returned = inferred.output_schema
         if output_schema is not None:
+            from trio_mcp.schema.bounds import check_schema  # no start waits for the exception
+
             check_schema(output_schema)
             returned = json_of("output_schema", output_schema)
         shown = ToolDescription(
@@ -206,8 +211,12 @@ def _checked_name(name: Any) -> str:
 
 
 def _check_parameters(parameters: Any) -> None:
+    if parameters is None:
+        return
+    from trio_mcp.schema.parameters import Parameter  # many classes, which few tools need
+
     is_list = isinstance(parameters, Sequence) and not isinstance(parameters, str)
-    if parameters is None or (is_list and all(isinstance(each, Parameter) for each in parameters)):
+    if is_list and all(isinstance(each, Parameter) for each in parameters):
         return
     raise SchemaError(f"parameters must be a list of Parameter(…), not {parameters!r:.60}")
 

@@ -23,7 +23,6 @@ from attrs import NOTHING
 
 from trio_mcp.schema.constraints import apply_metadata
 from trio_mcp.schema.docstrings import parse_docstring
-from trio_mcp.schema.engine import pattern_size
 from trio_mcp.schema.errors import SchemaError
 from trio_mcp.schema.fields import (
     Field,
@@ -218,6 +217,8 @@ class Builder:
             raise SchemaError(str(error)) from None
         self.raw = self.raw or raw
         if "pattern" in target and not raw:
+            from trio_mcp.schema.engine import pattern_size  # most schemas have no patterns
+
             pattern_size(target["pattern"])
         return schema
 

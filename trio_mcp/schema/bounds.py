@@ -1,9 +1,8 @@
 """What a schema may be, before it is used.
 
-A schema may come from anywhere, so it is looked at as data first: how deep, how large, whether
-it is JSON at all. Then come its regular expressions, its dialect's metaschema, and what no
-metaschema can know: where references lead (never to the network, never in a circle that gets
-nowhere).
+A schema may come from anywhere, so it is looked at as data first (`size`). Then come its regular
+expressions, its dialect's metaschema, and what no metaschema can know: where references lead (never
+to the network, never in a circle that gets nowhere).
 """
 
 from __future__ import annotations
@@ -14,14 +13,13 @@ from typing import Any, Final
 from trio_mcp.schema.dialects import dialect_of
 from trio_mcp.schema.engine import pattern_size, patterns_of
 from trio_mcp.schema.errors import SchemaError
-from trio_mcp.schema.keywords import parts_of, place_in_words
+from trio_mcp.schema.keywords import place_in_words
 from trio_mcp.schema.references import References
 from trio_mcp.schema.sentences import cut
+from trio_mcp.schema.size import check_size
 
-__all__ = ["check_schema", "check_size"]
+__all__ = ["check_schema"]
 
-_VALUES_PER_SUBSCHEMA: Final = 50
-_LEVELS_PER_SUBSCHEMA: Final = 3
 _MOST_OF_PATTERNS: Final = 8 * 1024 * 1024
 """So many bytes all patterns of a schema may have together: they take 30 ms to compile."""
 
@@ -46,52 +44,6 @@ def check_schema(
     _check_patterns(schema)
     _check_metaschema(dialect, schema)
     References(schema)
-
-
-def check_size(
-    schema: Mapping[str, Any], *, max_depth: int = 64, max_subschemas: int = 2000
-) -> None:
-    """Check that a schema is JSON and within its bounds, and no more than that.
-
-    Raises:
-        SchemaError: It is not.
-    """
-    if not isinstance(schema, Mapping):
-        raise SchemaError(f"a schema is a JSON object, not a {type(schema).__name__}")
-    _check_json(schema, max_depth * _LEVELS_PER_SUBSCHEMA, max_subschemas * _VALUES_PER_SUBSCHEMA)
-    count = 0
-    waiting: list[tuple[Any, int]] = [(schema, 0)]
-    while waiting:
-        each, depth = waiting.pop()
-        count += 1
-        if count > max_subschemas:
-            raise SchemaError(f"the schema holds more than {max_subschemas} subschemas")
-        if depth > max_depth:
-            raise SchemaError(f"the schema is nested more than {max_depth} levels deep")
-        waiting.extend((part.schema, depth + 1) for part in parts_of(each))
-
-
-def _check_json(schema: Any, max_levels: int, max_values: int) -> None:
-    values = 0
-    waiting = [(schema, 0)]
-    while waiting:
-        value, level = waiting.pop()
-        values += 1
-        if values > max_values:
-            raise SchemaError(f"the schema holds more than {max_values} values")
-        if level > max_levels:
-            raise SchemaError(f"the schema is nested more than {max_levels} levels deep")
-        if isinstance(value, Mapping):
-            for key, each in value.items():
-                if not isinstance(key, str):
-                    raise SchemaError(f"the schema has the key {cut(key)}, which is no string")
-                waiting.append((each, level + 1))
-        elif isinstance(value, list):
-            waiting.extend((each, level + 1) for each in value)
-        elif not isinstance(value, str | int | float | bool | None):
-            raise SchemaError(
-                f"the schema holds a {type(value).__name__} ({cut(value)}), which JSON has not"
-            )
 
 
 def _check_patterns(schema: Mapping[str, Any]) -> None:

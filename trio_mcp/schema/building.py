@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from trio_mcp.schema.annotations import Builder
-from trio_mcp.schema.bounds import check_schema, check_size
 from trio_mcp.schema.errors import SchemaError
-from trio_mcp.schema.references import References
 from trio_mcp.schema.signatures import where
+from trio_mcp.schema.size import check_size
 
 __all__ = ["build_at", "checked"]
 
@@ -33,10 +32,14 @@ def checked(tool: str, builder: Builder, schema: dict[str, Any]) -> dict[str, An
     """
     try:
         if builder.raw:
+            from trio_mcp.schema.bounds import check_schema  # imports much, and is seldom needed
+
             check_schema(schema)
         else:
             check_size(schema)
             if "$defs" in schema:  # an alias may stand for nothing but itself
+                from trio_mcp.schema.references import References  # few schemas refer to anything
+
                 References(schema)
     except SchemaError as error:
         raise SchemaError(f"function {tool!r}: {error}") from error

@@ -24,7 +24,6 @@ from trio_mcp.schema.annotations import (
     is_type_alias,
     published_default,
 )
-from trio_mcp.schema.bounds import check_size
 from trio_mcp.schema.dialects import dialect_of
 from trio_mcp.schema.docstrings import parse_docstring
 from trio_mcp.schema.errors import ArgumentError, SchemaError
@@ -37,6 +36,7 @@ from trio_mcp.schema.fields import (
 )
 from trio_mcp.schema.form_fields import DIALECTS_SINCE, FORMS_SINCE, FormField, read_field
 from trio_mcp.schema.sentences import cut, json_kind, listed
+from trio_mcp.schema.size import check_size
 from trio_mcp.schema.structuring import bare, hook_for, is_plain
 from trio_mcp.schema.validate import Validator, compile_validator
 from trio_mcp.wire.jsonrpc import Json

@@ -7,7 +7,7 @@ functions.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
@@ -16,8 +16,6 @@ from trio_mcp.schema.building import build_at, checked
 from trio_mcp.schema.defaults import check_defaults
 from trio_mcp.schema.docstrings import Docs, parse_docstring
 from trio_mcp.schema.errors import SchemaError
-from trio_mcp.schema.explicit import accept_schema, declare
-from trio_mcp.schema.parameters import Parameter
 from trio_mcp.schema.returns import describe_return
 from trio_mcp.schema.signatures import (
     Hints,
@@ -29,6 +27,9 @@ from trio_mcp.schema.signatures import (
     taken_by,
 )
 from trio_mcp.schema.structuring import structure_arguments
+
+if TYPE_CHECKING:
+    from trio_mcp.schema.parameters import Parameter
 
 __all__ = ["FunctionSchema", "describe_function"]
 
@@ -112,9 +113,13 @@ def describe_function(
         next((each.annotation for each in taken if each.rest), None),
     )
     if input_schema is not None:
+        from trio_mcp.schema.explicit import accept_schema  # the exception: no start waits for it
+
         accepted = dict(input_schema)
         structure = accept_schema(name, taken, context, input_schema)
     elif parameters is not None:
+        from trio_mcp.schema.explicit import declare
+
         accepted = declare(name, taken, parameters)
     else:
         accepted = _infer(name, taken, docs)

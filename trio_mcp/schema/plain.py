@@ -12,7 +12,10 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-__all__ = ["classes_of", "fits_at_sight", "plain_test"]
+__all__ = ["TAKES_LONG", "classes_of", "fits_at_sight", "plain_test"]
+
+TAKES_LONG: Final = "This takes long to check."
+"""What `Validator.at_once` returns, by identity, for a value that it has not checked."""
 
 _CLASSES: Final[dict[str, frozenset[type]]] = {
     "string": frozenset({str}),

@@ -1,40 +1,21 @@
 """Whether a value fits a schema, and if not, why.
 
-Schemas of plain types are checked by a table (`plain`). For all others jsonschema-rs decides
-(`engine`), after a look at what that will cost (`work`). What it refuses is looked for (`refusals`)
-and put into words (`explain`). Nothing is compiled, and nothing heavy imported, before the first
-value that needs it.
+Schemas of plain types are checked by a table (`plain`). What that does not accept is for `judge`,
+which is not imported, and compiles nothing, before the first value that needs it.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
-from trio_mcp.schema.bounds import check_schema
-from trio_mcp.schema.engine import Engine
-from trio_mcp.schema.explain import Voice
-from trio_mcp.schema.plain import classes_of, plain_test
-from trio_mcp.schema.references import References
-from trio_mcp.schema.refusals import Refusals
-from trio_mcp.schema.work import (
-    AT_ONCE,
-    IN_A_THREAD,
-    VALUES_AT_ONCE,
-    Burden,
-    Verdict,
-    is_light,
-    is_small,
-)
+from trio_mcp.schema.plain import TAKES_LONG, classes_of, plain_test
+
+if TYPE_CHECKING:
+    from trio_mcp.schema.judge import Judge
 
 __all__ = ["TAKES_LONG", "Validator", "compile_test", "compile_validator"]
-
-_MOST_REFUSALS: Final = 20
-
-TAKES_LONG: Final = "This takes long to check."
-"""What `Validator.at_once` returns, by identity, for a value that it has not checked."""
 
 
 class Validator:
@@ -48,7 +29,8 @@ class Validator:
     ) -> None:
         self._schema = schema
         self._inferred = inferred
-        self._voice = Voice(noun, shows_values)
+        self._noun = noun
+        self._shows_values = shows_values
         self._is_plain = plain_test(schema) or _never
 
     def __call__(self, value: Any) -> str | None:
@@ -58,9 +40,7 @@ class Validator:
         more than 200 levels deep, or that holds numbers of more than 1,024 bits where these matter,
         is refused without being held against the schema.
         """
-        if self._is_plain(value):
-            return None
-        return self._check(value, self._compiled.burden.judge(value, IN_A_THREAD))
+        return None if self._is_plain(value) else self._judge.tell(value)
 
     def at_once(self, value: Any) -> str | None:
         """Do the same, unless it may take long, and is better done in a thread by a plain call.
@@ -68,19 +48,11 @@ class Validator:
         Returns:
             What is wrong, `None`, or `TAKES_LONG` if the value was not checked.
         """
-        if self._is_plain(value):
-            return None
-        if self._compiled.is_light and is_small(value):
-            return self._check(value, Verdict.FINE)
-        verdict = self._compiled.burden.judge(value, AT_ONCE, VALUES_AT_ONCE)
-        return TAKES_LONG if verdict is Verdict.TOO_MUCH else self._check(value, verdict)
+        return None if self._is_plain(value) else self._judge.tell_at_once(value)
 
     def takes_long(self, value: Any) -> bool:
         """Whether checking a value, or converting it, is not for an event loop."""
-        if self._is_plain(value) or (self._compiled.is_light and is_small(value)):
-            return False
-        verdict = self._compiled.burden.judge(value, AT_ONCE, VALUES_AT_ONCE)
-        return verdict is Verdict.TOO_MUCH
+        return not self._is_plain(value) and self._judge.takes_long(value)
 
     def compile(self) -> None:
         """Do now what else the first value would have to wait for.
@@ -88,34 +60,13 @@ class Validator:
         Raises:
             SchemaError: jsonschema-rs does not take the schema.
         """
-        assert self._compiled
-
-    def _check(self, value: Any, verdict: Verdict) -> str | None:
-        compiled = self._compiled
-        if verdict is not Verdict.FINE:
-            return self._voice.of_the_whole(verdict)
-        try:
-            if compiled.engine.fits(value):
-                return None
-            refusals = Refusals(self._schema, compiled.engine, compiled.references)
-            return self._voice.explain(list(islice(refusals.find(value), _MOST_REFUSALS)))
-        except ValueError:  # a set, half a surrogate pair: nothing that came as JSON
-            return self._voice.no_json()
+        assert self._judge
 
     @functools.cached_property
-    def _compiled(self) -> _Compiled:
-        return _Compiled(self._schema, self._inferred)
+    def _judge(self) -> Judge:
+        from trio_mcp.schema.judge import Judge  # most servers do not need it for their first call
 
-
-class _Compiled:
-    """What is made of a schema for the first value that is not plain."""
-
-    def __init__(self, schema: Mapping[str, Any], inferred: bool) -> None:
-        # References first: they refuse what the engine would compile without end.
-        self.references = References(schema)
-        self.engine = Engine(schema)
-        self.burden = Burden(schema, self.references)
-        self.is_light = is_light(schema, inferred=inferred)
+        return Judge(self._schema, self._inferred, self._noun, self._shows_values)
 
 
 def compile_validator(
@@ -149,6 +100,8 @@ def compile_validator(
     """
     validator = Validator(schema, inferred, noun, shows_values)
     if not inferred:
+        from trio_mcp.schema.bounds import check_schema  # schemas written by hand are the exception
+
         check_schema(schema)
         validator.compile()
     return validator
@@ -162,11 +115,13 @@ def compile_test(schema: Mapping[str, Any]) -> Callable[[Any], bool]:
     """
 
     @functools.cache
-    def engine() -> Engine:
-        return Engine(schema)
+    def fits() -> Callable[[Any], bool]:
+        from trio_mcp.schema.engine import Engine
+
+        return Engine(schema).fits
 
     classes = classes_of(schema) or frozenset()
-    return lambda value: value.__class__ in classes or engine().fits(value)
+    return lambda value: value.__class__ in classes or fits()(value)
 
 
 def _never(_: Any) -> bool:

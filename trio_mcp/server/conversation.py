@@ -22,7 +22,7 @@ import trio
 from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed, notification_line
-from trio_mcp.registry.asking import InputRequired
+from trio_mcp.registry.handlers import InputRequired
 from trio_mcp.server.request import RequestContext
 from trio_mcp.wire.bucket import TokenBucket
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, McpError

@@ -27,8 +27,7 @@ from attrs import define
 
 from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
 from trio_mcp.registry import Context
-from trio_mcp.registry.asking import InputRequired
-from trio_mcp.registry.handlers import Handler, Keywords, RefusedArguments, Unbound
+from trio_mcp.registry.handlers import Handler, InputRequired, Keywords, RefusedArguments, Unbound
 from trio_mcp.registry.invalid import InvalidResult, invalid_result
 from trio_mcp.server.calllog import fields_of, log_call, logger
 from trio_mcp.server.request import RequestContext

@@ -6,7 +6,7 @@ Each function takes a request in its context, and returns the result, or a call 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trio_mcp.peer.inbound import Call
 from trio_mcp.registry import Registry
@@ -24,7 +24,6 @@ from trio_mcp.server.lists import (
     Listing,
     caching_hints,
 )
-from trio_mcp.server.othercalls import CompletionCall, PromptCall, ReadCall
 from trio_mcp.server.request import RequestContext
 from trio_mcp.server.subscriptions import Listen, read_filter
 from trio_mcp.server.toolcall import ToolCall, tool_failure
@@ -33,6 +32,11 @@ from trio_mcp.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Json, json_type
 from trio_mcp.wire.methods import BY_REVISION, CAPABILITIES
 from trio_mcp.wire.revisions import LEGACY, MODERN, NEWEST_LEGACY, SINCE, Revision
+
+# What other calls than those of tools need is imported by the first of them: no server has to wait
+# for it before it answers its first request.
+if TYPE_CHECKING:
+    from trio_mcp.server.othercalls import CompletionCall, PromptCall, ReadCall
 
 MethodHandler = Callable[[RequestContext], dict[str, Json] | Call]
 
@@ -114,6 +118,8 @@ def call_tool(context: RequestContext) -> dict[str, Json] | ToolCall:
 
 def read_resource(context: RequestContext) -> ReadCall:
     """Find the resource at a URI, so that it is ready to be read."""
+    from trio_mcp.server.othercalls import ReadCall
+
     registry = context.server.registry
     _require(registry, "resources", context.request.method)
     uri = _param(context.params, "uri")
@@ -166,6 +172,8 @@ def listen(context: RequestContext) -> Listen:
 
 def get_prompt(context: RequestContext) -> PromptCall:
     """Check a prompt's arguments, so that it is ready to be written."""
+    from trio_mcp.server.othercalls import PromptCall
+
     registry = context.server.registry
     _require(registry, "prompts", context.request.method)
     name = _param(context.params, "name")
@@ -185,6 +193,8 @@ def get_prompt(context: RequestContext) -> PromptCall:
 
 def complete(context: RequestContext) -> CompletionCall:
     """Find who completes an argument (2026-07-28, "Completion")."""
+    from trio_mcp.server.othercalls import CompletionCall
+
     registry = context.server.registry
     _require(registry, "completions", context.request.method)
     match context.params:

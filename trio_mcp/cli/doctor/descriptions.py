@@ -9,7 +9,8 @@ from typing import Final
 
 from trio_mcp.cli.doctor.report import Report, cut
 from trio_mcp.cli.schemas import properties_of, required_of
-from trio_mcp.schema import SchemaError, check_schema
+from trio_mcp.schema import SchemaError
+from trio_mcp.schema.bounds import check_schema
 from trio_mcp.wire.headers import mirrored_parameters
 from trio_mcp.wire.jsonrpc import Json
 

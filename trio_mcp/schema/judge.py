@@ -1,0 +1,74 @@
+"""What a schema says of values that are not plain.
+
+jsonschema-rs decides (`engine`), after a look at what that will cost (`work`). What it refuses is
+looked for (`refusals`) and put into words (`explain`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, Final
+
+from trio_mcp.schema.engine import Engine
+from trio_mcp.schema.explain import Voice
+from trio_mcp.schema.plain import TAKES_LONG
+from trio_mcp.schema.references import References
+from trio_mcp.schema.refusals import Refusals
+from trio_mcp.schema.work import (
+    AT_ONCE,
+    IN_A_THREAD,
+    VALUES_AT_ONCE,
+    Burden,
+    Verdict,
+    is_light,
+    is_small,
+)
+
+__all__ = ["Judge"]
+
+_MOST_REFUSALS: Final = 20
+
+
+class Judge:
+    """One schema, compiled. The arguments are those of `compile_validator`."""
+
+    def __init__(
+        self, schema: Mapping[str, Any], inferred: bool, noun: str, shows_values: bool
+    ) -> None:
+        self._schema = schema
+        self._voice = Voice(noun, shows_values)
+        # References first: they refuse what the engine would compile without end.
+        self._references = References(schema)
+        self._engine = Engine(schema)
+        self._burden = Burden(schema, self._references)
+        self._is_light = is_light(schema, inferred=inferred)
+
+    def tell(self, value: Any) -> str | None:
+        """Say what is wrong with a value; `None` if nothing is."""
+        return self._tell(value, self._burden.judge(value, IN_A_THREAD))
+
+    def tell_at_once(self, value: Any) -> str | None:
+        """Do the same, or return `TAKES_LONG` for a value that is not for an event loop."""
+        verdict = self._verdict_at_once(value)
+        return TAKES_LONG if verdict is Verdict.TOO_MUCH else self._tell(value, verdict)
+
+    def takes_long(self, value: Any) -> bool:
+        """Whether checking a value, or converting it, is not for an event loop."""
+        return self._verdict_at_once(value) is Verdict.TOO_MUCH
+
+    def _verdict_at_once(self, value: Any) -> Verdict:
+        if self._is_light and is_small(value):
+            return Verdict.FINE
+        return self._burden.judge(value, AT_ONCE, VALUES_AT_ONCE)
+
+    def _tell(self, value: Any, verdict: Verdict) -> str | None:
+        if verdict is not Verdict.FINE:
+            return self._voice.of_the_whole(verdict)
+        try:
+            if self._engine.fits(value):
+                return None
+            refusals = Refusals(self._schema, self._engine, self._references)
+            return self._voice.explain(list(islice(refusals.find(value), _MOST_REFUSALS)))
+        except ValueError:  # a set, half a surrogate pair: nothing that came as JSON
+            return self._voice.no_json()
