@@ -63,33 +63,33 @@ if TYPE_CHECKING:
     from trio_mcp.wire.errors import ResourceNotFound as ResourceNotFound
     from trio_mcp.wire.errors import ToolError as ToolError
     from trio_mcp.wire.limits import Limits as Limits
+    from trio_mcp.wire.offers import Completion as Completion
+    from trio_mcp.wire.offers import GetPromptResult as GetPromptResult
+    from trio_mcp.wire.offers import PromptArgument as PromptArgument
+    from trio_mcp.wire.offers import PromptDescription as PromptDescription
+    from trio_mcp.wire.offers import PromptMessage as PromptMessage
+    from trio_mcp.wire.offers import ResourceDescription as ResourceDescription
+    from trio_mcp.wire.offers import ResourceTemplateDescription as ResourceTemplateDescription
     from trio_mcp.wire.payloads import Annotations as Annotations
     from trio_mcp.wire.payloads import AudioContent as AudioContent
     from trio_mcp.wire.payloads import BlobResourceContents as BlobResourceContents
     from trio_mcp.wire.payloads import CallToolResult as CallToolResult
-    from trio_mcp.wire.payloads import Completion as Completion
-    from trio_mcp.wire.payloads import CreateMessageResult as CreateMessageResult
     from trio_mcp.wire.payloads import EmbeddedResource as EmbeddedResource
-    from trio_mcp.wire.payloads import GetPromptResult as GetPromptResult
     from trio_mcp.wire.payloads import Icon as Icon
     from trio_mcp.wire.payloads import ImageContent as ImageContent
     from trio_mcp.wire.payloads import Implementation as Implementation
-    from trio_mcp.wire.payloads import ModelHint as ModelHint
-    from trio_mcp.wire.payloads import ModelPreferences as ModelPreferences
-    from trio_mcp.wire.payloads import PromptArgument as PromptArgument
-    from trio_mcp.wire.payloads import PromptDescription as PromptDescription
-    from trio_mcp.wire.payloads import PromptMessage as PromptMessage
-    from trio_mcp.wire.payloads import ResourceDescription as ResourceDescription
     from trio_mcp.wire.payloads import ResourceLink as ResourceLink
-    from trio_mcp.wire.payloads import ResourceTemplateDescription as ResourceTemplateDescription
-    from trio_mcp.wire.payloads import Root as Root
-    from trio_mcp.wire.payloads import SamplingMessage as SamplingMessage
     from trio_mcp.wire.payloads import TextContent as TextContent
     from trio_mcp.wire.payloads import TextResourceContents as TextResourceContents
     from trio_mcp.wire.payloads import ToolAnnotations as ToolAnnotations
     from trio_mcp.wire.payloads import ToolDescription as ToolDescription
-    from trio_mcp.wire.payloads import ToolResultContent as ToolResultContent
-    from trio_mcp.wire.payloads import ToolUseContent as ToolUseContent
+    from trio_mcp.wire.questions import CreateMessageResult as CreateMessageResult
+    from trio_mcp.wire.questions import ModelHint as ModelHint
+    from trio_mcp.wire.questions import ModelPreferences as ModelPreferences
+    from trio_mcp.wire.questions import Root as Root
+    from trio_mcp.wire.questions import SamplingMessage as SamplingMessage
+    from trio_mcp.wire.questions import ToolResultContent as ToolResultContent
+    from trio_mcp.wire.questions import ToolUseContent as ToolUseContent
 
 _NAMES: Final = {
     "client.changes": ("ChangeStream",),
@@ -158,32 +158,36 @@ _NAMES: Final = {
         "ToolError",
     ),
     "wire.limits": ("Limits",),
+    "wire.offers": (
+        "Completion",
+        "GetPromptResult",
+        "PromptArgument",
+        "PromptDescription",
+        "PromptMessage",
+        "ResourceDescription",
+        "ResourceTemplateDescription",
+    ),
     "wire.payloads": (
         "Annotations",
         "AudioContent",
         "BlobResourceContents",
         "CallToolResult",
-        "Completion",
-        "CreateMessageResult",
         "EmbeddedResource",
-        "GetPromptResult",
         "Icon",
         "ImageContent",
         "Implementation",
-        "ModelHint",
-        "ModelPreferences",
-        "PromptArgument",
-        "PromptDescription",
-        "PromptMessage",
-        "ResourceDescription",
         "ResourceLink",
-        "ResourceTemplateDescription",
-        "Root",
-        "SamplingMessage",
         "TextContent",
         "TextResourceContents",
         "ToolAnnotations",
         "ToolDescription",
+    ),
+    "wire.questions": (
+        "CreateMessageResult",
+        "ModelHint",
+        "ModelPreferences",
+        "Root",
+        "SamplingMessage",
         "ToolResultContent",
         "ToolUseContent",
     ),

@@ -39,6 +39,8 @@ NOT_FOR_TOOLS = [
     "trio_mcp.schema.work",
     "trio_mcp.server.conversation",
     "trio_mcp.server.othercalls",
+    "trio_mcp.wire.offers",
+    "trio_mcp.wire.questions",
 ]
 """What a server with plain tools does not need, from its start to the answers of its tools."""
 

@@ -40,7 +40,8 @@ from trio_mcp import (
     handle_message,
 )
 from trio_mcp.schema import SchemaError
-from trio_mcp.wire.payloads import ToolDescription, ToolResultContent, ToolUseContent
+from trio_mcp.wire.payloads import ToolDescription
+from trio_mcp.wire.questions import ToolResultContent, ToolUseContent
 
 pytestmark = pytest.mark.requirement("H8")
 

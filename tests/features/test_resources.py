@@ -40,12 +40,7 @@ from trio_mcp import (
     handle_message,
 )
 from trio_mcp.schema import SchemaError
-from trio_mcp.wire.payloads import (
-    Annotations,
-    BlobResourceContents,
-    Icon,
-    TextResourceContents,
-)
+from trio_mcp.wire.payloads import Annotations, BlobResourceContents, Icon, TextResourceContents
 
 pytestmark = pytest.mark.requirement("H1")
 

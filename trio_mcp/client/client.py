@@ -37,15 +37,14 @@ from trio_mcp.registry.changes import Kind
 from trio_mcp.schema import SchemaError, Validator, compile_validator
 from trio_mcp.wire.errors import HEADER_MISMATCH, McpError, ResourceNotFound
 from trio_mcp.wire.jsonrpc import Json, encode
-from trio_mcp.wire.payloads import (
+from trio_mcp.wire.offers import (
     Completion,
     GetPromptResult,
-    Implementation,
-    LoggingLevel,
     PromptDescription,
     ResourceDescription,
     ResourceTemplateDescription,
 )
+from trio_mcp.wire.payloads import Implementation, LoggingLevel
 
 logger = logging.getLogger("trio_mcp.client")
 

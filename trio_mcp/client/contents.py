@@ -13,11 +13,7 @@ from trio_mcp.public import public
 from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.payloads import (
-    BlobResourceContents,
-    ResourceContents,
-    TextResourceContents,
-)
+from trio_mcp.wire.payloads import BlobResourceContents, ResourceContents, TextResourceContents
 
 T = TypeVar("T")
 

@@ -24,8 +24,8 @@ from trio_mcp.wire.errors import (
 )
 from trio_mcp.wire.jsonrpc import Json, json_type
 from trio_mcp.wire.methods import BY_REVISION
-from trio_mcp.wire.payloads import (
-    BLOCK_SINCE,
+from trio_mcp.wire.payloads import BLOCK_SINCE
+from trio_mcp.wire.questions import (
     CreateMessageResult,
     Root,
     SamplingMessage,

@@ -17,7 +17,7 @@ from trio_mcp.registry.handlers import Handler
 from trio_mcp.schema import SchemaError, describe_function
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import Json, encode
-from trio_mcp.wire.payloads import Completion
+from trio_mcp.wire.offers import Completion
 
 MOST_VALUES: Final = 100
 """So many suggestions one answer may hold (2026-07-28, "Completion")."""

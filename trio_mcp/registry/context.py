@@ -15,15 +15,8 @@ from trio_mcp.wire.jsonrpc import Id, Json
 if TYPE_CHECKING:
     from trio_mcp.registry.asking import ElicitResult
     from trio_mcp.registry.conversation import Conversation
-    from trio_mcp.wire.payloads import (
-        CreateMessageResult,
-        Implementation,
-        LoggingLevel,
-        ModelPreferences,
-        Root,
-        SamplingMessage,
-        ToolDescription,
-    )
+    from trio_mcp.wire.payloads import Implementation, LoggingLevel, ToolDescription
+    from trio_mcp.wire.questions import CreateMessageResult, ModelPreferences, Root, SamplingMessage
 
 T = TypeVar("T")
 

@@ -22,14 +22,8 @@ from trio_mcp.schema import (
 )
 from trio_mcp.wire.conversion import from_wire, to_wire
 from trio_mcp.wire.jsonrpc import Json, encode, json_type
-from trio_mcp.wire.payloads import (
-    ContentBlock,
-    GetPromptResult,
-    PromptArgument,
-    PromptDescription,
-    PromptMessage,
-    TextContent,
-)
+from trio_mcp.wire.offers import GetPromptResult, PromptArgument, PromptDescription, PromptMessage
+from trio_mcp.wire.payloads import ContentBlock, TextContent
 
 
 @frozen(eq=False, kw_only=True)

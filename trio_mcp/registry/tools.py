@@ -41,12 +41,7 @@ from trio_mcp.schema import (
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
 from trio_mcp.wire.headers import mirrored_parameters
 from trio_mcp.wire.jsonrpc import Json, json_type
-from trio_mcp.wire.payloads import (
-    CONTENT_BLOCKS,
-    CallToolResult,
-    ToolAnnotations,
-    ToolDescription,
-)
+from trio_mcp.wire.payloads import CONTENT_BLOCKS, CallToolResult, ToolAnnotations, ToolDescription
 
 if TYPE_CHECKING:
     from trio_mcp.schema.parameters import Parameter

@@ -17,14 +17,12 @@ from trio_mcp.wire.jsonrpc import Json, json_type
 from trio_mcp.wire.payloads import (
     BLOCK_SINCE,
     CONTENT_BLOCKS,
-    SAMPLING_BLOCKS,
     AudioContent,
     BlobResourceContents,
     ContentBlock,
     EmbeddedResource,
     ResourceContents,
     ResourceLink,
-    SamplingBlock,
     TextContent,
     TextResourceContents,
 )
@@ -133,6 +131,8 @@ def _structurer() -> Converter:
     from cattrs.cols import list_structure_factory
     from cattrs.gen import make_dict_structure_fn
 
+    from trio_mcp.wire.questions import SAMPLING_BLOCKS, SamplingBlock  # not to write payloads
+
     converter = Converter()
     for scalar, accepted in _STRICT.items():
         converter.register_structure_hook(scalar, partial(_only, accepted))
@@ -167,7 +167,8 @@ def _structurer() -> Converter:
     converter.register_structure_hook_factory(attrs.has, structure_fn)
     converter.register_structure_hook(ContentBlock, partial(structure_block, CONTENT_BLOCKS))
     converter.register_structure_hook(ResourceContents, structure_contents)
-    converter.register_structure_hook(_SAMPLING_CONTENT, structure_blocks)
+    sampling_content: Any = SamplingBlock | list[SamplingBlock]
+    converter.register_structure_hook(sampling_content, structure_blocks)
     return converter
 
 
@@ -180,7 +181,6 @@ _STRICT: Final[dict[type, tuple[type, ...]]] = {
 """What is taken for a scalar: nothing is converted, so nothing is lost."""
 
 _OBJECT: Final = dict[str, Json]
-_SAMPLING_CONTENT: Final[Any] = SamplingBlock | list[SamplingBlock]
 
 
 def _is_list(kind: Any) -> bool:

@@ -22,7 +22,8 @@ from trio_mcp import (
     TextResourceContents,
     serve,
 )
-from trio_mcp.wire.payloads import ToolDescription, ToolUseContent
+from trio_mcp.wire.payloads import ToolDescription
+from trio_mcp.wire.questions import ToolUseContent
 
 registry = Registry("library", version="1.0", title="A library", page_size=2)
 

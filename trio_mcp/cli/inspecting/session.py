@@ -33,7 +33,7 @@ from trio_mcp.client.state import Disconnected
 from trio_mcp.errors import ClientError, NotConnected
 from trio_mcp.registry.changes import KINDS, Change, ListChanged
 from trio_mcp.wire.errors import McpError
-from trio_mcp.wire.payloads import Completion
+from trio_mcp.wire.offers import Completion
 
 _ALL: Final = "all"
 _TAB_PATIENCE: Final = 1.0

@@ -1,0 +1,106 @@
+"""Payloads of resources, prompts and completions."""
+
+from attrs import field, frozen
+
+from trio_mcp.public import public
+from trio_mcp.wire.fields import meta_field, optional, since
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.payloads import Annotations, ContentBlock, Icon, Role, as_block
+from trio_mcp.wire.revisions import FIRST
+
+_2025_06, _2025_11 = "2025-06-18", "2025-11-25"
+
+
+@public
+@frozen
+class ResourceDescription:
+    """A resource, as `resources/list` shows it."""
+
+    uri: str
+    name: str
+    title: str | None = since(_2025_06)
+    description: str | None = optional()
+    mime_type: str | None = optional()
+    size: int | None = optional()
+    annotations: Annotations | None = optional()
+    icons: list[Icon] | None = since(_2025_11)
+    meta: dict[str, Json] | None = meta_field()
+
+
+@public
+@frozen
+class ResourceTemplateDescription:
+    """A family of resources, as `resources/templates/list` shows it."""
+
+    uri_template: str
+    name: str
+    title: str | None = since(_2025_06)
+    description: str | None = optional()
+    mime_type: str | None = optional()
+    annotations: Annotations | None = optional()
+    icons: list[Icon] | None = since(_2025_11)
+    meta: dict[str, Json] | None = meta_field()
+
+
+@public
+@frozen
+class PromptArgument:
+    """An argument of a prompt. Its value is always text."""
+
+    name: str
+    title: str | None = since(_2025_06)
+    description: str | None = optional()
+    required: bool | None = optional()
+
+
+@public
+@frozen
+class PromptDescription:
+    """A prompt, as `prompts/list` shows it."""
+
+    name: str
+    title: str | None = since(_2025_06)
+    description: str | None = optional()
+    arguments: list[PromptArgument] | None = optional()
+    icons: list[Icon] | None = since(_2025_11)
+    meta: dict[str, Json] | None = meta_field()
+
+
+@public
+@frozen
+class PromptMessage:
+    """One message of a prompt.
+
+    Args:
+        role: Who says it: `user` or `assistant`.
+        content: A content block; a string is taken for a block of text.
+    """
+
+    role: Role
+    content: ContentBlock = field(converter=as_block)
+
+
+@public
+@frozen
+class GetPromptResult:
+    """A prompt, filled in."""
+
+    messages: list[PromptMessage]
+    description: str | None = optional()
+    meta: dict[str, Json] | None = meta_field(FIRST)
+
+
+@public
+@frozen
+class Completion:
+    """Suggestions for the value of an argument.
+
+    Args:
+        values: At most 100 of them, the best first.
+        total: How many there are altogether, if that is known.
+        has_more: Whether there are more than these.
+    """
+
+    values: list[str]
+    total: int | None = optional()
+    has_more: bool | None = optional()

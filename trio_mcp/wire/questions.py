@@ -1,0 +1,118 @@
+"""Payloads of what a server asks of its client: roots, and sampling."""
+
+from typing import Final, Literal
+
+from attrs import field, frozen
+
+from trio_mcp.public import public
+from trio_mcp.wire.fields import meta_field, optional, type_field, zero_to_one
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.payloads import (
+    AudioContent,
+    ContentBlock,
+    ImageContent,
+    Role,
+    TextContent,
+    as_block,
+)
+from trio_mcp.wire.revisions import FIRST
+
+_2025_11 = "2025-11-25"
+
+
+@public
+@frozen
+class Root:
+    """A directory or file that the client considers relevant, as a `file:` URI."""
+
+    uri: str
+    name: str | None = optional()
+    meta: dict[str, Json] | None = meta_field()
+
+
+@public
+@frozen
+class ToolUseContent:
+    """A model's wish to use a tool (sampling, since 2025-11-25)."""
+
+    id: str
+    name: str
+    input: dict[str, Json]
+    type: Literal["tool_use"] = type_field("tool_use")
+    meta: dict[str, Json] | None = meta_field()
+
+
+@public
+@frozen
+class ToolResultContent:
+    """What a tool gave to the model that wanted it (sampling, since 2025-11-25)."""
+
+    tool_use_id: str
+    content: list[ContentBlock]
+    type: Literal["tool_result"] = type_field("tool_result")
+    structured_content: Json = optional()
+    is_error: bool | None = optional()
+    meta: dict[str, Json] | None = meta_field()
+
+
+SamplingBlock = TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent
+
+SAMPLING_BLOCKS: Final[dict[str, type]] = {
+    "text": TextContent,
+    "image": ImageContent,
+    "audio": AudioContent,
+    "tool_use": ToolUseContent,
+    "tool_result": ToolResultContent,
+}
+
+
+@public
+@frozen
+class SamplingMessage:
+    """One message of a conversation with a model.
+
+    Args:
+        role: Who says it: `user` or `assistant`.
+        content: A block, or (since 2025-11-25) a list of blocks; a string is a block of text.
+    """
+
+    role: Role
+    content: SamplingBlock | list[SamplingBlock] = field(converter=as_block)
+    meta: dict[str, Json] | None = meta_field(_2025_11)
+
+
+@public
+@frozen
+class ModelHint:
+    """A part of the name of a model that would suit."""
+
+    name: str | None = None
+
+
+@public
+@frozen(kw_only=True)
+class ModelPreferences:
+    """What matters in the choice of a model, from 0 (not at all) to 1 (most)."""
+
+    hints: list[ModelHint] | None = None
+    cost_priority: float | None = field(default=None, validator=zero_to_one)
+    speed_priority: float | None = field(default=None, validator=zero_to_one)
+    intelligence_priority: float | None = field(default=None, validator=zero_to_one)
+
+
+@public
+@frozen
+class CreateMessageResult:
+    """What a model answered (`sampling/createMessage`)."""
+
+    role: Role
+    content: SamplingBlock | list[SamplingBlock]
+    model: str
+    stop_reason: str | None = optional()
+    meta: dict[str, Json] | None = meta_field(FIRST)
+
+    @property
+    def text(self) -> str:
+        """The text of all text blocks, line by line."""
+        blocks = self.content if isinstance(self.content, list) else [self.content]
+        return "\n".join(each.text for each in blocks if isinstance(each, TextContent))
