@@ -1,13 +1,13 @@
 """Payloads as JSON-able objects, and back.
 
 `to_wire` leaves out what is `None` and what the revision does not know; `from_wire` goes the other
-way and ignores what this library does not know. That way is made by cattrs, once for each class;
-this way is a walk, because every server answers its first request with a payload, and to import
-cattrs for it would take longer than all the rest of the answer.
+way and ignores what this library does not know. Both are made by cattrs, once for each class and
+revision.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_origin
 
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 def to_wire(payload: Any, revision: Revision = NEWEST) -> dict[str, Json]:
     """Turn a payload into a JSON-able object, as a revision writes it."""
-    wire: dict[str, Json] = _to_json(payload, revision)
+    wire: dict[str, Json] = _converter(revision).unstructure(payload)
     return wire
 
 
@@ -49,7 +49,7 @@ def from_wire(wire: Json, payload_type: type[T]) -> T:
     from cattrs import BaseValidationError, transform_error
 
     try:
-        return _structurer().structure(wire, payload_type)
+        return _converter(NEWEST).structure(wire, payload_type)
     except BaseValidationError as error:
         raise ValueError("; ".join(transform_error(error, path=payload_type.__name__))) from None
     except (TypeError, KeyError) as error:
@@ -62,76 +62,13 @@ def wire_name(attribute: attrs.Attribute[Any]) -> str:
     return attribute.metadata.get("wire") or head + "".join(part.capitalize() for part in tail)
 
 
-# -- payloads to JSON -----------------------------------------------------------------------
-
-_AS_IT_IS: Final = frozenset({str, int, float, bool, type(None)})
-
-
-def _to_json(value: Any, revision: Revision) -> Json:
-    kind = value.__class__
-    if kind in _AS_IT_IS:
-        return value
-    if kind is dict:
-        return {key: _to_json(each, revision) for key, each in value.items()}
-    if kind is list:
-        return [_to_json(each, revision) for each in value]
-    if not attrs.has(kind):
-        return _unstructurer(revision).unstructure(value)
-    if revision not in BLOCK_SINCE.get(kind, ALL):
-        return _to_json(_DEGRADED[kind](value), revision)
-    wire = {}
-    for name, key, may_be_left_out in _written(kind, revision):
-        each = getattr(value, name)
-        if not (may_be_left_out and each is None):
-            wire[key] = _to_json(each, revision)
-    return wire
-
-
 @cache
-def _written(kind: Any, revision: Revision) -> list[tuple[str, str, bool]]:
-    """The fields that a revision has: name, name on the wire, and whether `None` is left out."""
-    return [
-        (each.name, wire_name(each), each.default is None)
-        for each in attrs.fields(kind)
-        if revision in each.metadata.get("since", ALL)
-    ]
-
-
-@cache
-def _unstructurer(revision: Revision) -> Converter:
-    """What turns those values into JSON that authors may have put into a payload."""
-    from cattrs import Converter
-
-    converter = Converter()
-    converter.register_unstructure_hook_func(attrs.has, partial(_to_json, revision=revision))
-    return converter
-
-
-def _audio_as_resource(audio: AudioContent) -> EmbeddedResource:
-    contents = BlobResourceContents("attachment:audio", audio.data, mime_type=audio.mime_type)
-    return EmbeddedResource(contents, annotations=audio.annotations)
-
-
-def _link_as_text(link: ResourceLink) -> TextContent:
-    return TextContent(f"{link.title or link.name}: {link.uri}", annotations=link.annotations)
-
-
-_DEGRADED: Final[dict[type, Any]] = {
-    AudioContent: _audio_as_resource,
-    ResourceLink: _link_as_text,
-}
-
-
-# -- JSON to payloads -----------------------------------------------------------------------
-
-
-@cache
-def _structurer() -> Converter:
+def _converter(revision: Revision) -> Converter:
     from cattrs import Converter, override
     from cattrs.cols import list_structure_factory
-    from cattrs.gen import make_dict_structure_fn
+    from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
-    from trio_mcp.wire.questions import SAMPLING_BLOCKS, SamplingBlock  # not to write payloads
+    from trio_mcp.wire.questions import SAMPLING_BLOCKS, SamplingBlock
 
     converter = Converter()
     for scalar, accepted in _STRICT.items():
@@ -141,11 +78,29 @@ def _structurer() -> Converter:
         structure_items = list_structure_factory(list_type, converter)
         return lambda wire, _: structure_items(_only((list,), wire), list_type)
 
-    def structure_fn(cls: type) -> Any:
-        names: dict[str, Any] = {
-            each.name: override(rename=wire_name(each)) for each in attrs.fields(cls)
+    converter.register_structure_hook_func(lambda kind: kind == _OBJECT, partial(_only, (dict,)))
+    converter.register_structure_hook_factory(_is_list)(structure_list_fn)
+
+    def overrides(cls: type, *, omit_later: bool) -> dict[str, Any]:
+        return {
+            each.name: override(
+                rename=wire_name(each),
+                omit=omit_later and revision not in each.metadata.get("since", ALL),
+                omit_if_default=each.default is None,
+            )
+            for each in attrs.fields(cls)
         }
-        return make_dict_structure_fn(cls, converter, **names)
+
+    def unstructure_fn(cls: type) -> Any:
+        return make_dict_unstructure_fn(
+            cls,
+            converter,
+            _cattrs_include_init_false=True,
+            **overrides(cls, omit_later=True),
+        )
+
+    def structure_fn(cls: type) -> Any:
+        return make_dict_structure_fn(cls, converter, **overrides(cls, omit_later=False))
 
     def structure_block(kinds: dict[str, type], wire: Json, _: Any) -> Any:
         kind = wire.get("type") if isinstance(wire, dict) else None
@@ -158,17 +113,28 @@ def _structurer() -> Converter:
             return [structure_block(SAMPLING_BLOCKS, each, None) for each in wire]
         return structure_block(SAMPLING_BLOCKS, wire, None)
 
+    def unstructure_by_class(value: Any) -> Any:
+        return converter.unstructure(value, value.__class__)
+
     def structure_contents(wire: Json, _: Any) -> Any:
         text = isinstance(wire, dict) and "text" in wire
         return converter.structure(wire, TextResourceContents if text else BlobResourceContents)
 
-    converter.register_structure_hook_func(lambda kind: kind == _OBJECT, partial(_only, (dict,)))
-    converter.register_structure_hook_factory(_is_list)(structure_list_fn)
+    converter.register_unstructure_hook_factory(attrs.has, unstructure_fn)
     converter.register_structure_hook_factory(attrs.has, structure_fn)
     converter.register_structure_hook(ContentBlock, partial(structure_block, CONTENT_BLOCKS))
     converter.register_structure_hook(ResourceContents, structure_contents)
     sampling_content: Any = SamplingBlock | list[SamplingBlock]
     converter.register_structure_hook(sampling_content, structure_blocks)
+    for union in (ContentBlock, ResourceContents, SamplingBlock, sampling_content):
+        converter.register_unstructure_hook(union, unstructure_by_class)
+
+    def unstructure_degraded(degrade: Callable[[Any], ContentBlock], block: Any) -> Any:
+        return converter.unstructure(degrade(block))
+
+    for later, degrade in _DEGRADED.items():
+        if revision not in BLOCK_SINCE[later]:
+            converter.register_unstructure_hook(later, partial(unstructure_degraded, degrade))
     return converter
 
 
@@ -192,3 +158,18 @@ def _only(accepted: tuple[type, ...], wire: Json, _: Any = None) -> Json:
     if wire.__class__ in accepted:
         return wire
     raise TypeError(f"expected {accepted[0].__name__}, got {json_type(wire)}")
+
+
+def _audio_as_resource(audio: AudioContent) -> EmbeddedResource:
+    contents = BlobResourceContents("attachment:audio", audio.data, mime_type=audio.mime_type)
+    return EmbeddedResource(contents, annotations=audio.annotations)
+
+
+def _link_as_text(link: ResourceLink) -> TextContent:
+    return TextContent(f"{link.title or link.name}: {link.uri}", annotations=link.annotations)
+
+
+_DEGRADED: Final[dict[type, Any]] = {
+    AudioContent: _audio_as_resource,
+    ResourceLink: _link_as_text,
+}
