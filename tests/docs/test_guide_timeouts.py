@@ -455,15 +455,14 @@ async def test_a_tool_that_does_not_stop_elsewhere(how: str, autojump_clock: Moc
     assert trio.current_time() == 60
 
 
-async def test_a_tool_that_blocks_outlasts_its_limit() -> None:
+async def test_a_tool_that_blocks_outlasts_its_limit(autojump_clock: MockClock) -> None:
     """Nobody notices a time limit meanwhile."""
-    blocked = threading.Event()
 
     async def block() -> str:
-        blocked.wait(0.1)
+        autojump_clock.jump(2)  # as `time.sleep(2)` would
         return "done"
 
-    async with serving(registry_of(block, tool_timeout=0.01)) as (client, _):
+    async with serving(registry_of(block, tool_timeout=1)) as (client, _):
         assert text_of(await client.call("block")) == "done"
     assert says("no time limit is noticed, neither its own nor anybody else's")
 
