@@ -75,12 +75,21 @@ async def test_what_is_not_there_is_not_announced():
 
 @pytest.mark.requirement("A12")
 @pytest.mark.parametrize("version", [None, 5, [], {}, True, 2025.5])
-async def test_initialize_needs_a_version(version):
+async def test_a_version_is_a_string(version):
     async with unshaken(registry_of(echo)) as (client, _):
         code, message = error_of(await client.request("initialize", hello(version)))
         assert code == -32602
         assert '"protocolVersion" must be a string' in message
         assert (await client.initialize())["result"]["protocolVersion"] == "2025-11-25"
+
+
+@pytest.mark.requirement("A8")
+async def test_initialize_does_without_anything():
+    async with unshaken(registry_of(revision_of_call)) as (client, _):
+        for params in ({}, None):
+            answer = await client.request("initialize", params)
+            assert answer["result"]["protocolVersion"] == "2025-11-25"
+            assert text_of(await client.call("revision_of_call")) == "2025-11-25 None"
 
 
 async def test_initialize_does_without_capabilities_and_client_info():

@@ -174,3 +174,14 @@ async def test_lists_are_not_mixed_up_between_revisions():
             await client.initialize()
             [tool] = (await client.request("tools/list"))["result"]["tools"]
             assert ("title" in tool) is (revision >= "2025-06-18")
+
+
+@pytest.mark.requirement("C4")
+@each_revision
+async def test_one_item_that_cannot_be_sent_does_not_take_the_list_with_it(revision, caplog):
+    """It was checked when it was registered; somebody has got at it since."""
+    registry = registry_with(["ant", "bee", "cat"])
+    registry.tools["bee"].description.input_schema["broken"] = {1, 2}
+    async with serving(registry, revision=revision) as (client, _):
+        assert await pages(client) == [["ant", "cat"]]
+    assert "tools bee cannot be listed, and is left out" in caplog.messages

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -12,8 +13,10 @@ from trio_mcp.registry import Registry
 from trio_mcp.registry.changes import Kind
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
-from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.revisions import ALL, Revision
+
+logger = logging.getLogger("trio_mcp")
 
 
 def caching_hints(registry: Registry) -> dict[str, Json]:
@@ -91,14 +94,27 @@ class ListCache:
         items = list(listing.items(self._registry).items())  # threads may change the registry
         start = 0 if cursor is None else _start_of(cursor, listing, [name for name, _ in items])
         end = start + (self._registry.page_size or len(items))
-        result: dict[str, Json] = {
-            listing.key: [listing.show(item, revision) for _, item in items[start:end]]
-        }
+        shown = (_sendable(listing, name, item, revision) for name, item in items[start:end])
+        result: dict[str, Json] = {listing.key: [each for each in shown if each is not None]}
         if end < len(items):
             result["nextCursor"] = _cursor_after(items[end - 1][0], listing)
         if revision.modern:
             result |= caching_hints(self._registry)
         return result
+
+
+def _sendable(listing: Listing, name: str, item: Any, revision: Revision) -> dict[str, Json] | None:
+    """Show an item; `None` if that cannot be done: it must not take the others with it.
+
+    What is registered was checked, but an author may have got at it since.
+    """
+    try:
+        shown = listing.show(item, revision)
+        encode(shown)
+    except Exception:
+        logger.exception("%s %s cannot be listed, and is left out", listing.kind, name)
+        return None
+    return shown
 
 
 def _cursor_after(name: str, listing: Listing) -> str:

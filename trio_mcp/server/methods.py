@@ -44,7 +44,8 @@ MethodHandler = Callable[[RequestContext], dict[str, Json] | Call]
 def initialize(context: RequestContext) -> dict[str, Json]:
     """Agree on a legacy revision (2025-11-25, "Lifecycle")."""
     params = context.params
-    wanted = _param(params, "protocolVersion")
+    # A handshake without a version is a poor one, but it is one.
+    wanted = _param(params, "protocolVersion") if "protocolVersion" in params else ""
     revision = LEGACY.get(wanted, NEWEST_LEGACY)
     capabilities = params.get("capabilities")
     context.session.caller = Caller(

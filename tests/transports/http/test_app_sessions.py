@@ -98,7 +98,7 @@ async def test_initializing_again_begins_another_session() -> None:
 async def test_a_handshake_that_fails_begins_no_session() -> None:
     async with hosting(registry_of(echo), HttpPolicy(max_sessions=1)) as host:
         client = await connected(host)
-        for params in ({}, {"protocolVersion": 5}):
+        for params in ({"protocolVersion": None}, {"protocolVersion": 5}):
             stranger = LegacyClient(host)
             response = await stranger.post(stranger.request_of("initialize", params))
             assert response.status == 400
