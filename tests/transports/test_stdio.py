@@ -667,12 +667,14 @@ async def test_a_write_that_is_stuck_in_its_thread_is_abandoned(fds: Descriptors
 
 async def test_closing_wakes_a_writer_that_waits_for_its_thread(fds: Descriptors) -> None:
     source, sink = fds.pipe()
+    file = os.fstat(sink)
     writer: Writer = ThreadWriter(os.dup(sink), may_block=True)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(expecting, trio.ClosedResourceError, lambda: writer.send_all(LARGE))
         await wait_all_tasks_blocked()
         await writer.aclose()
     os.close(source)
+    await until(lambda: holders(file) == 1)  # the thread that was left behind has let go
 
 
 # Descriptors
