@@ -16,13 +16,13 @@ from trio_mcp.schema.refusals import NO_ALTERNATIVE, SEVERAL, Refusal
 from trio_mcp.schema.sentences import cut, expectation, join_path, json_kind, listed
 from trio_mcp.schema.work import Verdict
 
-__all__ = ["Voice"]
+__all__ = ["ErrorFormatter"]
 
 _MOST_SENTENCES: Final = 3
 
 
 @frozen
-class Voice:
+class ErrorFormatter:
     """Speaks of values by one noun: 'argument' or 'result'."""
 
     noun: str
@@ -134,15 +134,15 @@ _VERDICTS: Final = {
     Verdict.OUT_OF_RANGE: "not valid: a number is out of range",
 }
 
-_SPECIAL: Final[dict[str | None, Callable[[Voice, Refusal], str]]] = {
-    None: Voice._forbidden,
-    "required": Voice._missing,
-    "additionalProperties": Voice._unexpected,
-    "dependentRequired": Voice._dependent,
-    NO_ALTERNATIVE: Voice._none,
-    SEVERAL: Voice._several,
-    "unevaluatedProperties": Voice._unevaluated,
-    "unevaluatedItems": Voice._unevaluated,
+_SPECIAL: Final[dict[str | None, Callable[[ErrorFormatter, Refusal], str]]] = {
+    None: ErrorFormatter._forbidden,
+    "required": ErrorFormatter._missing,
+    "additionalProperties": ErrorFormatter._unexpected,
+    "dependentRequired": ErrorFormatter._dependent,
+    NO_ALTERNATIVE: ErrorFormatter._none,
+    SEVERAL: ErrorFormatter._several,
+    "unevaluatedProperties": ErrorFormatter._unevaluated,
+    "unevaluatedItems": ErrorFormatter._unevaluated,
 }
 
 

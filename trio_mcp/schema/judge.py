@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, Final
 
 from trio_mcp.schema.engine import Engine
-from trio_mcp.schema.explain import Voice
+from trio_mcp.schema.explain import ErrorFormatter
 from trio_mcp.schema.plain import TAKES_LONG
 from trio_mcp.schema.references import References
 from trio_mcp.schema.refusals import Refusals
@@ -37,7 +37,7 @@ class Judge:
         self, schema: Mapping[str, Any], inferred: bool, noun: str, shows_values: bool
     ) -> None:
         self._schema = schema
-        self._voice = Voice(noun, shows_values)
+        self._formatter = ErrorFormatter(noun, shows_values)
         # References first: they refuse what the engine would compile without end.
         self._references = References(schema)
         self._engine = Engine(schema)
@@ -64,11 +64,11 @@ class Judge:
 
     def _tell(self, value: Any, verdict: Verdict) -> str | None:
         if verdict is not Verdict.FINE:
-            return self._voice.of_the_whole(verdict)
+            return self._formatter.of_the_whole(verdict)
         try:
             if self._engine.fits(value):
                 return None
             refusals = Refusals(self._schema, self._engine, self._references)
-            return self._voice.explain(list(islice(refusals.find(value), _MOST_REFUSALS)))
+            return self._formatter.explain(list(islice(refusals.find(value), _MOST_REFUSALS)))
         except ValueError:  # a set, half a surrogate pair: nothing that came as JSON
-            return self._voice.no_json()
+            return self._formatter.no_json()
