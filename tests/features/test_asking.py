@@ -625,6 +625,19 @@ async def samples(context: Context) -> str:
     return (await context.sample("Hi", max_tokens=1)).text
 
 
+async def looks(context: Context) -> list[bool]:
+    return [context.supports(*each) for each in LOOKS]
+
+
+LOOKS = {
+    ("elicitation", "form"): "elicits",
+    ("elicitation", "url"): "sends_away",
+    ("sampling",): "samples",
+    ("sampling", "tools"): "samples_with_tools",
+    ("roots",): "lists_roots",
+}
+
+
 async def samples_with_tools(context: Context) -> str:
     return (await context.sample("Hi", max_tokens=1, tools=TOOLS)).text
 
@@ -633,7 +646,7 @@ async def lists_roots(context: Context) -> str:
     return str(len(await context.roots()))
 
 
-ASKERS = registry_of(elicits, sends_away, samples, samples_with_tools, lists_roots, echo)
+ASKERS = registry_of(elicits, sends_away, samples, samples_with_tools, lists_roots, looks, echo)
 
 MISSING = [
     ("elicits", {}, "elicitation.form"),
@@ -689,6 +702,17 @@ async def test_a_revision_that_has_no_such_question_is_not_asked_it(revision, na
             code, message = error_of(answer)
             assert code == -32600
             assert revision in message
+
+
+@each_legacy_revision
+async def test_what_is_supported_is_not_refused_for_its_revision(revision):
+    """Codex, say, declares pages to visit and speaks 2025-06-18, which has none."""
+    async with serving(ASKERS, revision=revision, capabilities=ALL) as (client, _):
+        client.answers = {SAMPLE: lambda _: HELLO, ROOTS: lambda _: {"roots": []}}
+        client.answers[ELICIT] = lambda _: {"action": "decline"}
+        supported = (await client.call("looks"))["result"]["content"]
+        for each, name in zip(json.loads(supported[0]["text"]), LOOKS.values(), strict=True):
+            assert ("error" not in await client.call(name)) == each, name
 
 
 @pytest.mark.parametrize(

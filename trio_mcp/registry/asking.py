@@ -23,7 +23,7 @@ from trio_mcp.wire.errors import (
     ToolError,
 )
 from trio_mcp.wire.jsonrpc import Json, json_type
-from trio_mcp.wire.methods import BY_REVISION
+from trio_mcp.wire.methods import has_question
 from trio_mcp.wire.payloads import BLOCK_SINCE
 from trio_mcp.wire.questions import (
     CreateMessageResult,
@@ -78,7 +78,7 @@ async def elicit(talk: Conversation, message: str, kind: Any, key: str | None) -
     """Ask the user to fill in a form."""
     from trio_mcp.schema.forms import form_of
 
-    _require(talk, "elicitation/create", "elicitation", "form")
+    _require(talk, "elicitation", "form")
     form = form_of(kind, talk.revision)
     params: dict[str, Json] = {"message": message, "requestedSchema": form.schema}
     if talk.revision.url_elicitation:
@@ -103,8 +103,7 @@ async def elicit_url(
     parts = urlsplit(url)
     if parts.scheme not in ("https", "http") or not parts.hostname:
         raise ValueError("the URL of a page for the user must begin with https:// or http://")
-    known = talk.revision.url_elicitation
-    _require(talk, "elicitation/create", "elicitation", "url", known=known)
+    _require(talk, "elicitation", "url")
     params: dict[str, Json] = {"mode": "url", "message": message, "url": url}
     if talk.revision.elicitation_ids:
         params["elicitationId"] = str(uuid.uuid4())
@@ -120,7 +119,7 @@ async def sample(
     key: str | None,
 ) -> CreateMessageResult:
     """Ask the client to have its model write something."""
-    _require(talk, "sampling/createMessage", "sampling")
+    _require(talk, "sampling")
     said = [messages] if isinstance(messages, str) else messages
     params: dict[str, Json] = {
         "messages": [
@@ -133,8 +132,7 @@ async def sample(
         "maxTokens": max_tokens,
     }
     if options["tools"]:
-        known = talk.revision.sampling_tools
-        _require(talk, "sampling/createMessage", "sampling", "tools", known=known)
+        _require(talk, "sampling", "tools")
         params["tools"] = [to_wire(each, talk.revision) for each in options["tools"]]
         if options["tool_choice"] is not None:
             params["toolChoice"] = {"mode": options["tool_choice"]}
@@ -174,7 +172,7 @@ def _as_revision_has_it(message: SamplingMessage, revision: Revision) -> list[Sa
 
 async def roots(talk: Conversation, key: str | None) -> list[Root]:
     """Ask the client for its roots."""
-    _require(talk, "roots/list", "roots")
+    _require(talk, "roots")
     result = await talk.send_request("roots/list", {}, key)
     try:
         match result:
@@ -197,20 +195,18 @@ def _bad_answer(method: str, why: str) -> McpError:
     return McpError(INVALID_PARAMS, f"Invalid answer to {method}: {why}")
 
 
-def _require(talk: Conversation, method: str, *capability: str, known: bool = True) -> None:
+def _require(talk: Conversation, *capability: str) -> None:
     """Make sure that the caller can be asked.
 
     Args:
         talk: The way to the caller.
-        method: The question.
         *capability: What the caller must have declared.
-        known: Whether the caller's revision has this kind of the question.
 
     Raises:
         McpError: It has not declared the capability, or its revision does not know the question.
     """
     name = ".".join(capability)
-    if method not in BY_REVISION[talk.revision] or not known:
+    if not has_question(talk.revision, capability):
         raise McpError(INVALID_REQUEST, _too_old(talk.revision, name))
     if talk.supports(*capability):
         return

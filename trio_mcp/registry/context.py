@@ -151,7 +151,11 @@ class Context:
     # -- asking ---------------------------------------------------------------------------
 
     def supports(self, *capability: str) -> bool:
-        """Whether the caller has declared a capability, such as `"elicitation", "url"`."""
+        """Whether the caller has declared a capability, such as `"elicitation", "url"`.
+
+        `False` also where the caller's revision does not have what the capability is about, so a
+        question that is supported is never refused for its revision.
+        """
         return self._conversation is not None and self._conversation.supports(*capability)
 
     @overload

@@ -28,7 +28,7 @@ class Conversation(Protocol):
         """Have the client come back for the rest, if it can."""
 
     def supports(self, *capability: str) -> bool:
-        """Whether the caller has declared a capability."""
+        """Whether the caller has declared a capability that its revision has a question for."""
 
     async def send_request(self, method: str, params: dict[str, Json], key: str | None) -> Json:
         """Ask the caller something, and return its result."""

@@ -27,7 +27,7 @@ from trio_mcp.server.request import RequestContext
 from trio_mcp.wire.bucket import TokenBucket
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import Json, is_id, json_type
-from trio_mcp.wire.methods import METHODS
+from trio_mcp.wire.methods import METHODS, has_question
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
 from trio_mcp.wire.revisions import META_LOG_LEVEL
 
@@ -181,7 +181,9 @@ class RequestConversation:
     # -- questions ---------------------------------------------------------------------------
 
     def supports(self, *capability: str) -> bool:
-        """Whether the caller has declared a capability."""
+        """Whether the caller has declared a capability that its revision has a question for."""
+        if not has_question(self.revision, capability):
+            return False
         declared: Json = self._context.caller.capabilities
         for place, name in enumerate(capability):
             if not isinstance(declared, dict):

@@ -100,6 +100,20 @@ BY_REVISION: Final[Mapping[Revision, Mapping[str, Method]]] = MappingProxyType(
 """What each revision has."""
 
 
+def has_question(revision: Revision, capability: tuple[str, ...]) -> bool:
+    """Whether a revision has what a client offers with a capability, as far as these are questions.
+
+    Clients declare more than the revision has that they agree on: many are newer than that.
+    """
+    rows = [each for each in _ROWS if each.sender == "server"]
+    asked = [each for each in rows if (each.capability,) == capability[:1]]
+    details: dict[tuple[str, ...], bool] = {
+        ("elicitation", "url"): revision.url_elicitation,
+        ("sampling", "tools"): revision.sampling_tools,
+    }
+    return all(each.is_in(revision) for each in asked) and details.get(capability[:2], True)
+
+
 def modern_only(method: str) -> bool:
     """Whether whoever sends this must mean a modern revision."""
     known = METHODS.get(method)
