@@ -41,6 +41,17 @@ def test_an_error_is_raised():
         _ = request.result
 
 
+def test_what_could_not_be_sent_fails_at_once():
+    outbound = Outbound()
+    request, woken = request_of(outbound)
+    outbound.open(request, 0)
+    outbound.fail(request.id, OSError("refused"))
+    outbound.fail(request.id, OSError("again"))
+    assert (woken, len(outbound)) == ([1], 0)
+    with pytest.raises(OSError, match="refused"):
+        _ = request.result
+
+
 def test_after_its_deadline_a_response_is_late():
     outbound = Outbound()
     request, woken = request_of(outbound, deadline=5)

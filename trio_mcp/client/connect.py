@@ -269,13 +269,14 @@ async def _over_sse(
     refused: ClientError,
     deadline: float,
 ) -> AsyncIterator[Client]:
-    from trio_mcp.client.http.sse_stream import SseTransport, open_sse
+    from trio_mcp.client.http.sse_stream import fail_unsent, open_sse
 
     most = handshake.limits.max_message_bytes
     async with open_sse(endpoint, options, most, refused, deadline) as events:
         lines = StreamLines(events, most)
         connection = _connection(lines, handshake.inbound, handshake.limits)
-        session = handshake.session(SseTransport(connection, events))
+        events.on_refused = partial(fail_unsent, connection.requests)
+        session = handshake.session(StreamTransport(connection))
 
         async def ending() -> Ending:
             return events.failure

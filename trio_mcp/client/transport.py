@@ -64,23 +64,19 @@ class ClientTransport(Protocol):
         """Send a notification."""
 
 
-class BaseTransport:
-    """What transports share that call all tools the same way, and may be met with silence."""
+class StreamTransport:
+    """Requests over a connection."""
 
     always_responds: ClassVar[bool] = False
-
-    def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
-        """Do nothing: there is nothing to know of them, and none is left out."""
-        return {}
-
-
-class StreamTransport(BaseTransport):
-    """Requests over a connection."""
 
     def __init__(self, connection: Connection) -> None:
         self.next_id = connection.requests.next_id
         self.request = connection.requests.send
         self.notify = connection.requests.notify
+
+    def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
+        """Do nothing: there is nothing to know of them, and none is left out."""
+        return {}
 
 
 @define(eq=False)

@@ -65,6 +65,7 @@ class OutgoingRequest:
             McpError: The other side answered with an error.
             ConnectionEnded: The connection ended.
             DeadlinePassed: There was no answer in time.
+            Exception: It could not be sent (`Outbound.fail`).
         """
         if self.response is None:
             assert self.failure is not None
@@ -138,6 +139,13 @@ class Outbound:
             request.response = response
             request.wake()
         return request
+
+    def fail(self, id: Id, error: Exception) -> None:
+        """Let a request that could not be sent fail, and wake its sender."""
+        request = self._open.pop(id, None)
+        if request is not None:
+            request.failure = error
+            request.wake()
 
     def give_up(self, request: OutgoingRequest) -> bool:
         """Wait for a response no longer. Returns whether it was waited for."""

@@ -35,6 +35,7 @@ class OpenRequests:
         self.give_up = self._outbound.give_up
         self.renumber = self._outbound.renumber
         self.respond = self._outbound.respond
+        self.fail = self._outbound.fail
         self.end = self._outbound.end
 
     @property

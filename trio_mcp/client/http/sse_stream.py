@@ -16,7 +16,6 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from math import inf
 from typing import Final
 
 import trio
@@ -25,7 +24,6 @@ from trio_mcp.client.http.endpoint import Endpoint, Reply, too_large
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.http.refusals import refusal
 from trio_mcp.client.http.streams import EVENTS
-from trio_mcp.client.transport import BaseTransport, Params
 from trio_mcp.errors import (
     ClientError,
     ConnectionLost,
@@ -33,9 +31,9 @@ from trio_mcp.errors import (
     RateLimited,
     Unauthorized,
 )
-from trio_mcp.peer.connection import Connection
-from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
-from trio_mcp.wire.jsonrpc import Id, Json, Request, Response, decode
+from trio_mcp.peer.requests import OpenRequests
+from trio_mcp.wire.errors import McpError
+from trio_mcp.wire.jsonrpc import Request, decode
 from trio_mcp.wire.sse import Event, EventParser, EventTooLarge
 
 logger = logging.getLogger("trio_mcp.client")
@@ -222,50 +220,10 @@ async def _opened(endpoint: Endpoint, reply: Reply, most: int) -> SseStream:
     return stream
 
 
-class SseTransport(BaseTransport):
-    """Requests over such a stream (a `ClientTransport`).
-
-    Args:
-        connection: The connection on the stream.
-        stream: The stream.
-    """
-
-    def __init__(self, connection: Connection, stream: SseStream) -> None:
-        self._requests = connection.requests
-        self.next_id = connection.requests.next_id
-        self.notify = connection.requests.notify
-        stream.on_refused = self._refuse
-
-    async def request(
-        self,
-        method: str,
-        params: Params | None = None,
-        deadline: float = inf,
-        id: Id | None = None,
-    ) -> Json:
-        """Send a request and return its result.
-
-        Raises:
-            ClientError: It could not be sent.
-            Exception: As `OutgoingRequests.send` does.
-        """
-        try:
-            return await self._requests.send(method, params, deadline, id)
-        except _Unsent as unsent:
-            raise unsent.error from None
-
-    def _refuse(self, line: bytes, error: Exception) -> None:
-        """Fail the request that could not be sent, if it was one."""
-        message = decode(line)
-        if isinstance(message, Request):
-            self._requests.respond(Response(message.id, None, _Unsent(error)))
-        else:
-            _log_refusal(line, error)
-
-
-class _Unsent(McpError):
-    """Carries the failure of a POST to who waits for the answer."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(INTERNAL_ERROR, str(error))
-        self.error = error
+def fail_unsent(requests: OpenRequests, line: bytes, error: Exception) -> None:
+    """Fail the request that could not be sent, if it was one."""
+    message = decode(line)
+    if isinstance(message, Request):
+        requests.fail(message.id, error)
+    else:
+        _log_refusal(line, error)
