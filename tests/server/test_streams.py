@@ -1,13 +1,15 @@
 """Bytes in, bytes out: however they are cut, the answers are the same."""
 
+import errno
 import json
+import os
 import random
 import socket
 import tracemalloc
 
 import pytest
 import trio
-from trio.testing import lockstep_stream_pair
+from trio.testing import lockstep_stream_pair, wait_all_tasks_blocked
 
 from tests.support.client import RawClient, serving
 from tests.support.tools import (
@@ -18,6 +20,7 @@ from tests.support.tools import (
     registry_of,
     some_revisions,
     text_of,
+    wait,
 )
 from trio_mcp import Limits, serve_stream
 
@@ -139,6 +142,57 @@ async def test_what_is_no_message_is_told_so(line, code, words, revision):
         assert answer["error"]["code"] == code
         assert words in answer["error"]["message"]
         assert text_of(await client.call("echo", text="x")) == "x"
+
+
+@pytest.mark.requirement("A6")
+async def test_malformed_messages_of_a_batch_are_logged_with_their_sizes(caplog):
+    good, bad = {"jsonrpc": "2.0", "id": 1, "method": "ping"}, {"id": 2, "method": "secret"}
+    async with serving(registry_of(echo)) as (client, _):
+        await client.send([good, bad, 2**64])
+        assert len(await client.receive()) == 3
+    assert [each.message for each in caplog.records if each.levelname == "WARNING"] == [
+        'Malformed message of 26 bytes: Invalid request: "jsonrpc" must be "2.0"',
+        "Malformed message of 20 bytes: Invalid request: a message must be a JSON object, "
+        "not a number",
+    ]
+    assert not any("secret" in each for each in caplog.messages)
+
+
+class Failing(Chopped):
+    """A stream that cannot be read any more after so many bytes."""
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        self.size -= 1
+        if self.size:
+            return await self.stream.receive_some(max_bytes)
+        raise trio.BrokenResourceError from OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+@pytest.mark.requirement("A6", "B8")
+async def test_a_read_error_is_logged_and_ends_the_connection(caplog):
+    ours, theirs = trio.testing.memory_stream_pair()
+    await ours.send_all(raw({"jsonrpc": "2.0", "id": 1, "method": "ping"}))
+    caplog.set_level("INFO")
+    await serve_stream(registry_of(echo), Failing(theirs, 2))
+    assert json.loads(await ours.receive_some()) == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    errors = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert [each.message for each in errors] == [
+        f"Client: read error: {OSError(5, 'Input/output error')!r}"
+    ]
+    assert "Client: end of input" not in caplog.messages
+    assert caplog.messages[-1].startswith("Client disconnected (EOF)")
+
+
+@pytest.mark.requirement("A6")
+async def test_the_end_of_the_input_is_logged_when_it_is_noticed(caplog, autojump_clock):
+    caplog.set_level("INFO")
+    async with serving(registry_of(wait), Limits(eof_grace=100)) as (client, _):
+        id = await client.start("wait", seconds=50)
+        await client.send_eof()
+        await wait_all_tasks_blocked()
+        assert caplog.messages == ["Client: end of input"]
+        assert trio.current_time() == 0
+        assert (await client.receive())["id"] == id
 
 
 # -- lines that are too long ------------------------------------------------------------------

@@ -158,15 +158,22 @@ class Connection(ReplyChannel):
     async def _read(self) -> None:
         frames: list[Frame] = []
         with self._put_frames:
-            with self._reading, suppress(*IO_ERRORS):
-                while frames := await self._transport.receive():
-                    try:  # the dispatcher mostly waits, and then no checkpoint is due
-                        self._put_frames.send_nowait(frames)
-                    except trio.WouldBlock:
-                        await self._put_frames.send(frames)
-                    frames = []
+            with self._reading, suppress(trio.ClosedResourceError):  # which was our own doing
+                try:
+                    while frames := await self._transport.receive():
+                        try:  # the dispatcher mostly waits, and then no checkpoint is due
+                            self._put_frames.send_nowait(frames)
+                        except trio.WouldBlock:
+                            await self._put_frames.send(frames)
+                        frames = []
+                    self._log(logging.INFO, "end of input")
+                except trio.BrokenResourceError as error:
+                    self._log(logging.WARNING, f"read error: {error.__cause__ or error!r}")
             if frames:  # it was told to stop with these in its hands: what was read is answered
                 await self._put_frames.send(frames)
+
+    def _log(self, level: int, what: str) -> None:
+        logger.log(level, "%s: %s", self._other_side, what, extra={"connection_id": self.id})
 
     async def _dispatch(self) -> None:
         try:

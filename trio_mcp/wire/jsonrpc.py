@@ -72,7 +72,7 @@ class Malformed:
     id: Id
     error: McpError
     size: int = field(default=0, eq=False)
-    """Bytes of the line that it came in; 0 for one of a batch."""
+    """Bytes of the line that it came in; of one in a batch, as it would be encoded."""
     cause: str = field(default=Factory(lambda self: self.error.message, takes_self=True), eq=False)
     """What is wrong with it, for a log: nothing of its content."""
 
@@ -151,7 +151,13 @@ def _message_of(value: Json, max_batch: int) -> Message:
     if len(value) > max_batch:
         why = f"Invalid request: a batch holds at most {max_batch} messages"
         return Malformed(UNKNOWN_ID, McpError(INVALID_REQUEST, why))
-    return Batch([_single(item) for item in value])
+    return Batch([_sized(_single(item), item) for item in value])
+
+
+def _sized(message: Single, item: Json) -> Single:
+    if not isinstance(message, Malformed):
+        return message
+    return evolve(message, size=len(encode(item)) - 1)
 
 
 def _single(value: Json) -> Single:
