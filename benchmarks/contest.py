@@ -34,6 +34,8 @@ class Sample:
     """Seconds from starting the process to the answer to its handshake."""
     sequential: Load
     windowed: Load
+    cpu_alone: float | None
+    """Seconds of processor time per request, one at a time."""
     cpu: float | None
     """Seconds of processor time per request, with many in flight."""
     memory: int | None
@@ -133,13 +135,18 @@ def _measure(server: Server, caller: Caller, seconds: float) -> Sample:
     start = caller.open()
     caller.check()
     rate = caller.warm_up() if seconds else 0
-    sequential = caller.run_for(seconds, 1)
-    count = int(rate * seconds)
+    pilot = caller.run(_PILOT, 1)
+    sequential, alone = _with_cpu(server, caller, int(pilot.rate * seconds), 1)
+    windowed, many = _with_cpu(server, caller, int(rate * seconds), WINDOW)
+    return Sample(start, sequential, windowed, alone, many, server.peak_memory())
+
+
+def _with_cpu(server: Server, caller: Caller, count: int, window: int) -> tuple[Load, float | None]:
+    """Call so many times, and measure the server's processor time per request as well."""
     before = server.cpu_seconds()
-    windowed = caller.run(count, WINDOW)
+    load = caller.run(count, window)
     after = server.cpu_seconds()
-    cpu = None if before is None or after is None else (after - before) / windowed.count
-    return Sample(start, sequential, windowed, cpu, server.peak_memory())
+    return load, None if before is None or after is None else (after - before) / load.count
 
 
 def contest(

@@ -24,6 +24,7 @@ _COLUMNS: Sequence[Column[Sample]] = (
     Column("p50", "p50 µs", lambda s: s.sequential.p50, 1e6, ".0f"),
     Column("p99", "p99 µs", lambda s: s.sequential.p99, 1e6, ".0f"),
     Column("rate", "req/s", lambda s: s.sequential.rate, 1, ",.0f"),
+    Column("cpu_alone", "CPU µs", lambda s: s.cpu_alone, 1e6, ".1f"),
     Column("p50_many", f"p50 µs @{WINDOW}", lambda s: s.windowed.p50, 1e6, ",.0f"),
     Column("p99_many", f"p99 µs @{WINDOW}", lambda s: s.windowed.p99, 1e6, ",.0f"),
     Column("rate_many", f"req/s @{WINDOW}", lambda s: s.windowed.rate, 1, ",.0f"),
@@ -50,6 +51,7 @@ def _row(outcome: Outcome[Sample], outcomes: Sequence[Outcome[Sample]]) -> list[
 _TARGETS: Sequence[tuple[str, str, str, str, float, bool]] = (
     (f"requests/s @{WINDOW} to the TypeScript SDK", "rate_many", OURS, TYPESCRIPT, 1.25, True),
     (f"requests/s @{WINDOW} to the Python SDK", "rate_many", OURS, PYTHON, 25, True),
+    ("processor time, one at a time, to the bare shape", "cpu_alone", OURS, BARE, 1.35, False),
     (f"processor time @{WINDOW} to the bare shape", "cpu", OURS, BARE, 1.35, False),
     ("p50, one at a time, to the bare shape", "p50", OURS, BARE, 1.2, False),
     ("start to initialized to the bare shape", "start", OURS, BARE, 1.5, False),

@@ -31,7 +31,7 @@ NOTHING = Command([], {})
 
 def measured(name, rate, *, memory=50_000_000, rounds=2):
     load = Load(count=1000, seconds=1000 / rate, p50=1 / rate, p99=2 / rate)
-    return Outcome(Peer(name, NOTHING), [Sample(0.1, load, load, 1 / rate, memory)] * rounds)
+    return Outcome(Peer(name, NOTHING), [Sample(0.1, load, load, 2 / rate, 1 / rate, memory)] * rounds)
 
 
 def missing(name, reason):

@@ -119,15 +119,12 @@ class OutgoingLines:
         self._waiting = 0  # tasks in `put`
         self._room = trio.lowlevel.ParkingLot()
         self._closed = False
+        self.full = False
+        """Whether `put` would wait. A plain attribute: it is looked at twice for each call."""
         self.sent = 0
         """Lines that were written."""
         self.dropped = 0
         """Lines that could not be written."""
-
-    @property
-    def full(self) -> bool:
-        """Whether `put` would wait."""
-        return self._pending > self._max_bytes or bool(self._behind)
 
     def put_nowait(self, line: bytes) -> None:
         """Add a line, whether there is room or not. After the end it is dropped."""
@@ -135,6 +132,8 @@ class OutgoingLines:
             self.dropped += 1
             return
         self._pending += len(line)
+        if self._pending > self._max_bytes:
+            self.full = True
         if self._behind:
             self._behind.append(line)
             return
@@ -142,10 +141,11 @@ class OutgoingLines:
             self._send.send_nowait(line)
         except trio.WouldBlock:
             self._behind.append(line)
+            self.full = True
 
     async def put(self, line: bytes) -> None:
         """Add a line once there is room. Cancelled while it waits, the line is dropped."""
-        if self._pending > self._max_bytes or self._behind:
+        if self.full:
             self._waiting += 1
             try:
                 await self.wait_for_room()
@@ -185,6 +185,7 @@ class OutgoingLines:
                 self._writing = []
                 self.sent += len(lines)
                 self._pending -= sum(map(len, lines))
+                self.full = self._pending > self._max_bytes or bool(self._behind)
                 if self._room:
                     self._room.unpark_all()
         finally:
@@ -218,4 +219,5 @@ class OutgoingLines:
             self.dropped += len(self._writing) + self._waiting
             self._writing = []
             self._pending = 0
+            self.full = False
             self._room.unpark_all()

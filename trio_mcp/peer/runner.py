@@ -35,6 +35,7 @@ class Runner:
         self._look = trio.lowlevel.ParkingLot()  # where it waits
         self._on_change = self._changed  # one object for all requests
         self._sending = 0  # responses in place of calls
+        self._drains = 0  # so many wait there: each call asks, and asking the lot costs more
         self._answered = trio.lowlevel.ParkingLot()  # where `drain` waits
 
     async def run(self, request: InboundRequest) -> None:
@@ -69,7 +70,8 @@ class Runner:
         finally:
             self._running.discard(request)
             inbound.close(request)
-            self.look_again()
+            if self._drains:
+                self._answered.unpark_all()
 
     # -- calls that do not end ------------------------------------------------------------
 
@@ -118,8 +120,7 @@ class Runner:
 
     def look_again(self) -> None:
         """Have `drain` look at what is still open: something was closed without being run."""
-        if self._answered:
-            self._answered.unpark_all()
+        self._answered.unpark_all()
 
     # -- the end --------------------------------------------------------------------------
 
@@ -137,12 +138,16 @@ class Runner:
         """
         inbound.draining = True
         inbound.end_long_lived()
-        with trio.move_on_after(grace):
-            while inbound:
+        self._drains += 1
+        try:
+            with trio.move_on_after(grace):
+                while inbound:
+                    await self._answered.park()
+            inbound.cancel_all()
+            while self._sending or not all(each.answered for each in inbound):
                 await self._answered.park()
-        inbound.cancel_all()
-        while self._sending or not all(each.answered for each in inbound):
-            await self._answered.park()
+        finally:
+            self._drains -= 1
         return [each.call.label for each in inbound]
 
 

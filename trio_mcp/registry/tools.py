@@ -86,6 +86,8 @@ class Tool(Handler):
         Raises:
             ArgumentError: They do not fit; the message is for the caller.
         """
+        if self._validate.is_plain(arguments):  # most of them, by the shortest way
+            return self._structure(arguments)
         if arguments.__class__ is not dict:
             raise ArgumentError(f"The arguments must be an object, not {json_type(arguments)}.")
         problem = self._validate.at_once(arguments)

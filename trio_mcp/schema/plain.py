@@ -67,15 +67,16 @@ def plain_test(schema: Mapping[str, Any]) -> Callable[[Any], bool] | None:
         return None
     find = classes.get
     nothing: frozenset[type] = frozenset()
+    everything = len(classes)
 
     def fits(value: Any) -> bool:
-        if value.__class__ is not dict or not required <= value.keys():
+        if value.__class__ is not dict:
             return False
         for name, each in value.items():
             # NaN is a float, but no number: it is not even equal to itself.
             if each.__class__ not in (find(name) or nothing) or each != each:
                 return False
-        return True
+        return len(value) == everything or required <= value.keys()
 
     return fits
 

@@ -31,7 +31,8 @@ class Validator:
         self._inferred = inferred
         self._noun = noun
         self._shows_values = shows_values
-        self._is_plain = plain_test(schema) or _never
+        self.is_plain = plain_test(schema) or _never
+        """Whether a value fits at sight, as most do; if not, it may fit all the same."""
 
     def __call__(self, value: Any) -> str | None:
         """Say what is wrong with a value, in one or a few sentences; `None` if nothing is.
@@ -40,7 +41,7 @@ class Validator:
         more than 200 levels deep, or that holds numbers of more than 1,024 bits where these matter,
         is refused without being held against the schema.
         """
-        return None if self._is_plain(value) else self._judge.tell(value)
+        return None if self.is_plain(value) else self._judge.tell(value)
 
     def at_once(self, value: Any) -> str | None:
         """Do the same, unless it may take long, and is better done in a thread by a plain call.
@@ -48,11 +49,11 @@ class Validator:
         Returns:
             What is wrong, `None`, or `TAKES_LONG` if the value was not checked.
         """
-        return None if self._is_plain(value) else self._judge.tell_at_once(value)
+        return None if self.is_plain(value) else self._judge.tell_at_once(value)
 
     def takes_long(self, value: Any) -> bool:
         """Whether checking a value, or converting it, is not for an event loop."""
-        return not self._is_plain(value) and self._judge.takes_long(value)
+        return not self.is_plain(value) and self._judge.takes_long(value)
 
     def compile(self) -> None:
         """Do now what else the first value would have to wait for.
