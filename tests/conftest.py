@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from importlib.util import find_spec
 
 import pytest
@@ -13,6 +14,11 @@ from tests.support.processes import SYSTEM_PATH
 settings.register_profile("steady", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile("steady")  # a failure comes again, and none comes by chance
+
+# A shell has what it starts in the background ignore interrupts. The programs that tests start, and
+# then interrupt, would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 PROGRAMS = {
     "node": (are_installed, "npm packages are missing: run `make peers`"),

@@ -587,7 +587,9 @@ async def test_trouble_of_our_own_is_no_missing_file(
     soft, hard = system.getrlimit(system.RLIMIT_NOFILE)
     async with connect(served(root)) as client:
         await client.read_resource("docs:///readme.md")  # a worker thread is there
-        system.setrlimit(system.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1, hard))
+        lowest_free = os.dup(0)
+        os.close(lowest_free)
+        system.setrlimit(system.RLIMIT_NOFILE, (lowest_free, hard))
         try:
             with pytest.raises(McpError) as caught:
                 await client.read_resource("docs:///guide/one.txt")

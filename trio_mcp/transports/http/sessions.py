@@ -296,6 +296,8 @@ class HttpSession:
         self._keep(stream)
         try:
             await wait_for_slots(request, self._slots)
+            if self.ended:  # while it waited: the nursery may take no more tasks
+                raise no_session()
         except BaseException:
             self.inbound.close(request)
             self.forget(stream)
