@@ -426,7 +426,7 @@ class Strange:
         (PromptMessage("user", Strange()), "PromptMessage"),  # type: ignore[arg-type]
         (PromptMessage("user", TextContent(3)), "PromptMessage"),  # type: ignore[arg-type]
         (TextContent(None), "TextContent"),  # type: ignore[arg-type]
-        ([ImageContent(b"raw", "image/png")], "list"),  # type: ignore[arg-type]
+        ([b"raw"], "bytes"),
         (GetPromptResult("text"), "GetPromptResult"),  # type: ignore[arg-type]
         (GetPromptResult(["text"]), "GetPromptResult"),  # type: ignore[list-item]
         (GetPromptResult([], meta={"x": Strange()}), "GetPromptResult"),

@@ -621,7 +621,6 @@ WRONG: list[Any] = [
     TextResourceContents(URI, "x", mime_type=5),  # type: ignore[arg-type]
     TextResourceContents(URI, "x", meta={"a": object()}),
     TextResourceContents(URI, "x", meta=["a"]),  # type: ignore[arg-type]
-    BlobResourceContents(URI, b"bytes"),  # type: ignore[arg-type]
     BlobResourceContents(URI, "no base64!"),
     BlobResourceContents(URI, "AP8"),
     [TextResourceContents(URI, "x"), object()],

@@ -13,7 +13,6 @@ from trio_mcp.registry.invalid import invalid_result
 from trio_mcp.wire.payloads import (
     CallToolResult,
     EmbeddedResource,
-    ImageContent,
     ResourceLink,
     TextContent,
 )
@@ -57,8 +56,10 @@ ENDLESS.append(ENDLESS)
         ),
         (EmbeddedResource(5), "content[0].resource of the EmbeddedResource is of the wrong type"),
         (
-            ImageContent(SECRET.encode(), "image/png"),
-            "it is of type ImageContent, and that, or what is in it, cannot be sent",
+            SECRET.encode(),
+            "bytes alone do not say what they are; return ImageContent(data, 'image/png'), "
+            "AudioContent(data, 'audio/wav'), EmbeddedResource(BlobResourceContents(uri, data)), "
+            "or text",
         ),
     ],
 )

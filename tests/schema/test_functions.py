@@ -298,7 +298,6 @@ def test_a_recursive_result_says_that_it_is_an_object() -> None:
         (Point, unstructure),
         (list[Point], unstructure),
         (set[int], unstructure),
-        (bytes, unstructure),
     ],
 )
 def test_results_that_need_unstructuring(annotation: Any, way: Any) -> None:

@@ -97,6 +97,14 @@ def test_what_has_no_json_form(annotation: Any, named: str) -> None:
 
 
 @pytest.mark.requirement("B5")
+@pytest.mark.parametrize("annotation", [bytes, bytearray, bytes | None, Annotated[bytes, "x"]])
+def test_bytes_alone_do_not_say_what_they_are(annotation: Any) -> None:
+    words = r"function 'give', return annotation: bytes alone .*; return ImageContent\(data, "
+    with pytest.raises(SchemaError, match=words):
+        Registry("test").add_tool(giving(annotation))
+
+
+@pytest.mark.requirement("B5")
 @pytest.mark.parametrize(
     "annotation",
     [
@@ -118,7 +126,7 @@ def test_what_has_no_json_form(annotation: Any, named: str) -> None:
         Iterator[int],
         collections.OrderedDict,
         collections.deque[int],
-        bytearray,
+        list[bytes],
         range,
         Literal["a", 1],
         Node | None,

@@ -160,6 +160,29 @@ async def test_content_blocks_of_every_kind(revision):
 
 @pytest.mark.requirement("B5")
 @some_revisions
+async def test_blocks_take_bytes(revision):
+    """Their base64 is what travels, whichever way they were given."""
+    blocks = [
+        ImageContent(b"\x89PNG\r\n", "image/png"),
+        ImageContent("iVBORw0K", "image/png"),
+        EmbeddedResource(BlobResourceContents("file:///x", memoryview(b"\x89PNG\r\n"))),
+        AudioContent(bytearray(b"\x89PNG\r\n"), "audio/wav"),
+    ]
+    *images, resource, audio = (await body(blocks, revision))["content"]
+    assert [each["data"] for each in images] == ["iVBORw0K"] * 2
+    assert resource["resource"]["blob"] == "iVBORw0K"
+    assert audio.get("data", audio.get("resource", {}).get("blob")) == "iVBORw0K"
+
+
+@pytest.mark.requirement("B5")
+@pytest.mark.parametrize("make", [ImageContent, AudioContent])
+def test_what_is_no_data_is_refused_where_it_is_written(make):
+    with pytest.raises(TypeError, match="the data must be bytes, or base64 as text, not int"):
+        make(5, "image/png")
+
+
+@pytest.mark.requirement("B5")
+@some_revisions
 @pytest.mark.parametrize(
     ("annotation", "value", "texts"),
     [
@@ -236,7 +259,8 @@ for _ in range(300):
         (TextContent(5), "TextContent"),
         (TextContent(None), "TextContent"),
         (TextContent("\ud800"), "TextContent"),
-        (ImageContent(b"bytes", "image/png"), "ImageContent"),
+        (b"bytes", "bytes"),
+        ([TextContent("x"), b"bytes"], "bytes"),
         (EmbeddedResource(5), "EmbeddedResource"),
         (ResourceLink("x:y", "x", size="large"), "ResourceLink"),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import inspect
 from collections.abc import Callable
 from functools import partial
@@ -149,4 +148,4 @@ def _contents(uri: str, data: bytes, mime_type: str | None, path: str) -> Resour
     kind = mime_type or media_type_of(path)
     if is_text(data, kind):
         return TextResourceContents(uri, data.decode(), mime_type=kind)
-    return BlobResourceContents(uri, base64.b64encode(data).decode(), mime_type=kind)
+    return BlobResourceContents(uri, data, mime_type=kind)

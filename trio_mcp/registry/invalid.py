@@ -15,6 +15,7 @@ from typing import Any, Final
 import attrs
 
 from trio_mcp.schema import unstructure
+from trio_mcp.schema.returns import BYTES, USE_OF_BYTES
 from trio_mcp.schema.sentences import join_path
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 
@@ -53,6 +54,8 @@ def invalid_result(value: Any, whose: str, error: Exception | None = None) -> In
 
 
 def _reason(value: Any, error: Exception | None) -> str:
+    if isinstance(value, BYTES):
+        return USE_OF_BYTES
     misfilled = _PLACE.findall(str(error)) if isinstance(error, ValueError) else []
     if misfilled:
         return f"{' and '.join(misfilled[:3])} of the {type(value).__name__} is of the wrong type"

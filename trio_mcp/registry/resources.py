@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -219,8 +218,7 @@ def _piece(resource: Resource | ResourceTemplate, uri: str, value: Any) -> Resou
     if isinstance(value, str):
         return TextResourceContents(uri, value, mime_type=mime_type or "text/plain")
     if isinstance(value, bytes | bytearray | memoryview):
-        blob = base64.b64encode(value).decode()
-        return BlobResourceContents(uri, blob, mime_type=mime_type or "application/octet-stream")
+        return BlobResourceContents(uri, value, mime_type=mime_type or "application/octet-stream")
     try:
         text = encode(unstructure(value))[:-1].decode()
     except (TypeError, ValueError, RecursionError):

@@ -7,6 +7,7 @@
 | a content block, or a list with one in it | the blocks; whatever else is in the list as text | |
 | an empty list, where the annotation says that it is of content blocks | nothing | |
 | an object (attrs, dataclass, TypedDict, dict) | its JSON as text | the object |
+| bytes | refused, as they do not say what they are | |
 | anything else that is JSON-able | its JSON as text | if the tool has an output schema |
 | `CallToolResult` | as it is | as it is |
 """
@@ -19,6 +20,7 @@ from attrs import frozen
 
 from trio_mcp.registry.invalid import InvalidResult, invalid_result
 from trio_mcp.schema import unstructure
+from trio_mcp.schema.returns import BYTES
 from trio_mcp.wire.conversion import from_wire, to_wire
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.payloads import CallToolResult, ContentBlock, TextContent
@@ -153,6 +155,8 @@ def _block(tool: Returning, value: Any) -> ContentBlock:
 
 
 def _json(tool: Returning, value: Any) -> Json:
+    if isinstance(value, BYTES):  # which could be told in base64, but nobody could use that
+        raise invalid_result(value, f"tool {tool.name}")
     try:
         return (tool.unstructure or unstructure)(value)
     except (TypeError, ValueError, RecursionError):

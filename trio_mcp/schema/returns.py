@@ -23,7 +23,13 @@ from trio_mcp.schema.fields import fields_of, is_named_tuple, is_opaque, is_reco
 from trio_mcp.schema.structuring import bare, is_plain
 from trio_mcp.schema.unstructuring import can_unstructure, unstructure
 
-__all__ = ["Returned", "describe_return"]
+__all__ = ["BYTES", "USE_OF_BYTES", "Returned", "describe_return"]
+
+BYTES = (bytes, bytearray, memoryview)
+USE_OF_BYTES = (
+    "bytes alone do not say what they are; return ImageContent(data, 'image/png'), "
+    "AudioContent(data, 'audio/wav'), EmbeddedResource(BlobResourceContents(uri, data)), or text"
+)
 
 _LISTS = (list, tuple, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable)
 _OBJECTS = (dict, abc.Mapping, abc.MutableMapping)
@@ -56,6 +62,8 @@ def describe_return(tool: str, annotation: Any, result_types: Collection[type] =
     Raises:
         SchemaError: It has no JSON form.
     """
+    if _may_be_bytes(annotation):
+        raise SchemaError(f"function {tool!r}, return annotation: {USE_OF_BYTES}")
     if _mentions(annotation, result_types):
         return Returned(None, unstructure, _lists(annotation, result_types))
     schema = None
@@ -72,6 +80,13 @@ def describe_return(tool: str, annotation: Any, result_types: Collection[type] =
                 f"{_WHAT_CAN_BE}"
             )
     return Returned(schema, None if is_plain(annotation) else unstructure, False)
+
+
+def _may_be_bytes(annotation: Any) -> bool:
+    annotation = bare(annotation)
+    if typing.get_origin(annotation) in _UNIONS:
+        return any(map(_may_be_bytes, typing.get_args(annotation)))
+    return any(annotation is kind for kind in BYTES)
 
 
 def _mentions(annotation: Any, kinds: Collection[type]) -> bool:

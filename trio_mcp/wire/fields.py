@@ -1,5 +1,6 @@
 """How the fields of payloads are declared."""
 
+from base64 import b64encode
 from typing import Any
 
 from attrs import field, validators
@@ -25,6 +26,15 @@ def meta_field(since_revision: str = "2025-06-18") -> Any:
 def type_field(name: str) -> Any:
     """Declare the field that says of which kind a block is."""
     return field(default=name, init=False, repr=False)
+
+
+def base64_text(data: str | bytes | bytearray | memoryview) -> str:
+    """Convert bytes to base64; text is taken for base64 already."""
+    if isinstance(data, str):
+        return data
+    if isinstance(data, bytes | bytearray | memoryview):
+        return b64encode(data).decode()
+    raise TypeError(f"the data must be bytes, or base64 as text, not {type(data).__name__}")
 
 
 zero_to_one: Any = validators.optional(validators.and_(validators.ge(0), validators.le(1)))

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 from attrs import field, frozen
 
 from trio_mcp.public import public
-from trio_mcp.wire.fields import meta_field, optional, since, type_field, zero_to_one
+from trio_mcp.wire.fields import base64_text, meta_field, optional, since, type_field, zero_to_one
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import FIRST, SINCE, Revision
 
@@ -83,9 +83,14 @@ class TextContent:
 @public
 @frozen
 class ImageContent:
-    """A picture: its bytes in base64, and its media type."""
+    """A picture, and its media type.
 
-    data: str
+    Args:
+        data: Its bytes, or their base64 as text. It is base64 from then on.
+        mime_type: Its media type, such as `image/png`.
+    """
+
+    data: str = field(converter=base64_text)
     mime_type: str
     type: Literal["image"] = type_field("image")
     annotations: Annotations | None = optional()
@@ -95,12 +100,16 @@ class ImageContent:
 @public
 @frozen
 class AudioContent:
-    """A sound: its bytes in base64, and its media type.
+    """A sound, and its media type.
 
     Revision 2024-11-05 has no such block; it gets an embedded resource with the same bytes.
+
+    Args:
+        data: Its bytes, or their base64 as text. It is base64 from then on.
+        mime_type: Its media type, such as `audio/wav`.
     """
 
-    data: str
+    data: str = field(converter=base64_text)
     mime_type: str
     type: Literal["audio"] = type_field("audio")
     annotations: Annotations | None = optional()
@@ -141,10 +150,16 @@ class TextResourceContents:
 @public
 @frozen
 class BlobResourceContents:
-    """The contents of a resource that is not text, in base64."""
+    """The contents of a resource that is not text.
+
+    Args:
+        uri: The resource.
+        blob: Its bytes, or their base64 as text. It is base64 from then on.
+        mime_type: Its media type.
+    """
 
     uri: str
-    blob: str
+    blob: str = field(converter=base64_text)
     mime_type: str | None = optional()
     meta: dict[str, Json] | None = meta_field()
 
