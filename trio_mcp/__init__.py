@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from trio_mcp.client.changes import ChangeStream as ChangeStream
     from trio_mcp.client.client import Client as Client
     from trio_mcp.client.client import RemoteTool as RemoteTool
+    from trio_mcp.client.connect import ClientConnection as ClientConnection
     from trio_mcp.client.connect import connect as connect
     from trio_mcp.client.contents import ReadResult as ReadResult
     from trio_mcp.client.handlers import Handlers as Handlers
@@ -97,7 +98,10 @@ _NAMES: Final = {
         "Client",
         "RemoteTool",
     ),
-    "client.connect": ("connect",),
+    "client.connect": (
+        "ClientConnection",
+        "connect",
+    ),
     "client.contents": ("ReadResult",),
     "client.handlers": ("Handlers",),
     "client.http.options": ("HttpOptions",),

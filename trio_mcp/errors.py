@@ -12,6 +12,7 @@ from trio_mcp.schema.errors import SchemaError
 from trio_mcp.wire.errors import McpError, ResourceNotFound, ToolError
 
 __all__ = [
+    "AlreadyConnected",
     "CallTimeout",
     "CannotReach",
     "CannotStart",
@@ -47,6 +48,10 @@ class ClientError(Exception):
 
 class CannotStart(ClientError):
     """The server's command does not exist, or cannot be executed."""
+
+
+class AlreadyConnected(ClientError):
+    """The stream is in use, or what `connect` returned was entered before."""
 
 
 class NotConnected(ClientError):

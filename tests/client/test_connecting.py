@@ -14,6 +14,7 @@ from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.negotiation import ClientIdentity
 from trio_mcp.client.notifications import Notifications, RawLines
 from trio_mcp.client.session import ClientSession
+from trio_mcp.client.state import StateLog
 from trio_mcp.client.transport import InboundHandler
 from trio_mcp.errors import CallTimeout, ClientError, NotConnected, ProtocolError
 from trio_mcp.wire.limits import SERVER_BOUNDS
@@ -57,8 +58,8 @@ async def test_after_the_block_the_client_is_of_no_use(over) -> None:
 @pytest.mark.requirement("E5")
 async def test_before_the_handshake_nothing_is_known() -> None:
     identity = ClientIdentity(info=Implementation("x", "1"), capabilities={})
-    inbound = InboundHandler(Handlers(), 1, Notifications(None), RawLines(None, 1))
-    session = ClientSession(None, identity, inbound, request_timeout=1, limits=Limits())
+    inbound = InboundHandler(Handlers(), 1, Notifications(None), RawLines(1))
+    session = ClientSession(None, identity, inbound, StateLog(), request_timeout=1, limits=Limits())
     client = Client(session, tool_timeout=1)
     with pytest.raises(NotConnected, match="not connected yet"):
         _ = client.era

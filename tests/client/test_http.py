@@ -152,12 +152,15 @@ async def test_connections_are_used_again(autojump_clock) -> None:
 @f7
 @ERAS
 async def test_raw_messages_are_seen_as_they_come(era) -> None:
-    seen: list[bytes] = []
-    async with serving(Script(era)) as url, connect(url, on_line=seen.append) as client:
-        listener = client.messages()
-        await client.call_tool("echo", {"text": "hello"})
-        assert json.loads(await anext(listener))["result"]["content"]
-    assert ("supportedVersions" if era == "modern" else "serverInfo") in seen[0].decode()
+    async with serving(Script(era)) as url:
+        connection = connect(url)
+        seen = connection.messages()
+        async with connection as client:
+            listener = client.messages()
+            await client.call_tool("echo", {"text": "hello"})
+            assert json.loads(await anext(listener))["result"]["content"]
+    first = "supportedVersions" if era == "modern" else "serverInfo"
+    assert first in (await anext(seen)).decode()
 
 
 @f7

@@ -23,7 +23,7 @@ from trio_mcp.client.negotiation import Era
 from trio_mcp.client.notifications import ProgressCallback
 from trio_mcp.client.result import CallResult, call_result, takes_long
 from trio_mcp.client.session import ClientRequest, ClientSession
-from trio_mcp.client.state import ClientState
+from trio_mcp.client.state import ClientState, Connecting
 from trio_mcp.client.subscription import subscription
 from trio_mcp.errors import (
     InvalidArguments,
@@ -151,17 +151,20 @@ class Client:
     @property
     def state(self) -> ClientState:
         """The state of the connection: `Connecting`, `Connected` or `Disconnected`."""
-        return self._session.states.current
+        return self._session.states.current or Connecting()
 
     def states(self) -> AsyncIterator[ClientState]:
-        """Iterate over the states, from the present one to `Disconnected`, which comes once."""
+        """Iterate over the states, from the present one to `Disconnected`, which comes once.
+
+        `ClientConnection.states` has those before as well.
+        """
         return self._session.states.listen()
 
     def messages(self) -> AsyncIterator[bytes]:
-        """Iterate over the raw lines that come from a server on a stream, from now on.
+        """Iterate over the raw messages that come from the server, from now on.
 
-        A listener that is slow misses the oldest lines: a thousand are kept, as long together as
-        one may be.
+        A listener that is slow misses the oldest ones: a thousand are kept, as long together as
+        one may be. `ClientConnection.messages` has the first one as well.
         """
         return self._session.lines.listen()
 

@@ -83,21 +83,17 @@ class RawLines:
     """The lines of a server as they came, for those who want to see them.
 
     Args:
-        on_line: Called with each line, from the first one on.
         kept_bytes: So much is kept for a listener that is slow; one that is slower misses the
             oldest lines.
     """
 
-    def __init__(self, on_line: Callable[[bytes], None] | None, kept_bytes: int) -> None:
-        self._on_line = on_line
+    def __init__(self, kept_bytes: int) -> None:
         self._broadcast: Broadcast[bytes] = Broadcast(kept_bytes=kept_bytes)
         self.noise: Final[list[bytes]] = []
         """Those that are no messages: the first hundred, and of each the first KiB."""
 
     def take(self, line: bytes) -> None:
         """Show a line."""
-        if self._on_line is not None:
-            self._on_line(line)
         if self._broadcast.wanted:
             self._broadcast.announce(line)
 

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from trio_mcp.client.negotiation import ClientIdentity, Era, Negotiated, negotiate
 from trio_mcp.client.notifications import ProgressCallback
-from trio_mcp.client.state import StateLog
+from trio_mcp.client.state import Disconnected, StateLog
 from trio_mcp.client.transport import ClientTransport, InboundHandler, Params
 from trio_mcp.errors import CallTimeout, ClientError, NotConnected, ProtocolError
 from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed
@@ -53,6 +53,7 @@ class ClientSession:
         transport: The way to the server.
         identity: What the client says of itself.
         inbound: Takes in what the server sends.
+        states: The state of the connection.
         request_timeout: Seconds that a request waits, unless it says otherwise.
         limits: The bounds of the connection.
     """
@@ -62,6 +63,7 @@ class ClientSession:
         transport: ClientTransport,
         identity: ClientIdentity,
         inbound: InboundHandler,
+        states: StateLog,
         *,
         request_timeout: float,
         limits: Limits,
@@ -76,7 +78,7 @@ class ClientSession:
         self.lines: Final = inbound.lines
         self.limits: Final = limits
         self.request_timeout: Final = request_timeout
-        self.states: Final = StateLog()
+        self.states: Final = states
         self.closed: Final = trio.Event()
         """Set when the session has ended, and it is known how."""
         self.stderr: Callable[[], str] = str
@@ -114,12 +116,12 @@ class ClientSession:
         """The connection ended, by itself (then `failure` tells how) or by leaving the block."""
         if self.closed.is_set():
             return
-        if failure is not None:
-            self._failure = failure
         # Who waits for `closed` reads the failure, and who iterates over states sees the last one:
         # both stand before anybody is woken.
-        self.states.disconnected(None if failure is None else failure())
-        self.lines.end()
+        if failure is not None:
+            self._failure = failure
+            self.states.move(Disconnected(failure()))
+            self.lines.end()
         self.closed.set()
 
     def failure(self) -> ClientError:

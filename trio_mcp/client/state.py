@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 
 from attrs import frozen
 
-from trio_mcp.errors import ClientError
 from trio_mcp.public import public
 from trio_mcp.transports.observe import Broadcast
 
@@ -24,9 +23,13 @@ class Connected:
 @public
 @frozen
 class Disconnected:
-    """The connection has ended, with an error or, left as usual, with none."""
+    """The connection has ended, or never came about.
 
-    error: ClientError | None = None
+    Args:
+        error: Why; `None` if its block was left, or cancelled while it was being entered.
+    """
+
+    error: Exception | None = None
 
 
 ClientState = Connecting | Connected | Disconnected
@@ -36,24 +39,19 @@ class StateLog:
     """The present state, and those who watch it change. It ends exactly once."""
 
     def __init__(self) -> None:
-        self.current: ClientState = Connecting()
+        self.current: ClientState | None = None
+        """`None` before anything has begun."""
         self._changes: Broadcast[ClientState] = Broadcast()
 
-    def connected(self) -> None:
-        """Move on, unless the connection has ended already."""
-        if not isinstance(self.current, Disconnected):
-            self._move(Connected())
-
-    def disconnected(self, error: ClientError | None) -> None:
-        """End, the first time that this is called."""
-        if not isinstance(self.current, Disconnected):
-            self._move(Disconnected(error))
-            self._changes.end()
-
-    def _move(self, state: ClientState) -> None:
+    def move(self, state: ClientState) -> None:
+        """Move on, unless it has ended."""
+        if isinstance(self.current, Disconnected):
+            return
         self.current = state
         self._changes.announce(state)
+        if isinstance(state, Disconnected):
+            self._changes.end()
 
     def listen(self) -> AsyncIterator[ClientState]:
-        """Iterate from the present state to the end."""
-        return self._changes.listen(self.current)
+        """Iterate from the present state, or else the first one, to the end."""
+        return self._changes.listen(*([] if self.current is None else [self.current]))

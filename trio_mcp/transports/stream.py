@@ -14,6 +14,7 @@ from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.server.subscriptions import send_changes
+from trio_mcp.transports.claims import claimed
 from trio_mcp.wire.limits import Limits
 
 
@@ -36,6 +37,7 @@ async def serve_stream(
         task_status: Tells that requests are being read, and gives a `ServerHandle`.
 
     Raises:
+        trio.BusyResourceError: The stream is in use by another connection, which is not disturbed.
         Exception: Whatever the registry's lifespan raises.
 
     Cancelled, it cancels its calls, still writes what is answered already for at most
@@ -48,8 +50,9 @@ async def serve_stream(
         ...     await trio.serve_tcp(client, 8000)
     """
     lifecycle = Lifecycle()
-    async with stream:
-        await serve_connection(registry, stream, limits or Limits(), lifecycle, task_status)
+    with claimed(stream):
+        async with stream:
+            await serve_connection(registry, stream, limits or Limits(), lifecycle, task_status)
 
 
 async def serve_connection(

@@ -1,0 +1,275 @@
+"""The ways to a server: in this process, over a stream, over HTTP; each ends with its block."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from functools import partial
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import trio
+from attrs import frozen
+
+from trio_mcp.client.client import Client
+from trio_mcp.client.http.options import HttpOptions
+from trio_mcp.client.negotiation import ClientIdentity, Era
+from trio_mcp.client.session import ClientSession
+from trio_mcp.client.state import Connected, StateLog
+from trio_mcp.client.transport import (
+    ClientTransport,
+    InboundHandler,
+    StreamTransport,
+)
+from trio_mcp.errors import (
+    AlreadyConnected,
+    CallTimeout,
+    ClientError,
+    OutputClosed,
+    ProtocolError,
+    ServerExited,
+    WriteFailed,
+)
+from trio_mcp.peer.connection import Connection
+from trio_mcp.peer.lines import LineTransport, StreamLines
+from trio_mcp.registry import Registry
+from trio_mcp.transports.background import background_task
+from trio_mcp.transports.claims import claimed
+from trio_mcp.transports.memory import serve_in_memory
+from trio_mcp.transports.process import ProcessOptions, StdioTransport, open_process
+from trio_mcp.wire.errors import McpError
+from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.payloads import LoggingLevel
+
+if TYPE_CHECKING:
+    from trio_mcp.client.http.endpoint import Endpoint
+
+Target = Sequence[str | Path] | str | Registry | trio.abc.Stream
+
+Ending = Callable[[], ClientError]
+"""Makes the error that tells how a connection ended."""
+
+_EXIT_TIMEOUT: Final = 0.5
+"""Seconds in which a process that closed its pipes may still exit, to tell the two apart."""
+
+
+def way_to(
+    target: Target, handshake: Handshake, process: ProcessOptions | None, http: HttpOptions | None
+) -> AbstractAsyncContextManager[Client]:
+    """Find the way to a target.
+
+    Returns:
+        What connects when it is entered, and disconnects when it is left.
+
+    Raises:
+        TypeError: The target is none.
+    """
+    if isinstance(target, Registry):
+        return _in_process(target, handshake)
+    if isinstance(target, trio.abc.Stream):
+        return _over_stream(_claimed(target), handshake)
+    if isinstance(target, str) and target.lower().startswith(("http://", "https://")):
+        return _over_http(target, http or HttpOptions(), handshake)
+    if isinstance(target, str | bytes) or not isinstance(target, Sequence):
+        raise TypeError(
+            "connect needs a command as a list, a URL that begins with http:// or https://, "
+            f"a Registry or a stream, not {type(target).__name__}"
+        )
+    return _over_stream(open_process(target, process), handshake)
+
+
+@frozen(kw_only=True)
+class Handshake:
+    """What is needed to meet a server, whichever way leads there."""
+
+    identity: ClientIdentity
+    states: StateLog
+    inbound: InboundHandler
+    era: Era | None
+    connect_timeout: float
+    tool_timeout: float
+    request_timeout: float
+    limits: Limits
+    log_level: LoggingLevel | None
+
+    def session(self, transport: ClientTransport) -> ClientSession:
+        """Make the session over a transport."""
+        return ClientSession(
+            transport,
+            self.identity,
+            self.inbound,
+            self.states,
+            request_timeout=self.request_timeout,
+            limits=self.limits,
+        )
+
+    async def run(
+        self, session: ClientSession, era: Era | None = None, deadline: float = inf
+    ) -> Client:
+        """Shake hands, and learn what has to be known, within the time that there is."""
+        client = Client(session, tool_timeout=self.tool_timeout)
+        with trio.move_on_at(min(deadline, trio.current_time() + self.connect_timeout)):
+            await session.negotiate(era or self.era)
+            await self._load_tools(client)
+            self.states.move(Connected())
+            if self.log_level is not None and "logging" in client.capabilities:
+                await client.set_log_level(self.log_level)
+            return client
+        raise CallTimeout(_what_took_so_long(session), self.connect_timeout, session.stderr())
+
+    async def _load_tools(self, client: Client) -> None:
+        if "tools" in client.capabilities:
+            try:
+                await client.refresh_tools()
+            except McpError as error:
+                raise ProtocolError(f"the server does not list its tools: {error}") from None
+
+
+@asynccontextmanager
+async def _in_process(registry: Registry, handshake: Handshake) -> AsyncIterator[Client]:
+    async with serve_in_memory(registry, handshake.limits) as lines:
+        connection = _connection(lines, handshake.inbound, handshake.limits)
+        session = handshake.session(StreamTransport(connection))
+
+        async def ending() -> Ending:
+            return partial(OutputClosed, "")
+
+        async with _running(connection, session, ending):
+            yield await handshake.run(session, handshake.era or "modern")
+
+
+@asynccontextmanager
+async def _over_http(url: str, options: HttpOptions, handshake: Handshake) -> AsyncIterator[Client]:
+    """Speak Streamable HTTP, or HTTP+SSE with a server that refuses that."""
+    from trio_mcp.client.http.endpoint import Endpoint
+    from trio_mcp.client.http.transport import open_http
+
+    async with Endpoint(url, options).opened() as endpoint:
+        deadline = trio.current_time() + handshake.connect_timeout
+        async with open_http(endpoint, options, handshake.inbound, handshake.limits) as transport:
+            session = handshake.session(transport)
+            try:
+                client = await handshake.run(session)
+            except ClientError as error:
+                if not transport.may_be_http_sse:
+                    raise
+                refused = error
+            else:
+                yield client
+                return
+            finally:
+                session.close(None)
+        async with _over_sse(endpoint, options, handshake, refused, deadline) as client:
+            yield client
+
+
+@asynccontextmanager
+async def _over_sse(
+    endpoint: Endpoint,
+    options: HttpOptions,
+    handshake: Handshake,
+    refused: ClientError,
+    deadline: float,
+) -> AsyncIterator[Client]:
+    from trio_mcp.client.http.sse_stream import fail_unsent, open_sse
+
+    most = handshake.limits.max_message_bytes
+    async with open_sse(endpoint, options, most, refused, deadline) as events:
+        lines = StreamLines(events, most)
+        connection = _connection(lines, handshake.inbound, handshake.limits)
+        events.on_refused = partial(fail_unsent, connection.requests)
+        session = handshake.session(StreamTransport(connection))
+
+        async def ending() -> Ending:
+            return events.failure
+
+        async with _running(connection, session, ending):
+            yield await handshake.run(session, "legacy", deadline)
+
+
+@asynccontextmanager
+async def _over_stream(
+    opened: AbstractAsyncContextManager[trio.abc.Stream], handshake: Handshake
+) -> AsyncIterator[Client]:
+    async with opened as stream:
+        send_nowait = getattr(stream, "send_nowait", None)
+        lines = StreamLines(stream, handshake.limits.max_message_bytes, send_nowait)
+        connection = _connection(lines, handshake.inbound, handshake.limits)
+        session = handshake.session(StreamTransport(connection))
+        if isinstance(stream, StdioTransport):
+            session.stderr = lambda: stream.stderr_tail
+        async with _running(connection, session, partial(_how_it_ended, stream, connection)):
+            yield await handshake.run(session)
+
+
+@asynccontextmanager
+async def _claimed(stream: trio.abc.Stream) -> AsyncIterator[trio.abc.Stream]:
+    """Take a stream as it is, unless somebody else has it, and close it with the block."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(claimed(stream))
+        except trio.BusyResourceError as error:
+            raise AlreadyConnected(str(error)) from None
+        async with stream:
+            yield stream
+
+
+def _connection(lines: LineTransport, inbound: InboundHandler, limits: Limits) -> Connection:
+    """Make the connection to a server, and let the inbound handler know of it."""
+    connection = Connection(
+        lines,
+        inbound,
+        limits,
+        other_side="Server",
+        on_line=inbound.on_line,
+    )
+    inbound.answered = connection.requests.respond
+    inbound.paused = connection.requests.paused
+    return connection
+
+
+@asynccontextmanager
+async def _running(
+    connection: Connection, session: ClientSession, ending: Callable[[], Awaitable[Ending]]
+) -> AsyncIterator[None]:
+    """Run the connection beside the block, and end it with the block.
+
+    Args:
+        connection: The connection.
+        session: What ends with it.
+        ending: Finds out how it ended then.
+    """
+
+    async def run() -> None:
+        try:
+            await connection.run()
+            ended = await ending()
+        except* trio.BusyResourceError:  # in some task that is no connection of ours
+            ended = partial(AlreadyConnected, "this stream is in use by another task")
+        session.close(ended)
+
+    async with background_task(run):
+        try:
+            yield
+        finally:
+            session.close(None)
+
+
+def _what_took_so_long(session: ClientSession) -> str:
+    if not session.lines.noise:
+        return "connecting"
+    noise = f"{session.lines.noise[0]!r:.80}"
+    return f"connecting (the server wrote lines that are no messages, such as {noise})"
+
+
+async def _how_it_ended(stream: trio.abc.Stream, connection: Connection) -> Ending:
+    """Find out how a connection ended that nobody here ended."""
+    stderr = ""
+    if isinstance(stream, StdioTransport):
+        with trio.move_on_after(_EXIT_TIMEOUT):
+            await stream.exited.wait()
+        stderr = stream.stderr_tail
+        if stream.returncode is not None:
+            return partial(ServerExited, stream.returncode, stderr)
+    return partial(WriteFailed if connection.ended_by == "output closed" else OutputClosed, stderr)
