@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
+from unittest.mock import patch
 
 import attrs
 import pexpect
@@ -14,6 +19,7 @@ import pytest
 import trio
 
 from tests.support.processes import ENVIRONMENT
+from trio_mcp import HttpHandle, Registry, serve_http
 from trio_mcp.cli.app import run
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -55,10 +61,31 @@ class CommandLine:
 
     captured: pytest.CaptureFixture[str]
 
-    def __call__(self, *words: str) -> Outcome:
+    def __call__(self, *words: str, stdin: str = "") -> Outcome:
         self.captured.readouterr()
-        status = run(words)
+        with patch.object(sys, "stdin", io.StringIO(stdin)):
+            status = run(words)
         return Outcome(status, *self.captured.readouterr())
+
+
+@contextmanager
+def served(registry: Registry) -> Iterator[str]:
+    """Serve a registry over HTTP in a thread of this process, which costs no start; its URL."""
+    begun: SimpleQueue[tuple[HttpHandle, trio.lowlevel.TrioToken]] = SimpleQueue()
+
+    async def serve() -> None:
+        async with trio.open_nursery() as nursery:
+            handle = await nursery.start(serve_http, registry, "127.0.0.1", 0)
+            begun.put((handle, trio.lowlevel.current_trio_token()))
+
+    thread = threading.Thread(target=trio.run, args=(serve,))
+    thread.start()
+    handle, token = begun.get()
+    try:
+        yield handle.url
+    finally:
+        trio.from_thread.run_sync(handle.stop, trio_token=token)
+        thread.join()
 
 
 class Terminal:

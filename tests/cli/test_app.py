@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from tests.cli.support import COMMAND, SHOP, CommandLine
-from tests.support.processes import ENVIRONMENT, run, running
+from tests.support.processes import running
 from trio_mcp.cli.app import make_app
 from trio_mcp.cli.failures import FAILED, INTERRUPTED, Failure, Interrupted, Usage, report
 from trio_mcp.cli.screen import harmless
@@ -155,19 +155,20 @@ def test_completion_can_be_installed(shell: str, tmp_path: Path) -> None:
         subprocess.run([*checker, str(path)], check=True)
 
 
-async def test_completion_is_installed_where_the_shell_looks(tmp_path: Path) -> None:
-    settings = {**ENVIRONMENT, "HOME": str(tmp_path), "SHELL": "/bin/bash"}
-    settings.pop("XDG_DATA_HOME", None)
-    done = await run([*COMMAND, "--install-completion", "--shell", "bash"], env=settings)
-    assert done.returncode == 0, done.stderr
+def test_completion_is_installed_where_the_shell_looks(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SHELL", "/bin/bash")
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    assert cli("--install-completion", "--shell", "bash").status == 0
     scripts = [each for each in tmp_path.rglob("*") if each.is_file()]
     assert any("trio-mcp" in each.read_text() for each in scripts)
-    assert not (tmp_path / ".bashrc").exists(), "nobody asked for it to be edited"
+    assert ".bashrc" not in [each.name for each in scripts], "nobody asked for it to be edited"
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-async def test_a_signal_ends_a_command_in_good_order(number: int, status: int) -> None:
-    command = [*COMMAND, "call", SHOP, "slow", "seconds=60"]
+async def test_a_signal_ends_a_command_in_good_order(number: int, status: int, shop: str) -> None:
+    command = [*COMMAND, "call", shop, "slow", "seconds=60"]
     async with running(command) as process:
         await process.said(b"the second step")
         process.signal(number)

@@ -73,6 +73,7 @@ async def test_of_a_good_server_nothing_bad_is_said(
     [
         ("noise", "error", "stdout-noise", "'Server is ready!'"),
         ("crash", "error", "does-not-start", "RuntimeError: no database"),
+        ("one-of-ours", "error", "does-not-start", "exited with status 1: no database"),
         ("dies-at-discover", "error", "dies", "it exits at `server/discover`"),
         ("dies-of-bad-json", "error", "dies", "exited with status 1"),
         ("silent-on-bad-json", "note", "silent-on-bad-json", "not answered"),

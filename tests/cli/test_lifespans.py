@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.support import COMMAND, CommandLine
-from tests.support.processes import ENVIRONMENT, lines, ping, run
+from tests.support.processes import lines, ping, run
 
 WINDOWSILL = """
 from contextlib import asynccontextmanager
@@ -43,63 +43,55 @@ def windowsill(*, opening: str = "pass", closing: str = "pass") -> str:
 @pytest.mark.parametrize(
     "words",
     [
-        ["tools", "plants.py"],
         ["call", "plants.py", "count"],
-        ["call", "plants.py", "count", "--era", "legacy"],
-        ["resources", "plants.py"],
-        ["read", "plants.py", "plants://Rose"],
-        ["prompts", "plants.py"],
-        ["prompt", "plants.py", "holiday"],
-        ["inspect", "plants.py"],
-        ["bench", "plants.py", "count"],
+        ["inspect", "plants.py", "--era", "legacy"],
         ["install", "plants.py", "--host", "generic", "--yes"],
     ],
     ids=str,
 )
-def test_every_command_says_so(words: list[str], plants: Path, cli: CommandLine) -> None:
+def test_commands_say_so_that_start_it(words: list[str], plants: Path, cli: CommandLine) -> None:
     outcome = cli(*words)
     assert (outcome.status, outcome.out) == (1, "")
     assert outcome.error.startswith(ROSE)
     assert outcome.error.endswith(f"plants.py, line 9){WAY_OUT}")
 
 
-def test_the_doctor_says_so(plants: Path, cli: CommandLine) -> None:
-    (finding,) = cli("doctor", "plants.py", "--json").json["findings"]
-    assert finding["code"] == "does-not-start"
-    assert f"it exited with status 1: {ROSE}{plants}, line 9)" in finding["message"]
-
-
 @pytest.mark.parametrize("options", [[], ["--http", "127.0.0.1:0"]], ids=["stdio", "http"])
-async def test_so_does_the_server_itself(options: list[str], plants: Path) -> None:
-    command = [*COMMAND, "serve", str(plants), *options, "--log-level", "error"]
-    done = await run(command, lines(ping(1)))
-    assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr.decode() == f"trio-mcp: {ROSE}{plants}, line 9){WAY_OUT}\n"
-    settings = {**ENVIRONMENT, "TRIO_MCP_DEBUG": "1"}
-    done = await run(command, lines(ping(1)), env=settings)
-    assert b"Traceback" in done.stderr
+@pytest.mark.usefixtures("importing")
+def test_so_does_the_server_itself(
+    options: list[str], plants: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["serve", str(plants), *options, "--log-level", "error"]
+    outcome = cli(*command)
+    assert (outcome.status, outcome.out) == (1, "")
+    assert outcome.error == f"{ROSE}{plants}, line 9){WAY_OUT}"
+    monkeypatch.setenv("TRIO_MCP_DEBUG", "1")
+    assert "Traceback" in cli(*command).err
 
 
 @pytest.mark.parametrize(
-    ("opening", "closing", "told"),
+    ("opening", "told"),
     [
-        (
-            "open('/none')",
-            "pass",
-            "FileNotFoundError: [Errno 2] No such file or directory: '/none'",
-        ),
-        ("raise ConnectionRefusedError('no database')", "pass", "ConnectionRefusedError: no data"),
-        ("await trio.open_tcp_stream('127.0.0.1', 1)", "pass", "OSError: all attempts to connect"),
-        ("pass", "plants['Rose']", "KeyError: 'Rose'"),
+        ("open('/none')", "FileNotFoundError: [Errno 2] No such file or directory: '/none'"),
+        ("raise ConnectionRefusedError('no database')", "ConnectionRefusedError: no database"),
+        ("await trio.open_tcp_stream('127.0.0.1', 1)", "OSError: all attempts to connect"),
     ],
 )
-async def test_an_error_of_the_system_is_not_taken_for_one_of_ours(
-    opening: str, closing: str, told: str, tmp_path: Path
+@pytest.mark.usefixtures("importing")
+def test_an_error_of_the_system_is_not_taken_for_one_of_ours(
+    opening: str, told: str, cli: CommandLine
 ) -> None:
-    (tmp_path / "plants.py").write_text(windowsill(opening=opening, closing=closing))
-    places = [] if closing != "pass" else ["--http", "127.0.0.1:0"]
-    done = await run([*COMMAND, "serve", "plants.py", *places], cwd=tmp_path)
+    Path("plants.py").write_text(windowsill(opening=opening))
+    outcome = cli("serve", "plants.py", "--http", "127.0.0.1:0")
+    assert outcome.status == 1
+    assert outcome.error.startswith(f"the server's lifespan failed: {told}")
+    assert "plants.py, line " in outcome.error
+
+
+async def test_a_lifespan_that_fails_in_the_end(tmp_path: Path) -> None:
+    (tmp_path / "plants.py").write_text(windowsill(closing="plants['Rose']"))
+    done = await run([*COMMAND, "serve", "plants.py"], lines(ping(1)), cwd=tmp_path)
     assert done.returncode == 1
     last = done.stderr.decode().splitlines()[-1]
-    assert last.startswith(f"trio-mcp: the server's lifespan failed: {told}")
-    assert "plants.py, line " in last
+    assert last.startswith("trio-mcp: the server's lifespan failed: KeyError: 'Rose'")
+    assert "plants.py, line 11)" in last

@@ -1,18 +1,21 @@
 """`trio-mcp new`: a project that works as it stands."""
 
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from tests.cli.support import COMMAND, CommandLine
-from tests.support.processes import ENVIRONMENT, run
+from tests.cli.support import CommandLine
+from tests.support.processes import ENVIRONMENT
 
 
-async def test_a_new_project_works(tmp_path: Path) -> None:
-    done = await run([*COMMAND, "new", "hello-world"], cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, b"")
+def test_a_new_project_works(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    done = cli("new", "hello-world")
+    assert (done.status, done.err) == (0, "")
     project = tmp_path / "hello-world"
     about = tomllib.loads((project / "pyproject.toml").read_text())
     assert about["project"]["name"] == "hello-world"
@@ -21,12 +24,12 @@ async def test_a_new_project_works(tmp_path: Path) -> None:
     assert "$" not in "".join(each.read_text() for each in project.rglob("*") if each.is_file())
     settings = {key: each for key, each in ENVIRONMENT.items() if not key.startswith("PYTEST_")}
     tests = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
-    tested = await run(tests, cwd=project, env=settings)
-    assert tested.returncode == 0, tested.stdout.decode()
-    assert b"4 passed" in tested.stdout
+    tested = subprocess.run(tests, cwd=project, env=settings, stdout=subprocess.PIPE, text=True)
+    assert tested.returncode == 0, tested.stdout
+    assert "4 passed" in tested.stdout
+    monkeypatch.chdir(project)
     words = ["call", "hello_world.py", "greet", "name=Ada", "language=de"]
-    called = await run([*COMMAND, *words], cwd=project)
-    assert called.stdout == b"Guten Tag, Ada!\n"
+    assert cli(*words).out == "Guten Tag, Ada!\n"
 
 
 def test_nothing_is_overwritten(cli: CommandLine, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import signal
 import socket
 import ssl
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,13 @@ HTTP = ("--http", "127.0.0.1:0")
 
 def serve(*arguments: str, target: str = CALCULATOR) -> list[str]:
     return [*COMMAND, "serve", target, *arguments]
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port on which another server listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
 
 
 async def url_of(server: Server) -> str:
@@ -69,21 +77,24 @@ async def test_clients_of_2024_are_served_at_a_path_of_their_own() -> None:
 async def test_tls(tmp_path: Path) -> None:
     authority = trustme.CA()
     certificate = authority.issue_cert("127.0.0.1")
-    certificate.private_key_and_cert_chain_pem.write_to_path(tmp_path / "both.pem")
     certificate.private_key_pem.write_to_path(tmp_path / "key.pem")
     for number, blob in enumerate(certificate.cert_chain_pems):
         blob.write_to_path(tmp_path / "chain.pem", append=bool(number))
     trusting = ssl.create_default_context()
     authority.configure_trust(trusting)
-    for files in (
-        ["--tls-certificate", "both.pem"],
-        ["--tls-certificate", "chain.pem", "--tls-key", "key.pem"],
-    ):
-        async with running(serve(*HTTP, *files), cwd=tmp_path) as server:
-            url = await url_of(server)
-            assert url.startswith("https://127.0.0.1:")
-            async with connect(url, http=HttpOptions(verify=trusting)) as client:
-                assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3.0"
+    files = ["--tls-certificate", "chain.pem", "--tls-key", "key.pem"]
+    async with running(serve(*HTTP, *files), cwd=tmp_path) as server:
+        url = await url_of(server)
+        assert url.startswith("https://127.0.0.1:")
+        async with connect(url, http=HttpOptions(verify=trusting)) as client:
+            assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3.0"
+
+
+def test_a_certificate_and_its_key_in_one_file(cli: CommandLine, taken: int) -> None:
+    certificate = trustme.CA().issue_cert("127.0.0.1")
+    certificate.private_key_and_cert_chain_pem.write_to_path("both.pem")
+    outcome = cli("serve", CALCULATOR, "--http", str(taken), "--tls-certificate", "both.pem")
+    assert outcome.error.startswith("cannot listen on"), "which is what comes after it was read"
 
 
 @pytest.mark.parametrize(
@@ -128,11 +139,11 @@ def test_certificates_that_cannot_be(files: list[str], told: str, cli: CommandLi
 async def test_the_rate_of_a_client() -> None:
     """100 at once, and then no more for a long while; whoever else comes is served."""
     clients = ["10.0.0.1"] * 101 + ["10.0.0.2"]
-    for proxies, last in ([], 429), (["--trust-proxy", "127.0.0.1"], 200):
-        async with running(serve(*HTTP, "--rate", "0.001", *proxies)) as server:
-            port = int((await url_of(server)).split(":")[2].split("/")[0])
-            async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
-                assert await statuses(stream, clients) == [200] * 100 + [429, last]
+    options = ["--rate", "0.001", "--trust-proxy", "127.0.0.1"]
+    async with running(serve(*HTTP, *options)) as server:
+        port = int((await url_of(server)).split(":")[2].split("/")[0])
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            assert await statuses(stream, clients) == [200] * 100 + [429, 200]
 
 
 async def test_the_grace_of_a_call(tmp_path: Path) -> None:
@@ -216,11 +227,10 @@ def test_sockets_that_cannot_be(place: str, told: str, cli: CommandLine) -> None
     assert Path("there.txt").read_text() == "mine"
 
 
-def test_a_port_that_is_taken(cli: CommandLine) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        outcome = cli("serve", CALCULATOR, "--http", str(port))
-    assert outcome.error.startswith(f"cannot listen on 127.0.0.1:{port}: ")
+def test_a_port_that_is_taken(cli: CommandLine, taken: int) -> None:
+    outcome = cli("serve", CALCULATOR, "--http", str(taken))
+    assert (outcome.status, outcome.out) == (1, "")
+    assert outcome.error.startswith(f"cannot listen on 127.0.0.1:{taken}: ")
 
 
 def test_options_survive_a_new_start() -> None:
@@ -244,20 +254,22 @@ def test_options_survive_a_new_start() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("host", "options", "told"),
     [
-        (["--http", "0.0.0.0:0"], True),
-        (["--http", "0.0.0.0:0", "--allow-host", "mcp.example.com"], False),
-        (["--http", "127.0.0.1:0"], False),
-        (["--http", "localhost:0"], False),
+        ("0.0.0.0", [], True),
+        ("0.0.0.0", ["--allow-host", "mcp.example.com"], False),
+        ("127.0.0.1", [], False),
+        ("localhost", [], False),
     ],
     ids=str,
 )
-async def test_who_listens_to_others_is_told_how_they_get_in(
-    options: list[str], told: bool
+def test_who_listens_to_others_is_told_how_they_get_in(
+    host: str,
+    options: list[str],
+    told: bool,
+    cli: CommandLine,
+    taken: int,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with running([*COMMAND, "serve", CALCULATOR, *options]) as server:
-        await server.said(b" at http://")
-        server.signal(signal.SIGTERM)
-        await server.exit()
-        assert (b"--allow-host names what others call it" in server.stderr) == told
+    cli("serve", CALCULATOR, "--http", f"{host}:{taken}", *options)
+    assert ("--allow-host names what others call it" in caplog.text) == told

@@ -1,19 +1,33 @@
-"""The command line on a terminal: asking, questions of the server, the interactive session, Ctrl-C."""
+"""The command line on a terminal: asking, questions of the server, the interactive session, Ctrl-C.
+
+What needs no terminal of its own, because nobody types while something else goes on, is tested in
+this process: there `FORCE_COLOR` makes a terminal of what is written.
+"""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from tests.cli.support import CTRL_C, CTRL_D, CTRL_U, SHOP, TAB, UP, Terminal, faulty
+from tests.cli.support import (
+    CTRL_C,
+    CTRL_D,
+    CTRL_U,
+    SHOP,
+    TAB,
+    UP,
+    CommandLine,
+    Terminal,
+    faulty,
+)
 from tests.support.processes import EXAMPLES
+from trio_mcp.cli.screen import Screen
 
 PROMPT = "mcp>"
 
 
-@pytest.mark.parametrize("era", ["modern", "legacy"])
-def test_arguments_and_a_form(era: str, tmp_path: Path) -> None:
-    terminal = Terminal("call", SHOP, "order", "book=Emma", "--era", era, cwd=tmp_path)
+def test_arguments_and_a_form(shop: str, tmp_path: Path) -> None:
+    terminal = Terminal("call", shop, "order", "book=Emma", cwd=tmp_path)
     assert "How many." in terminal.sees("count (integer):")
     terminal.types("three")
     terminal.sees("must be an integer")
@@ -44,33 +58,15 @@ def test_arguments_and_a_form(era: str, tmp_path: Path) -> None:
     assert terminal.leaves()[0] == 0
 
 
-@pytest.mark.parametrize("era", ["modern", "legacy"])
-def test_ctrl_c_in_a_form_ends_the_command(era: str, tmp_path: Path) -> None:
-    terminal = Terminal("call", SHOP, "order", "book=Emma", "count=1", "--era", era, cwd=tmp_path)
+def test_ctrl_c_in_a_form_ends_the_command(shop: str, tmp_path: Path) -> None:
+    words = ("order", "book=Emma", "count=1", "--era", "legacy")
+    terminal = Terminal("call", shop, *words, cwd=tmp_path)
     terminal.sees("accept, decline or cancel?")
     terminal.presses(CTRL_C)
     status, last = terminal.leaves()
     assert status == 130
     assert "trio-mcp" not in last
     assert "ordered" not in last
-
-
-def test_ctrl_c_ends_a_call(tmp_path: Path) -> None:
-    terminal = Terminal("call", SHOP, "slow", "seconds=60", cwd=tmp_path)
-    terminal.sees("packing")
-    terminal.presses(CTRL_C)
-    status, last = terminal.leaves()
-    assert status == 130
-    assert "Traceback" not in last
-
-
-@pytest.mark.parametrize("unwanted", [True, False])
-def test_colour(unwanted: bool, tmp_path: Path) -> None:
-    variables = {"NO_COLOR": "1" if unwanted else ""}
-    terminal = Terminal("tools", SHOP, cwd=tmp_path, **variables)
-    _, shown = terminal.leaves()
-    assert "Order a book." in shown
-    assert ("\x1b[36m" in shown) == (not unwanted)
 
 
 def test_an_interactive_session(tmp_path: Path) -> None:
@@ -96,19 +92,16 @@ def test_an_interactive_session(tmp_path: Path) -> None:
     terminal.types("call types text='")
     terminal.sees("cannot be split into words")
     terminal.sees(PROMPT)
-    terminal.types("call order book=Emma")
-    terminal.sees("count (integer):")
-    terminal.types("2")
-    terminal.sees("accept, decline or cancel?")
-    terminal.types("d")
-    terminal.sees("not ordered: decline")
+    terminal.types("call escape")
+    terminal.sees("before ␛[31m␛]0;title␇ after")  # it must not obey
     terminal.sees(PROMPT)
     terminal.types("quit")
     assert terminal.leaves()[0] == 0
 
 
-def test_questions_progress_and_messages(tmp_path: Path) -> None:
-    terminal = Terminal("inspect", SHOP, cwd=tmp_path)
+def test_questions_progress_and_ctrl_c(tmp_path: Path) -> None:
+    terminal = Terminal("inspect", SHOP, "--era", "legacy", cwd=tmp_path)
+    terminal.sees("which speaks 2025-11-25.")
     for answer, action in (("d\r", "decline"), ("cancel\r", "cancel"), (CTRL_D, "cancel")):
         terminal.sees(PROMPT)
         terminal.types("call order book=Emma count=1")
@@ -130,20 +123,10 @@ def test_questions_progress_and_messages(tmp_path: Path) -> None:
     terminal.sees("10/10")
     terminal.sees("packed")
     terminal.sees(PROMPT)
-    terminal.types("call escape")
-    terminal.sees("before ␛[31m␛]0;title␇ after")  # it must not obey
-    terminal.sees(PROMPT)
     terminal.types("call types")
     terminal.sees("text (string):")
     terminal.presses(CTRL_D)
     terminal.sees("text is required, and was not given")
-    terminal.sees(PROMPT)
-    terminal.types("quit")
-    assert terminal.leaves()[0] == 0
-
-
-def test_ctrl_c_cancels_the_call_and_not_the_session(tmp_path: Path) -> None:
-    terminal = Terminal("inspect", SHOP, cwd=tmp_path)
     terminal.sees(PROMPT)
     terminal.types("call slow seconds=60")
     terminal.sees("packing")
@@ -164,8 +147,9 @@ def test_ctrl_c_cancels_the_call_and_not_the_session(tmp_path: Path) -> None:
     assert terminal.leaves()[0] == 0
 
 
-def test_subscriptions_history_and_completion(tmp_path: Path) -> None:
-    terminal = Terminal("inspect", SHOP, cwd=tmp_path)
+def test_subscriptions_history_and_completion(shop: str, tmp_path: Path) -> None:
+    """What was on the screen already is not written again: hence the ends of words."""
+    terminal = Terminal("inspect", shop, cwd=tmp_path)
     terminal.sees(PROMPT)
     terminal.types("subscribe shop://stock shop://elsewhere")
     terminal.sees("Subscribed to shop://stock.")
@@ -185,54 +169,6 @@ def test_subscriptions_history_and_completion(tmp_path: Path) -> None:
     terminal.sees("call restock")
     terminal.presses("\r")
     assert "Changed" not in terminal.sees("restocked")
-    terminal.types("quit")
-    assert terminal.leaves()[0] == 0
-    history = tmp_path / "state" / "trio-mcp" / "history"
-    assert "+call restock\n" in history.read_text()
-    assert history.stat().st_mode & 0o077 == 0, "arguments may be secrets"
-    terminal = Terminal("inspect", SHOP, cwd=tmp_path)
-    terminal.sees(PROMPT)
-    terminal.presses(UP)
-    terminal.sees("quit")
-    terminal.presses(f"{CTRL_U}{CTRL_D}")
-    assert terminal.leaves()[0] == 0
-
-
-def test_a_server_that_dies_is_started_again(tmp_path: Path) -> None:
-    terminal = Terminal("inspect", SHOP, cwd=tmp_path)
-    terminal.sees(PROMPT)
-    terminal.types("call die")
-    terminal.sees("trio-mcp: the server exited with status 3")
-    terminal.sees("The next command connects again.")
-    terminal.sees(PROMPT)
-    terminal.types("call say words=again")
-    terminal.sees("returned: again")
-    terminal.types("quit")
-    assert terminal.leaves()[0] == 0
-
-
-def test_a_server_that_dies_while_nobody_types(tmp_path: Path) -> None:
-    (tmp_path / "short.py").write_text(
-        "import os, threading\n"
-        "from trio_mcp import Registry\n"
-        "registry = Registry('short')\n"
-        "threading.Timer(0.8, os._exit, [4]).start()\n"
-    )
-    terminal = Terminal("inspect", "short.py", cwd=tmp_path)
-    terminal.sees(PROMPT)
-    terminal.sees("trio-mcp: the server exited with status 4")
-    terminal.sees(PROMPT)
-    (tmp_path / "short.py").unlink()
-    terminal.types("list")
-    terminal.sees("there is no file short.py")
-    terminal.sees(PROMPT)
-    terminal.presses(CTRL_D)
-    assert terminal.leaves()[0] == 0
-
-
-def test_values_are_completed(tmp_path: Path) -> None:
-    """What was on the screen already is not written again: hence the ends of words."""
-    terminal = Terminal("inspect", SHOP, cwd=tmp_path)
     terminal.sees(PROMPT)
     for typed, completed in (
         ("call wrap p", "aper="),
@@ -244,11 +180,23 @@ def test_values_are_completed(tmp_path: Path) -> None:
         terminal.sees(completed)
     terminal.presses("\r")
     terminal.sees("wrapped in gold foil with a ribbon")
+    terminal.sees(PROMPT)
     terminal.types("quit")
     assert terminal.leaves()[0] == 0
+    history = tmp_path / "state" / "trio-mcp" / "history"
+    assert "+call restock\n" in history.read_text()
+    assert history.stat().st_mode & 0o077 == 0, "arguments may be secrets"
+
+
+def test_values_are_completed_by_the_server(tmp_path: Path) -> None:
+    history = tmp_path / "state" / "trio-mcp" / "history"
+    history.parent.mkdir(parents=True)
+    history.write_text("\n# 2026-01-01 00:00:00\n+ping of an earlier session\n")
     terminal = Terminal("inspect", str(EXAMPLES / "completion.py"), cwd=tmp_path)
     terminal.sees(PROMPT)
-    terminal.presses(f"prompt trip country=I{TAB}")
+    terminal.presses(UP)
+    terminal.sees("ping of an earlier session")
+    terminal.presses(f"{CTRL_U}prompt trip country=I{TAB}")
     terminal.sees("taly")
     terminal.presses(f" ci{TAB}")
     terminal.sees("ty=")
@@ -256,56 +204,39 @@ def test_values_are_completed(tmp_path: Path) -> None:
     terminal.sees("ome")
     terminal.presses("\r")
     terminal.sees("Plan a spring trip to Rome in Italy.")
-    terminal.types("quit")
+    terminal.sees(PROMPT)
+    terminal.presses(CTRL_D)
     assert terminal.leaves()[0] == 0
 
 
-def test_findings_of_the_doctor_stand_in_columns(tmp_path: Path) -> None:
-    terminal = Terminal("doctor", "--", *faulty("no-version-of-jsonrpc"), cwd=tmp_path)
-    terminal.sees("examining ")
-    status, shown = terminal.leaves()
-    lines = [re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", each).rstrip() for each in shown.split("\r\n")]
-    (first,) = (each for each in lines if each.startswith("✗ error    what it writes"))
-    rest = lines[lines.index(first) + 1 :]
-    assert len(rest) > 3, "the message takes more than one line, and then there is the way out"
-    assert {each[:11] for each in rest[:-2]} == {" " * 11}
-    assert rest[-2:] == ["1 error", ""]
-    assert status == 1
+MORTAL = """
+import os, threading
+from trio_mcp import Registry
+registry = Registry("mortal")
+@registry.tool
+def fall_ill() -> str:
+    threading.Timer(0.2, os._exit, [4]).start()
+    return "not yet"
+"""
 
 
-def test_lines_of_a_difference_are_never_wrapped(tmp_path: Path) -> None:
-    project = tmp_path / ("a-directory-with-a-long-name-" * 5)
-    project.mkdir()
-    (project / "shop.py").write_text(Path(SHOP).read_text())
-    words = ("install", str(project / "shop.py"), "--host", "generic", "--dry-run")
-    terminal = Terminal(*words, cwd=tmp_path)
-    status, shown = terminal.leaves()
-    lines = [re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", each) for each in shown.split("\r\n")]
-    assert status == 0
-    assert f'+        "{project}/shop.py"' in lines
-    assert {each[:1] for each in lines if each} <= set("+-@ ")
-
-
-def test_installing_asks_first(tmp_path: Path) -> None:
-    words = ("install", SHOP, "--host", "generic")
-    terminal = Terminal(*words, cwd=tmp_path)
-    terminal.sees('"mcpServers"')
-    terminal.sees("Write this? [y/N]")
-    terminal.types("")
-    terminal.sees("Nothing was changed.")
-    assert terminal.leaves()[0] == 1
-    assert not (tmp_path / "mcp.json").exists()
-    terminal = Terminal(*words, cwd=tmp_path)
-    terminal.sees("Write this? [y/N]")
-    terminal.types("y")
-    terminal.sees("Written: ")
+def test_a_server_that_dies_while_nobody_types_is_started_again(tmp_path: Path) -> None:
+    source = tmp_path / "mortal.py"
+    source.write_text(MORTAL)
+    terminal = Terminal("inspect", "mortal.py", cwd=tmp_path)
+    for _ in range(2):
+        terminal.sees(PROMPT)
+        terminal.types("call fall_ill")
+        terminal.sees("not yet")
+        terminal.sees("trio-mcp: the server exited with status 4")
+        terminal.sees("The next command connects again.")
+    terminal.sees(PROMPT)
+    source.unlink()
+    terminal.types("list")
+    terminal.sees("there is no file mortal.py")
+    terminal.sees(PROMPT)
+    terminal.presses(CTRL_D)
     assert terminal.leaves()[0] == 0
-    assert "serve" in (tmp_path / "mcp.json").read_text()
-    terminal = Terminal("install", "https://x.example", *words[2:], "--name", "shop", cwd=tmp_path)
-    terminal.sees("There is a server 'shop'. Change it? [y/N]")
-    terminal.types("n")
-    terminal.sees("Nothing was changed.")
-    assert terminal.leaves()[0] == 1
 
 
 def test_a_server_on_a_terminal_is_not_silent(tmp_path: Path) -> None:
@@ -316,3 +247,73 @@ def test_a_server_on_a_terminal_is_not_silent(tmp_path: Path) -> None:
     terminal.sees(f"trio-mcp inspect {SHOP}")
     terminal.presses(CTRL_D)
     assert terminal.leaves()[0] == 0
+
+
+# -- what is written on a terminal -------------------------------------------------------
+
+
+@pytest.fixture
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write as on a terminal of 100 columns."""
+    variables = {"FORCE_COLOR": "1", "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "100"}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+
+def plain(shown: str) -> list[str]:
+    """The lines of what is shown, without its bold and dim."""
+    return [each.rstrip() for each in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown).split("\n")]
+
+
+@pytest.mark.parametrize("unwanted", [True, False])
+@pytest.mark.usefixtures("on_a_terminal")
+def test_colour(
+    unwanted: bool, cli: CommandLine, shop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1" if unwanted else "")
+    shown = cli("tools", shop).out
+    assert "Order a book." in shown
+    assert ("\x1b[36m" in shown) == (not unwanted)
+
+
+@pytest.mark.usefixtures("on_a_terminal")
+def test_findings_of_the_doctor_stand_in_columns(cli: CommandLine) -> None:
+    outcome = cli("doctor", "--", *faulty("no-version-of-jsonrpc"))
+    assert "examining " in outcome.err
+    lines = plain(outcome.out)
+    (first,) = (each for each in lines if each.startswith("✗ error    what it writes"))
+    rest = lines[lines.index(first) + 1 :]
+    assert len(rest) > 3, "the message takes more than one line, and then there is the way out"
+    assert {each[:11] for each in rest[:-2]} == {" " * 11}
+    assert rest[-2:] == ["1 error", ""]
+    assert outcome.status == 1
+
+
+@pytest.mark.usefixtures("on_a_terminal")
+def test_lines_of_a_difference_are_never_wrapped(cli: CommandLine) -> None:
+    url = f"https://example.com/{'a-path-with-a-long-name-' * 5}"
+    outcome = cli("install", url, "--host", "generic", "--dry-run")
+    lines = plain(outcome.out)
+    assert outcome.status == 0
+    assert f'+      "url": "{url}"' in lines
+    assert {each[:1] for each in lines if each} <= set("+-@ ")
+
+
+def test_installing_asks_first(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Screen, "can_ask", True)
+    words = ("install", "https://x.example", "--host", "generic", "--name", "shop")
+    refused = cli(*words, stdin="\n")
+    assert refused.status == 1
+    assert '"mcpServers"' in refused.out
+    assert "Write this? [y/N]" in refused.err
+    assert refused.err.endswith("Nothing was changed.\n")
+    assert not (tmp_path / "mcp.json").exists()
+    agreed = cli(*words, stdin="y\n")
+    assert agreed.status == 0
+    assert "Written: " in agreed.err
+    assert "https://x.example" in (tmp_path / "mcp.json").read_text()
+    refused = cli("install", "https://y.example", *words[2:], stdin="n\n")
+    assert refused.status == 1
+    assert "There is a server 'shop'. Change it? [y/N]" in refused.err
