@@ -68,8 +68,6 @@ def _converter(revision: Revision) -> Converter:
     from cattrs.cols import list_structure_factory
     from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
-    from trio_mcp.wire.questions import SAMPLING_BLOCKS, SamplingBlock
-
     converter = Converter()
     for scalar, accepted in _STRICT.items():
         converter.register_structure_hook(scalar, partial(_only, accepted))
@@ -81,12 +79,20 @@ def _converter(revision: Revision) -> Converter:
     converter.register_structure_hook_func(lambda kind: kind == _OBJECT, partial(_only, (dict,)))
     converter.register_structure_hook_factory(_is_list)(structure_list_fn)
 
+    def block_hooks(attribute: attrs.Attribute[Any]) -> dict[str, Any]:
+        kinds = attribute.metadata.get("blocks")
+        if kinds is None:
+            return {}
+        structure = partial(structure_blocks, kinds)
+        return {"struct_hook": structure, "unstruct_hook": unstructure_blocks}
+
     def overrides(cls: type, *, omit_later: bool) -> dict[str, Any]:
         return {
             each.name: override(
                 rename=wire_name(each),
                 omit=omit_later and revision not in each.metadata.get("since", ALL),
                 omit_if_default=each.default is None,
+                **block_hooks(each),
             )
             for each in attrs.fields(cls)
         }
@@ -108,13 +114,18 @@ def _converter(revision: Revision) -> Converter:
             raise ValueError(f"unknown content block type {kind!r}")
         return converter.structure(wire, kinds[kind])
 
-    def structure_blocks(wire: Json, _: Any) -> Any:
+    def structure_blocks(kinds: dict[str, type], wire: Json, _: Any) -> Any:
         if isinstance(wire, list):
-            return [structure_block(SAMPLING_BLOCKS, each, None) for each in wire]
-        return structure_block(SAMPLING_BLOCKS, wire, None)
+            return [structure_block(kinds, each, None) for each in wire]
+        return structure_block(kinds, wire, None)
 
     def unstructure_by_class(value: Any) -> Any:
         return converter.unstructure(value, value.__class__)
+
+    def unstructure_blocks(value: Any) -> Any:
+        if isinstance(value, list):
+            return [unstructure_by_class(each) for each in value]
+        return unstructure_by_class(value)
 
     def structure_contents(wire: Json, _: Any) -> Any:
         text = isinstance(wire, dict) and "text" in wire
@@ -124,9 +135,7 @@ def _converter(revision: Revision) -> Converter:
     converter.register_structure_hook_factory(attrs.has, structure_fn)
     converter.register_structure_hook(ContentBlock, partial(structure_block, CONTENT_BLOCKS))
     converter.register_structure_hook(ResourceContents, structure_contents)
-    sampling_content: Any = SamplingBlock | list[SamplingBlock]
-    converter.register_structure_hook(sampling_content, structure_blocks)
-    for union in (ContentBlock, ResourceContents, SamplingBlock, sampling_content):
+    for union in (ContentBlock, ResourceContents):
         converter.register_unstructure_hook(union, unstructure_by_class)
 
     def unstructure_degraded(degrade: Callable[[Any], ContentBlock], block: Any) -> Any:

@@ -64,6 +64,8 @@ SAMPLING_BLOCKS: Final[dict[str, type]] = {
     "tool_use": ToolUseContent,
     "tool_result": ToolResultContent,
 }
+_BLOCKS: Final = {"blocks": SAMPLING_BLOCKS}
+"""Marks a field that holds one such block, or a list of them."""
 
 
 @public
@@ -77,7 +79,7 @@ class SamplingMessage:
     """
 
     role: Role
-    content: SamplingBlock | list[SamplingBlock] = field(converter=as_block)
+    content: SamplingBlock | list[SamplingBlock] = field(converter=as_block, metadata=_BLOCKS)
     meta: dict[str, Json] | None = meta_field(_2025_11)
 
 
@@ -106,7 +108,7 @@ class CreateMessageResult:
     """What a model answered (`sampling/createMessage`)."""
 
     role: Role
-    content: SamplingBlock | list[SamplingBlock]
+    content: SamplingBlock | list[SamplingBlock] = field(metadata=_BLOCKS)
     model: str
     stop_reason: str | None = optional()
     meta: dict[str, Json] | None = meta_field(FIRST)
