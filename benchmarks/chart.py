@@ -1,4 +1,4 @@
-"""A chart of horizontal bars, as an SVG file.
+"""A chart of horizontal bars, as an SVG file that is legible on light and on dark pages.
 
 Every panel has a scale of its own, from zero to its longest bar, and its figures beside the bars.
 """
@@ -9,13 +9,28 @@ from pathlib import Path
 
 from attrs import frozen
 
-_WIDTH = 760
-_LABELS = 260
-_BARS = 380
+_BARS = 240
+_FIGURES = 76
+_LETTER = 7.2
+"""About the width of a letter: the labels have as much room as the longest of them needs."""
 _ROW = 22
 _TITLE = 34
-_OURS = "#2f6f9f"
-_OTHERS = "#b9b9b9"
+_STYLE = """\
+  <style>
+    .chart { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; }
+    .chart text { fill: #1f2933; }
+    .chart .title { font-weight: 600; }
+    .chart .label { text-anchor: end; }
+    .chart .paper { fill: #ffffff; }
+    .chart .ours { fill: #2f74b5; }
+    .chart .other { fill: #b3bdc8; }
+    @media (prefers-color-scheme: dark) {
+      .chart text { fill: #e4e7eb; }
+      .chart .paper { fill: #14181d; }
+      .chart .ours { fill: #5b9bd8; }
+      .chart .other { fill: #616d79; }
+    }
+  </style>"""
 
 
 @frozen
@@ -33,44 +48,58 @@ class Panel:
     bars: Sequence[Bar]
 
 
-def svg(panels: Sequence[Panel]) -> str:
-    """Draw the panels one under another; a panel without bars is left out."""
+def svg(panels: Sequence[Panel], title: str = "Benchmarks", description: str = "") -> str:
+    """Draw the panels one under another; a panel without bars is left out.
+
+    Args:
+        panels: What to draw.
+        title: What the chart shows, for those who cannot see it.
+        description: The same at length.
+    """
+    shown = [panel for panel in panels if panel.bars]
+    labels = max((len(bar.label) for panel in shown for bar in panel.bars), default=0)
+    left = round(labels * _LETTER) + 18
+    width = left + _BARS + _FIGURES
     parts: list[str] = []
-    y = 10
-    for panel in filter(lambda panel: panel.bars, panels):
-        parts += _panel(panel, y)
-        y += _TITLE + _ROW * len(panel.bars) + 14
+    y = 6
+    for panel in shown:
+        parts += _panel(panel, left, y)
+        y += _TITLE + _ROW * len(panel.bars) + 12
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{y}" '
-            f'viewBox="0 0 {_WIDTH} {y}" font-family="sans-serif" font-size="13">',
-            '<rect width="100%" height="100%" fill="white"/>',
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="drawing chart" width="{width}" '
+            f'height="{y}" viewBox="0 0 {width} {y}" role="img" '
+            'aria-labelledby="chart-title chart-desc">',
+            f'  <title id="chart-title">{escape(title)}</title>',
+            f'  <desc id="chart-desc">{escape(description)}</desc>',
+            _STYLE,
+            f'  <rect class="paper" width="{width}" height="{y}" rx="8"/>',
             *parts,
             "</svg>\n",
         ]
     )
 
 
-def _panel(panel: Panel, top: int) -> list[str]:
+def _panel(panel: Panel, left: int, top: int) -> list[str]:
     longest = max(bar.value for bar in panel.bars) or 1
-    parts = [_text(10, top + 20, panel.title, ' font-weight="bold"')]
+    parts = [_text(14, top + 20, panel.title, "title")]
     for index, bar in enumerate(panel.bars):
         y = top + _TITLE + index * _ROW
         width = round(_BARS * bar.value / longest, 1)
-        colour = _OURS if bar.ours else _OTHERS
+        kind = "ours" if bar.ours else "other"
         parts += [
-            _text(_LABELS - 8, y + 13, bar.label, ' text-anchor="end"'),
-            f'<rect x="{_LABELS}" y="{y}" width="{width}" height="{_ROW - 6}" fill="{colour}"/>',
-            _text(_LABELS + width + 6, y + 13, bar.text),
+            _text(left - 8, y + 12, bar.label, "label"),
+            f'  <rect class="{kind}" x="{left}" y="{y}" width="{width}" height="{_ROW - 6}"/>',
+            _text(left + width + 6, y + 12, bar.text, "figure"),
         ]
     return parts
 
 
-def _text(x: float, y: float, text: str, attributes: str = "") -> str:
-    return f'<text x="{x:g}" y="{y:g}"{attributes}>{escape(text)}</text>'
+def _text(x: float, y: float, text: str, kind: str) -> str:
+    return f'  <text class="{kind}" x="{x:g}" y="{y:g}">{escape(text)}</text>'
 
 
-def write(panels: Sequence[Panel], path: Path) -> None:
-    """Write the chart, making its folder where needed."""
+def write(chart: str, path: Path) -> None:
+    """Write a chart, making its folder where needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(svg(panels), encoding="utf-8")
+    path.write_text(chart, encoding="utf-8")

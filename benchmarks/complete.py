@@ -11,6 +11,7 @@ from typing import Any
 
 from attrs import asdict
 
+from benchmarks.picture import draw
 from benchmarks.records import provenance, write
 from benchmarks.report import Report
 from benchmarks.tables import parse
@@ -19,7 +20,7 @@ FEWEST_ROUNDS = 2
 
 
 def keep(reports: Sequence[Report], path: Path, *, seconds: float, pinned: bool) -> str:
-    """Write a record if the run is complete. Return a line that says what was done.
+    """Write a record and its picture if the run is complete. Return what was done, as text.
 
     Args:
         reports: The outcomes of all benchmarks.
@@ -37,7 +38,7 @@ def keep(reports: Sequence[Report], path: Path, *, seconds: float, pinned: bool)
         "contests": {report.name: contest(report) for report in reports},
     }
     write(path, content)
-    return f"record: {path}"
+    return f"record: {path}\npicture: {draw(path)}"
 
 
 def contest(report: Report) -> dict[str, Any]:

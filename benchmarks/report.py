@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import frozen
 
-from benchmarks.chart import Panel, write
+from benchmarks.chart import Panel, svg, write
 
 _RESULTS = Path(__file__).parent / "results"
 
@@ -38,7 +38,7 @@ def publish(reports: Sequence[Report], options: Namespace) -> None:
     for report in reports:
         print(report.text, end="\n\n")
     chart = options.chart or _RESULTS / f"{'-'.join(report.name for report in reports)}.svg"
-    write([panel for report in reports for panel in report.panels], chart)
+    write(svg([panel for report in reports for panel in report.panels]), chart)
     print(f"chart: {chart}")
     if options.json:
         figures = {report.name: report.figures for report in reports}

@@ -1,8 +1,8 @@
 """How the documentation site is built: `make docs`, offline.
 
-Prose is written once. Pages in `basics` show sections of the README, pages in `reference` show
-docstrings; figures come from the records in `measured`, the names of tests from the tests. Nothing
-is fetched, so names of other projects are shown and not linked.
+Prose is written once. The first page is the README; pages in `reference` show docstrings; figures
+come from the records in `measured`, the names of tests from the tests. Nothing is fetched, so names
+of other projects are shown and not linked.
 """
 
 import re
@@ -25,6 +25,7 @@ release = version = metadata.version("trio-mcp")
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx_copybutton",
     "docs._ext.drawings",
     "docs._ext.measured",
     "docs._ext.promised",
@@ -58,6 +59,7 @@ pygments_dark_style = "github-dark"  # the usual one underlines names as if they
 html_title = "trio-mcp"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"  # not what is printed
 html_copy_source = False
 html_show_copyright = False
 html_show_sphinx = False

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.chart import Bar, Panel
 from benchmarks.complete import keep, spread
+from benchmarks.picture import TITLES
 from benchmarks.records import provenance, write
 from benchmarks.report import Report
 from benchmarks.tables import parse, table
@@ -25,7 +26,7 @@ TEXT = "\n".join(
         table(["target", "bound"], [["speed", "≥ 2"]]),
     ]
 )
-PANEL = Panel("speed", [Bar("trio-mcp", 1000.0, "1,000", ours=True)])
+PANELS = [Panel(title, [Bar("trio-mcp", 1000.0, "1,000", ours=True)]) for title in TITLES]
 
 words = st.lists(st.text("a1≤@", min_size=1, max_size=6), min_size=1, max_size=3).map(" ".join)
 
@@ -62,13 +63,14 @@ def test_what_is_no_table_is_refused() -> None:
 
 def report(name: str = "stdio", *, rounds: int = 2, missing: str = "") -> Report:
     servers = {"trio-mcp": {"rate": [1.0] * rounds}, "x": {"rate": [2.0] * 3, "missing": missing}}
-    return Report(name, TEXT, [PANEL], {"servers": servers, "memory": {"idle": 2.0}})
+    return Report(name, TEXT, PANELS, {"servers": servers, "memory": {"idle": 2.0}})
 
 
 def test_a_complete_run_is_kept(tmp_path) -> None:
     path = tmp_path / "new" / "benchmarks.json"
     said = keep([report(), report("http", rounds=3)], path, seconds=1.5, pinned=True)
-    assert said == f"record: {path}"
+    picture = path.with_suffix(".svg")
+    assert said == f"record: {path}\npicture: {picture}"
     kept = json.loads(path.read_text())
     assert kept["made"] == provenance()
     assert (kept["seconds"], kept["pinned"]) == (1.5, True)
@@ -76,12 +78,9 @@ def test_a_complete_run_is_kept(tmp_path) -> None:
     assert [each["rounds"] for each in kept["contests"].values()] == [2, 3]
     stdio = kept["contests"]["stdio"]
     assert stdio["tables"][0]["rows"][1] == ["x 2.0", "9", "-"]
-    assert stdio["panels"] == [
-        {
-            "title": "speed",
-            "bars": [{"label": "trio-mcp", "value": 1000.0, "text": "1,000", "ours": True}],
-        }
-    ]
+    bar = {"label": "trio-mcp", "value": 1000.0, "text": "1,000", "ours": True}
+    assert stdio["panels"] == [{"title": title, "bars": [bar]} for title in TITLES]
+    assert picture.read_text().count(">1,000</text>") == len(TITLES)
 
 
 @pytest.mark.parametrize(

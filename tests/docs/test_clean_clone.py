@@ -25,8 +25,6 @@ TIME_LIMIT = 900  # seconds, for an installation over a slow network
 QUICK = "tests/wire"
 OURS = re.compile(r"PYTHON|PYTEST|COVERAGE|VIRTUAL_ENV|XDG|TRIO_MCP|MAKE|MFLAGS")
 LIST_TOOLS = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n'
-NOT_OURS = {"claude"}
-"""Programs that the README has commands for, and that nobody here has."""
 
 
 @attrs.frozen
@@ -99,7 +97,7 @@ def commands_of(blocks: list[Block]) -> Iterator[str]:
     for block in blocks:
         if block.language == "sh":
             lines = block.text.replace("\\\n", "").splitlines()
-            yield from (line for line in lines if shlex.split(line)[0] not in NOT_OURS)
+            yield from lines
 
 
 def test_a_stranger_gets_through_the_readme(stranger: Stranger) -> None:

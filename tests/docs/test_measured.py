@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from benchmarks.picture import picture
 from docs._ext.bars import drawing
 from docs._ext.drawings import part_of_page
 from docs._ext.promises import tests_by_row as find_tests
@@ -181,7 +182,7 @@ def test_tests_are_found_wherever_markers_stand(tmp_path: Path) -> None:
 
 # -- drawings -------------------------------------------------------------------------------------
 
-DRAWINGS = sorted((DOCS / "_static").glob("*.svg"))
+DRAWINGS = sorted([*(DOCS / "_static").glob("*.svg"), *MEASURED.glob("*.svg")])
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -198,6 +199,20 @@ def test_a_drawing_can_be_read_out_and_has_a_dark_side(path: Path) -> None:
     assert 'body[data-theme="dark"] {' in page
     assert 'body:not([data-theme="light"])' in page
     assert page.count("{") == page.count("}")
+
+
+def test_the_picture_on_the_front_page_shows_the_record() -> None:
+    shown = MEASURED / "benchmarks.svg"
+    assert f"({shown.relative_to(ROOT)})" in (ROOT / "README.md").read_text()
+    assert shown.read_text() == picture(good()), "`python -m benchmarks.picture` draws it anew"
+    drawn = [each.text for each in ElementTree.parse(shown).getroot().iter(f"{SVG}text")]
+    (record, *_) = good()["contests"]["stdio"]["tables"]
+    for row in record["rows"]:
+        if re.fullmatch(r"trio-mcp|(TypeScript|Python) SDK [\d.]+", row[0]):
+            figures = dict(zip(record["headers"], row, strict=True))
+            for header in ("req/s @64", "p50 µs", "start ms", "peak MiB"):
+                assert figures[header] in drawn
+                assert drawn.count(row[0]) == 4
 
 
 def test_drawings_show_every_room() -> None:
