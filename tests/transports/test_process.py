@@ -1,4 +1,4 @@
-"""A process as a byte stream, without any protocol."""
+"""A process, without any protocol: bytes or messages in and out."""
 
 import os
 import sys
@@ -9,7 +9,15 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from tests.client.support import TIME_LIMIT, holdings, left_since
-from trio_mcp.errors import CannotStart
+from trio_mcp import Limits
+from trio_mcp.errors import (
+    CannotStart,
+    NotConnected,
+    OutputClosed,
+    ResponseTooLarge,
+    ServerExited,
+    WriteFailed,
+)
 from trio_mcp.transports.process import (
     ProcessExited,
     ProcessOptions,
@@ -238,3 +246,130 @@ async def test_a_process_has_states_without_any_protocol():
         await transport.send_all(b"\n")
         assert [each async for each in states] == [ProcessExited(3)]
         assert [each async for each in transport.states()] == [ProcessExited(3)]
+
+
+# -- messages -------------------------------------------------------------------------------------
+
+LINES = "import os\nos.write(1, b'one\\n\\ntw'); os.read(0, 1); os.write(1, b'o\\nlast')"
+messages = pytest.mark.requirement("E6")
+
+
+@messages
+async def test_messages_are_whole_however_they_are_cut() -> None:
+    async with open_process(python(LINES)) as process:
+        assert await process.receive_message() == b"one"
+        await process.send_message(b"")
+        assert await process.receive_message() == b"two"
+        assert await process.receive_message() == b"last", "though its line has no end"
+        with pytest.raises(ServerExited) as caught:
+            await process.receive_message()
+        assert caught.value.returncode == 0
+
+
+@messages
+async def test_messages_of_many_tasks_do_not_mix() -> None:
+    sent = [bytes([65 + number]) * 300_000 for number in range(8)]
+    async with open_process(python(ECHO)) as process, trio.open_nursery() as nursery:
+        for each in sent:
+            nursery.start_soon(process.send_message, each)
+        assert sorted([await process.receive_message() for _ in sent]) == sent
+
+
+@messages
+async def test_a_message_that_is_too_long_is_skipped() -> None:
+    async with open_process(python(ECHO), limits=Limits(max_message_bytes=100)) as process:
+        for size in (101, 100_000):
+            await process.send_message(b"x" * size)
+            await process.send_message(b"y" * 100)
+            with pytest.raises(ResponseTooLarge, match="more than 100 bytes"):
+                await process.receive_message()
+            assert await process.receive_message() == b"y" * 100
+
+
+@messages
+async def test_a_message_is_one_line() -> None:
+    async with open_process(python(ECHO)) as process:
+        with pytest.raises(ValueError, match="one line"):
+            await process.send_message(b"one\ntwo")
+        await process.send_message(b"one")
+        assert await process.receive_message() == b"one"
+
+
+@messages
+@pytest.mark.requirement("E5")
+@pytest.mark.parametrize(
+    ("program", "error", "returncode", "words"),
+    [
+        ("import sys; sys.exit('no key')", ServerExited, 1, "no key"),
+        ("import os; os.kill(os.getpid(), 9)", ServerExited, -9, ""),
+        ("import os, signal; os.close(0); os.close(1); signal.pause()", None, None, ""),
+    ],
+)
+async def test_how_a_process_ended_is_told_to_who_sends_and_who_receives(
+    program, error, returncode, words
+) -> None:
+    async with open_process(python(program), ProcessOptions(**IMPATIENT)) as process:
+        with pytest.raises(error or OutputClosed) as received:
+            await process.receive_message()
+        with pytest.raises(error or WriteFailed) as sent:
+            for _ in range(2):
+                await process.send_message(b"x" * (1 << 20))
+        for each in (received, sent):
+            assert getattr(each.value, "returncode", None) == returncode
+            assert words in each.value.stderr
+
+
+@messages
+@pytest.mark.requirement("E5")
+async def test_after_the_block_there_are_no_messages() -> None:
+    async with open_process(python(ECHO)) as process:
+        pass
+    with pytest.raises(NotConnected):
+        await process.send_message(b"late")
+    with pytest.raises(NotConnected):
+        await process.receive_message()
+
+
+@messages
+async def test_after_part_of_a_message_there_is_no_other_one() -> None:
+    options = ProcessOptions(**IMPATIENT)
+    async with open_process(python("import signal; signal.pause()"), options) as process:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(process.send_message, b"x" * (1 << 20))
+            await wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        with pytest.raises(WriteFailed):
+            await process.send_message(b"the rest of it, for all that the process can know")
+
+
+@messages
+async def test_a_second_task_that_receives_does_not_disturb_the_first() -> None:
+    """Not even at the end, which the first has to notice although a child holds the pipe open."""
+    program = "import os\nif os.read(0, 1) and not os.fork(): os.read(0, 1)"  # ends with its stdin
+    options = ProcessOptions(kill_children=False, **IMPATIENT)
+    ended: list[int] = []
+
+    async def receive(process: StdioTransport) -> None:
+        with pytest.raises(ServerExited) as caught:
+            await process.receive_message()
+        ended.append(caught.value.returncode)
+
+    async with open_process(python(program), options) as process, trio.open_nursery() as nursery:
+        nursery.start_soon(receive, process)
+        await wait_all_tasks_blocked()
+        with pytest.raises(trio.BusyResourceError):
+            await process.receive_message()
+        await process.send_message(b"")
+    assert ended == [0]
+
+
+@messages
+async def test_no_message_is_lost_by_cancellation() -> None:
+    async with open_process(python(ECHO)) as process:
+        for number in range(20):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(process.receive_message)
+                await wait_all_tasks_blocked()
+                nursery.cancel_scope.cancel()
+            await process.send_message(b"%d" % number)
+            assert await process.receive_message() == b"%d" % number

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanag
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import trio
 from attrs import frozen
@@ -28,7 +28,6 @@ from trio_mcp.errors import (
     ClientError,
     OutputClosed,
     ProtocolError,
-    ServerExited,
     WriteFailed,
 )
 from trio_mcp.peer.connection import Connection
@@ -37,7 +36,7 @@ from trio_mcp.registry import Registry
 from trio_mcp.transports.background import background_task
 from trio_mcp.transports.claims import claimed
 from trio_mcp.transports.memory import serve_in_memory
-from trio_mcp.transports.process import ProcessOptions, StdioTransport, open_process
+from trio_mcp.transports.process import ProcessOptions, StdioTransport, ending_of, open_process
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import LoggingLevel
@@ -49,9 +48,6 @@ Target = Sequence[str | Path] | str | Registry | trio.abc.Stream
 
 Ending = Callable[[], ClientError]
 """Makes the error that tells how a connection ended."""
-
-_EXIT_TIMEOUT: Final = 0.5
-"""Seconds in which a process that closed its pipes may still exit, to tell the two apart."""
 
 
 def way_to(
@@ -265,11 +261,5 @@ def _what_took_so_long(session: ClientSession) -> str:
 
 async def _how_it_ended(stream: trio.abc.Stream, connection: Connection) -> Ending:
     """Find out how a connection ended that nobody here ended."""
-    stderr = ""
-    if isinstance(stream, StdioTransport):
-        with trio.move_on_after(_EXIT_TIMEOUT):
-            await stream.exited.wait()
-        stderr = stream.stderr_tail
-        if stream.returncode is not None:
-            return partial(ServerExited, stream.returncode, stderr)
-    return partial(WriteFailed if connection.ended_by == "output closed" else OutputClosed, stderr)
+    kind = WriteFailed if connection.ended_by == "output closed" else OutputClosed
+    return await ending_of(stream, kind) if isinstance(stream, StdioTransport) else kind

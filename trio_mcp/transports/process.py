@@ -1,4 +1,4 @@
-"""A server process as a byte stream: started, watched, and never left behind.
+"""A server process: started, watched, and never left behind; its pipes carry bytes or messages.
 
 The process leads a session of its own, so that it and all its children can be ended together.
 Leaving the block ends it: its input is closed and it has some time to go; then SIGTERM and some
@@ -14,22 +14,37 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import trio
 from attrs import field, frozen, validators
 
-from trio_mcp.errors import CannotStart
+from trio_mcp.errors import (
+    CannotStart,
+    ClientError,
+    OutputClosed,
+    PipeClosed,
+    ResponseTooLarge,
+    ServerExited,
+    WriteFailed,
+)
+from trio_mcp.peer.lines import IO_ERRORS, StreamLines
 from trio_mcp.public import public
 from trio_mcp.transports.observe import Broadcast
+from trio_mcp.wire.framing import Frame, Oversized
+from trio_mcp.wire.limits import Limits
 
 StderrMode = Literal["capture", "forward", "ignore"]
 
 _TAIL_BYTES: Final = 16 * 1024
 _CHUNK_BYTES: Final = 65536
+_EXIT_TIMEOUT: Final = 0.5
+"""Seconds in which a process that closed its pipes may still exit, to tell the two apart."""
 _AFTER_EXIT: Final = 0.2
 """Seconds that output which a dead process left behind is still read."""
 
@@ -104,11 +119,15 @@ class ProcessExited:
 class StdioTransport(trio.abc.Stream):
     """The stdin and stdout of a server process. Made by `open_process`.
 
-    It carries bytes and knows nothing of the protocol. Receiving ends (`b""`) when the process
+    It carries messages, one a line, with `send_message` and `receive_message`, and bytes like any
+    stream, but knows nothing of the protocol. Use it either way, or give it to `connect`, not both:
+    part of a message may have been read already. Receiving bytes ends (`b""`) when the process
     closes its stdout, or shortly after it has exited.
     """
 
-    def __init__(self, process: trio.Process, options: ProcessOptions) -> None:
+    def __init__(
+        self, process: trio.Process, options: ProcessOptions, limits: Limits | None = None
+    ) -> None:
         if process.stdin is None or process.stdout is None:
             raise ValueError("the process needs pipes for stdin and stdout")
         self._process = process
@@ -119,6 +138,12 @@ class StdioTransport(trio.abc.Stream):
         self._receiving = trio.CancelScope()
         self._stderr_ended = trio.Event()
         self._gone = False
+        self._is_receiving = False
+        self._max_bytes = (limits or Limits()).max_message_bytes
+        self._lines = StreamLines(self, self._max_bytes)
+        self._frames: deque[Frame] = deque()  # that were read, and not received yet
+        self._turn = trio.Lock()  # to send a message
+        self._is_cut = False  # a message was sent in part
         self._states: Broadcast[ProcessRunning | ProcessExited] = Broadcast()
         self.exited: Final = trio.Event()
         """Set once the process has exited, and what it left behind on stderr has been read."""
@@ -144,6 +169,60 @@ class StdioTransport(trio.abc.Stream):
         """The end of what it wrote to stderr (unless that is ignored)."""
         return self._tail.decode("utf-8", "replace")
 
+    # -- messages -------------------------------------------------------------------------
+
+    async def send_message(self, message: bytes) -> None:
+        """Send a message to its stdin, once those of other tasks have been sent.
+
+        Args:
+            message: Any text without a line break, such as a JSON-RPC message.
+
+        Raises:
+            ValueError: The message has a line break in it, and would be two.
+            ServerExited: The process has exited.
+            WriteFailed: It has closed its stdin.
+
+        Cancelled while the process does not read, part of the message may have been sent; no other
+        one can be then (`WriteFailed`).
+        """
+        if b"\n" in message:
+            raise ValueError("a message is one line, without a line break in it")
+        async with self._turn:
+            try:
+                if self._is_cut:
+                    raise trio.BrokenResourceError
+                self._is_cut = True
+                await self.send_all(message + b"\n")
+                self._is_cut = False
+            except IO_ERRORS:
+                raise (await ending_of(self, WriteFailed))() from None
+
+    async def receive_message(self) -> bytes:
+        """Receive the next message from its stdout: a line that is not empty, without its end.
+
+        Raises:
+            ResponseTooLarge: It is longer than `Limits.max_message_bytes`, and is skipped.
+            ServerExited: The process has exited, and there are no more messages.
+            OutputClosed: It has closed its stdout.
+            trio.BusyResourceError: Another task is receiving.
+
+        Cancelled, no message is lost.
+        """
+        await trio.lowlevel.checkpoint()
+        while True:
+            while self._frames:
+                frame = self._frames.popleft()
+                if isinstance(frame, bytes):
+                    return frame
+                if isinstance(frame, Oversized):
+                    raise ResponseTooLarge(f"a message has more than {self._max_bytes} bytes")
+            with suppress(*IO_ERRORS):
+                self._frames += await self._lines.receive()
+            if not self._frames:
+                raise (await ending_of(self, OutputClosed))()
+
+    # -- bytes ----------------------------------------------------------------------------
+
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Send bytes to its stdin; raises as `trio.abc.SendStream.send_all`."""
         await self._stdin.send_all(data)
@@ -163,12 +242,18 @@ class StdioTransport(trio.abc.Stream):
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Receive bytes from its stdout; `b""` when there will be no more."""
-        # The scope is kept: when the process goes, a read that waits already gets a deadline too.
-        with trio.CancelScope() as self._receiving:
-            if self._gone:
-                self._receiving.deadline = trio.current_time() + _AFTER_EXIT
-            return bytes(await self._stdout.receive_some(max_bytes or _CHUNK_BYTES))
-        return b""  # what is left behind by a dead process is not waited for any longer
+        if self._is_receiving:  # whose scope must stay where it is
+            raise trio.BusyResourceError("another task is receiving from this process")
+        self._is_receiving = True
+        try:
+            # The scope is kept: when the process goes, a read that waits gets a deadline too.
+            with trio.CancelScope() as self._receiving:
+                if self._gone:
+                    self._receiving.deadline = trio.current_time() + _AFTER_EXIT
+                return bytes(await self._stdout.receive_some(max_bytes or _CHUNK_BYTES))
+            return b""  # what is left behind by a dead process is not waited for any longer
+        finally:
+            self._is_receiving = False
 
     async def aclose(self) -> None:
         """Close its stdin. What ends the process is leaving the block of `open_process`."""
@@ -230,29 +315,55 @@ class StdioTransport(trio.abc.Stream):
             os.killpg(self._process.pid, number)
 
 
+async def ending_of(
+    process: StdioTransport, pipe_closed: type[PipeClosed]
+) -> Callable[[], ClientError]:
+    """Find out whether a process whose pipe is closed has exited, and make the errors that say so.
+
+    Args:
+        process: The process.
+        pipe_closed: What has happened if it has not exited.
+    """
+    with trio.move_on_after(_EXIT_TIMEOUT):
+        await process.exited.wait()
+    if process.returncode is None:
+        return partial(pipe_closed, process.stderr_tail)
+    return partial(ServerExited, process.returncode, process.stderr_tail)
+
+
 @public
 @asynccontextmanager
 async def open_process(
-    command: Sequence[str | Path], options: ProcessOptions | None = None
+    command: Sequence[str | Path],
+    options: ProcessOptions | None = None,
+    *,
+    limits: Limits | None = None,
 ) -> AsyncIterator[StdioTransport]:
-    """Run a server process for as long as the block lasts.
+    """Run a server process for as long as the block lasts, without a protocol.
 
     Args:
         command: The program and its arguments.
         options: How it is started and ended.
+        limits: How long a message may be that is received.
 
     Yields:
-        Its stdin and stdout as one stream.
+        Its stdin and stdout, for messages or bytes.
 
     Raises:
         CannotStart: The program does not exist, or cannot be executed.
 
     Cancelled at any point, it ends the process and all its children within the time that
     `ProcessOptions` allows, and raises `trio.Cancelled`.
+
+    Example:
+        >>> async def ask(command: list[str]) -> bytes:
+        ...     async with open_process(command) as process:
+        ...         await process.send_message(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}')
+        ...         return await process.receive_message()
     """
     options = options or ProcessOptions()
     process = await _spawn(command, options)
-    transport = StdioTransport(process, options)
+    transport = StdioTransport(process, options, limits)
     failure: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
