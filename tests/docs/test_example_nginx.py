@@ -288,7 +288,7 @@ async def test_what_is_not_meant_for_the_world_is_refused(tmp_path: Path) -> Non
             instances(Fernet.generate_key().decode(), "0") as (_, [address]),
             nginx(tmp_path, address, address) as proxy,
         ):
-            assert '"status":"ok"' in await proxy.get("/health")
+            assert '"status":"healthy"' in await proxy.get("/health")
             for path in ("/metrics", "/tools", "/", "/mcp/"):
                 assert (await proxy.get(path)).startswith("HTTP/1.1 404")
             assert (await proxy.get("/mcp", method="OPTIONS")).startswith("HTTP/1.1 405")

@@ -336,8 +336,8 @@ async def batches(revision: str) -> str:
     async with serving(everything(), revision=revision) as (client, _):
         client.judging = False  # only one revision has a schema for arrays
         await client.send([client.request_of("tools/list")])
-        (answer,) = await client.receive()
-        return yes("result" in answer)
+        answer = await client.receive()
+        return yes(isinstance(answer, list) and "result" in answer[0])
 
 
 async def bad_arguments(revision: str) -> str:

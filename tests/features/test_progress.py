@@ -445,7 +445,7 @@ async def test_a_client_that_does_not_read_makes_the_work_wait():
 
 
 @pytest.mark.requirement("A15")
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY[:2])  # later ones have no batches
 async def test_it_comes_before_the_answer_to_a_batch(revision):
     async with serving(reporting(1, 2), revision=revision) as (client, _):
         params = {"name": "work", "_meta": {"progressToken": TOKEN}}

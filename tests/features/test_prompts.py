@@ -675,7 +675,7 @@ async def test_the_state_of_the_lifespan_is_there():
 
 
 @pytest.mark.requirement("A15")
-@pytest.mark.parametrize("revision", REVISIONS[:-1])
+@pytest.mark.parametrize("revision", REVISIONS[:2])  # later ones have no batches
 async def test_prompts_in_a_batch(revision):
     async with serving(giving("Hello"), revision=revision) as (client, _):
         batch = [client.request_of("prompts/get", {"name": name}) for name in ("give", "gave")]

@@ -63,6 +63,8 @@ class Handler:
     def __init__(self) -> None:
         self.notes: list[str] = []
 
+    takes_batches = True
+
     def begin(self, request, in_batch):
         if request.method == "now":
             return result_line(request.id, request.params["n"])

@@ -68,6 +68,8 @@ class Desk:
         self.channel = Channel()
         nursery.start_soon(self.runner.watch)
 
+    takes_batches = True
+
     def begin(self, request, in_batch):
         return Work(request.id, **request.params)
 

@@ -1,11 +1,14 @@
 """JSON-RPC batches (2025-03-26)."""
 
+import json
+
 import pytest
 import trio
+from trio.testing import memory_stream_pair
 
-from tests.support.client import modern_meta, serving
+from tests.support.client import RawClient, modern_meta, serving
 from tests.support.tools import echo, linger, registry_of, wait
-from trio_mcp import Limits
+from trio_mcp import Limits, serve_stream
 
 REVISION = "2025-03-26"
 
@@ -57,6 +60,30 @@ async def test_a_batch_of_one_is_an_array_still():
     async with batching() as (client, _):
         await client.send([ping("a")])
         assert await client.receive() == [{"jsonrpc": "2.0", "id": "a", "result": {}}]
+
+
+@pytest.mark.requirement("A15")
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
+async def test_a_revision_without_batches_that_was_agreed_on(revision, caplog):
+    async with serving(registry_of(echo), revision=revision) as (client, _):
+        for batch in ([ping("a"), call("b", "echo", text="x")], [NOTE]):
+            await client.send(batch)
+            answer = await client.receive()
+            assert (answer["id"], answer["error"]["code"]) == ("", -32600)
+            assert "no batches" in answer["error"]["message"]
+        assert "result" in await client.request("ping")
+    size = len(json.dumps([NOTE]))
+    assert caplog.messages[-1].startswith(f"Malformed message of {size} bytes: Invalid request")
+
+
+@pytest.mark.requirement("A10", "A15")
+async def test_on_a_pipe_without_a_handshake_batches_are_served():
+    ours, theirs = memory_stream_pair()
+    client = RawClient(ours, REVISION)
+    await client.send([ping("a"), call("b", "echo", text="x")])
+    await client.send_eof()
+    await serve_stream(registry_of(echo), theirs)
+    assert set(by_id(await client.receive())) == {"a", "b"}
 
 
 @pytest.mark.requirement("A15")

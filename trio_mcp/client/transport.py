@@ -92,6 +92,11 @@ class InboundHandler:
     paused: Callable[[], AbstractContextManager[None]] = field(default=nullcontext, init=False)
     """Holds the client's own deadlines while a question is open."""
 
+    @property
+    def takes_batches(self) -> bool:
+        """Whatever was agreed on: nobody would be told of what is refused."""
+        return True
+
     def on_line(self, line: bytes) -> None:
         """Show a raw line to those who want to see it."""
         self.lines.take(line)

@@ -29,6 +29,7 @@ from attrs import define, field
 from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import (
+    UNKNOWN_ID,
     Batch,
     Malformed,
     Message,
@@ -43,6 +44,9 @@ from trio_mcp.wire.jsonrpc import (
 logger = logging.getLogger("trio_mcp")
 
 _DUPLICATE: Final = McpError(INVALID_REQUEST, "Invalid request: this id is already in use")
+_NO_BATCHES: Final = McpError(
+    INVALID_REQUEST, "Invalid request: the revision that was agreed on has no batches"
+)
 _STOPPING: Final = McpError(INTERNAL_ERROR, "Server is shutting down")
 _LEAST_BYTES: Final = 1024
 """A waiting request counts at least this much, for what it occupies besides its message."""
@@ -99,6 +103,10 @@ class Call(Protocol):
 
 class Handler(Protocol):
     """Who deals with what comes in from one peer."""
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether what was agreed on with the peer has batches."""
 
     def begin(self, request: Request, in_batch: bool) -> bytes | Call:
         """Answer a request at once, or return the call that will."""
@@ -328,6 +336,8 @@ class Inbound:
         Returns:
             The requests that were opened, as `admit` returns them, and the line to send at once.
         """
+        if isinstance(message, Batch) and not self._handler.takes_batches:
+            message = Malformed(UNKNOWN_ID, _NO_BATCHES, message.size)
         if not isinstance(message, Batch):
             return self._take_one(message, channel, line, None)
         wanted = sum(1 for each in message.messages if isinstance(each, Request | Malformed))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 
 from trio_mcp.peer.inbound import Call
-from trio_mcp.server.caller import Caller, caller_of, is_modern
+from trio_mcp.server.caller import UNKNOWN_CALLER, Caller, caller_of, is_modern
 from trio_mcp.server.methods import HANDLERS
 from trio_mcp.server.request import RequestContext
 from trio_mcp.server.server import Server
@@ -40,6 +40,12 @@ class Dispatcher:
     def __init__(self, server: Server, session: Session) -> None:
         self.server = server
         self.session = session
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether the client's revision has batches, or none was agreed on."""
+        caller = self.session.caller
+        return caller is UNKNOWN_CALLER or caller.revision.batches
 
     def begin(self, request: Request, in_batch: bool) -> bytes | Call:
         """Answer a request with a line, or with the call that will make one."""

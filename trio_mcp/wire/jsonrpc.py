@@ -82,6 +82,8 @@ class Batch:
     """Several messages on one line (revision 2025-03-26, "Batching")."""
 
     messages: list["Request | Notification | Response | Malformed"] = field(factory=list)
+    size: int = field(default=0, eq=False)
+    """Bytes of the line that it came in."""
 
 
 Single = Request | Notification | Response | Malformed
@@ -129,7 +131,7 @@ def decode(line: bytes, max_batch: int = _MAX_BATCH) -> Message | None:
     except (KeyError, TypeError):
         pass
     message = _message_of(value, max_batch)
-    return evolve(message, size=len(line)) if isinstance(message, Malformed) else message
+    return evolve(message, size=len(line)) if isinstance(message, Batch | Malformed) else message
 
 
 def _loads_long(line: bytes) -> Json:

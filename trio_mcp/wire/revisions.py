@@ -53,7 +53,7 @@ class Revision:
 
 
 ALL: Final = (
-    Revision(name="2024-11-05", progress_messages=False),
+    Revision(name="2024-11-05", batches=True, progress_messages=False),
     Revision(name="2025-03-26", batches=True),
     Revision(name="2025-06-18"),
     Revision(

@@ -773,6 +773,18 @@ async def test_a_batch_is_answered_with_an_array() -> None:
         assert only["result"] == {}
 
 
+@pytest.mark.requirement("F1", "A15")
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
+async def test_a_batch_is_refused_in_revisions_without_them(revision: str) -> None:
+    async with legacy(registry_of(echo), revision=revision) as client:
+        for nobody in ({}, {"mcp-session-id": None}):
+            response = await client.post([client.request_of("ping")], nobody)
+            assert response.status == 400
+            assert (response.error["code"], response.json()["id"]) == (-32600, "")
+            assert "no batches" in response.error["message"]
+        assert "result" in await client.request("ping")
+
+
 @pytest.mark.requirement("F1")
 async def test_a_batch_without_requests_is_accepted() -> None:
     async with legacy(registry_of(ask), revision=BATCHES, capabilities=FORMS) as client:
@@ -950,6 +962,31 @@ async def test_without_sessions_leaving_cancels(manner: str) -> None:
         response.disconnect()
         await response.end()
         assert (worker.running, worker.cancelled) == (0, 1)
+
+
+# -- a plain POST -----------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("F1")
+async def test_a_request_without_a_session_is_served_on_its_own() -> None:
+    """As `curl -d '{"jsonrpc":"2.0","id":"1","method":"tools/list"}'` has it."""
+    plain = {"content-type": "application/json", "accept": "*/*"}
+    async with hosting(registry_of(echo, count, ask)) as host:
+        client = LegacyClient(host, BATCHES)
+        list_tools = {"jsonrpc": "2.0", "id": "1", "method": "tools/list", "params": None}
+        response = await client.post(list_tools, plain)
+        assert "mcp-session-id" not in response.headers
+        assert len((await response.answer())["result"]["tools"]) == 3
+        assert text_of(await client.call("echo", text="x")) == "x"
+        stream = client.begin_call("count", progress_meta(), to=2)
+        *told, answer = await stream.messages()
+        assert (progress_of(told), text_of(answer)) == ([1, 2], "counted")
+        assert error_of(await client.call("ask"))[0] == -32600
+        assert error_of(await client.request("tools/fly"))[0] == -32601
+        [[answer]] = await (await client.post([client.request_of("ping")])).messages()
+        assert answer["result"] == {}
+        assert await client.notify("notifications/initialized") == 202
+        assert b"mcp_sessions 0.0" in (await host.ask("GET", "/metrics")).body
 
 
 # -- both eras ------------------------------------------------------------------------------------

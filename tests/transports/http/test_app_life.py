@@ -286,7 +286,7 @@ async def test_serving_on_a_port() -> None:
         reply = await server.ask(server.call("look"))
         assert reply.status == 200
         assert text_of(reply.json()) == "the till"
-        assert (await server.get("/health")).json()["status"] == "ok"
+        assert (await server.get("/health")).json()["status"] == "healthy"
     assert shop.happened == ["opened", "looked", "closed"]
 
 

@@ -232,10 +232,13 @@ async def test_what_cannot_be_read_is_answered_under_its_id_and_logged_without_i
 async def test_a_batch_of_requests_is_refused() -> None:
     async with modern(registry_of(echo)) as client:
         request = client.request_of("tools/list")
-        for headers in (client.headers_for(request), {"mcp-protocol-version": None}):
-            response = await client.post([request], headers)
-            assert response.status == 400
-            assert (await response.answer())["error"]["code"] == -32600
+        response = await client.post([request], client.headers_for(request))
+        assert response.status == 400
+        assert (await response.answer())["error"]["code"] == -32600
+        # Without the header it may be a legacy batch, but for what is in it.
+        response = await client.post([request], {"mcp-protocol-version": None})
+        [[answer]] = await response.messages()
+        assert answer["error"]["code"] == -32600
 
 
 # -- headers --------------------------------------------------------------------------------------

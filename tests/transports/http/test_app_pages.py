@@ -21,13 +21,13 @@ async def test_health() -> None:
         assert response.status == 200
         assert response.headers["content-type"] == "application/json"
         health = response.json()
-        assert health.keys() == {"status", "uptime", "tools"}
-        assert (health["status"], health["tools"]) == ("ok", 1)
-        assert 0 <= health["uptime"] < 1000
+        assert health.keys() == {"status", "uptime_seconds", "tools_registered"}
+        assert (health["status"], health["tools_registered"]) == ("healthy", 1)
+        assert 0 <= health["uptime_seconds"] < 1000
         registry.remove_tool("echo")
         later = (await host.ask("GET", "/health")).json()
-        assert later["tools"] == 0
-        assert later["uptime"] >= health["uptime"]
+        assert later["tools_registered"] == 0
+        assert later["uptime_seconds"] >= health["uptime_seconds"]
         host.app.stop()
         stopping = await host.ask("GET", "/health")
         assert stopping.json()["status"] == "stopping"

@@ -112,12 +112,10 @@ async def test_a_handshake_that_fails_begins_no_session() -> None:
 
 
 @pytest.mark.requirement("F1")
-async def test_every_later_request_names_its_session() -> None:
+async def test_what_is_about_a_session_names_it() -> None:
     async with legacy(registry_of(echo)) as client:
         nobody = {"mcp-session-id": None}
         for response in (
-            client.begin("ping", None, **nobody),
-            client.send({"jsonrpc": "2.0", "method": "notifications/initialized"}, nobody),
             client.send({"jsonrpc": "2.0", "id": 1, "result": {}}, nobody),
             client.get(**nobody),
         ):

@@ -60,6 +60,7 @@ from trio_mcp.wire.jsonrpc import (
     Message,
     Notification,
     Request,
+    Response,
 )
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import METHODS, modern_only
@@ -248,9 +249,9 @@ class HttpApp:
     async def _health(self, http: HttpRequest) -> None:
         await http.respond_json(
             {
-                "status": "stopping" if self._stopping else "ok",
-                "uptime": round(time.monotonic() - self._since, 3),
-                "tools": len(self.registry.tools),
+                "status": "stopping" if self._stopping else "healthy",
+                "uptime_seconds": round(time.monotonic() - self._since, 3),
+                "tools_registered": len(self.registry.tools),
             }
         )
 
@@ -280,7 +281,7 @@ class HttpApp:
             await self._take_modern(http, message)
         else:
             _check_version(http)
-            if self._policy.stateless:
+            if self._policy.stateless or _stands_alone(http, message):
                 await self._answer_alone(http, message, server)
             else:
                 await self._answer_in_session(http, message, server, sessions)
@@ -408,8 +409,9 @@ class HttpApp:
             line = line or channel.line
             if line is None:
                 await http.respond(202, headers=headers)
-            else:
-                await http.respond(200, line[:-1], headers=headers)
+            else:  # no array answers a batch that was refused as a whole
+                status = 200 if line.startswith(b"[") else 400
+                await http.respond(status, line[:-1], headers=headers)
 
         await while_connected(http, answer)
 
@@ -454,6 +456,13 @@ _METHODS: Final[dict[str, Callable[[HttpApp, HttpRequest, Server, Sessions], Awa
 def _begins_something(message: Message) -> bool:
     known = METHODS.get(message.method) if isinstance(message, Request) else None
     return known is not None and known.lasting
+
+
+def _stands_alone(http: HttpRequest, message: Message) -> bool:
+    """Whether a legacy message belongs to no session and begins none: a plain POST, as by curl."""
+    if http.header(_SESSION) is not None or isinstance(message, Response):
+        return False
+    return not (isinstance(message, Request) and message.method == "initialize")
 
 
 def _speaks_modern(http: HttpRequest, request: Request) -> bool:
