@@ -7,7 +7,7 @@ from functools import partial
 
 import trio
 
-from trio_mcp import Context, HttpLimits, HttpPolicy, Limits, Registry, serve_http, stop_at_signals
+from trio_mcp import Context, HttpLimits, HttpPolicy, Limits, Registry, serve_http
 
 keys = os.environ.get("STATE_KEYS", "").split()
 registry = Registry("press", version="1.0", state_keys=keys or None)
@@ -56,8 +56,7 @@ async def main(where: str = "8001") -> None:
     """Serve at a port or a Unix socket until SIGTERM or SIGINT; then let running calls finish."""
     logging.basicConfig(level=logging.INFO)
     place = {"port": int(where)} if where.isdigit() else {"unix_socket": where}
-    listen = partial(
-        serve_http,
+    await serve_http(
         registry,
         **place,
         policy=HttpPolicy(
@@ -67,10 +66,8 @@ async def main(where: str = "8001") -> None:
         ),
         limits=Limits(shutdown_grace=20.0),
         http_limits=HttpLimits(idle_timeout=180.0),
+        own_process=True,
     )
-    async with trio.open_nursery() as nursery:
-        handle = await nursery.start(listen)
-        await stop_at_signals(handle)
 
 
 if __name__ == "__main__":

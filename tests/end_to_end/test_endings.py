@@ -246,6 +246,34 @@ async def test_an_ignored_signal_stays_ignored() -> None:
         assert await server.finish() == 0
 
 
+ANNOUNCED = """
+import logging, os, signal, sys, trio
+from functools import partial
+from trio_mcp import Registry, serve_http
+
+class Impatient(logging.Handler):
+    def emit(self, record):
+        if "Serving" in record.getMessage():
+            os.kill(os.getpid(), signal.SIGTERM)
+
+logging.basicConfig(level=logging.INFO, handlers=[Impatient()])
+if sys.argv[1] == "library":
+    trio.run(partial(serve_http, Registry("quick"), port=0, own_process=True))
+else:
+    from trio_mcp.cli.serve_http import run_http
+    from trio_mcp.cli.http_options import HttpServerOptions
+    from trio_mcp import Limits
+    run_http(Registry("quick"), HttpServerOptions(http="127.0.0.1:0"), Limits())
+"""
+
+
+@pytest.mark.requirement("B9", "F5")
+@pytest.mark.parametrize("how", ["library", "command line"])
+async def test_a_signal_as_soon_as_it_is_said_that_it_serves(how: str) -> None:
+    async with running([sys.executable, "-c", ANNOUNCED, how]) as server:
+        assert await server.exit() == 0
+
+
 @pytest.mark.requirement("B9")
 async def test_signal_handlers_are_given_back() -> None:
     script = (

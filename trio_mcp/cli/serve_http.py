@@ -15,7 +15,6 @@ from trio_mcp.cli.failures import OK, Failure, Usage
 from trio_mcp.cli.http_options import HttpServerOptions, address
 from trio_mcp.cli.options import token_from
 from trio_mcp.registry import Registry
-from trio_mcp.server.signals import stop_at_signals
 from trio_mcp.wire.limits import Limits
 
 if TYPE_CHECKING:
@@ -69,12 +68,11 @@ async def _serve(registry: Registry, where: HttpServerOptions, options: dict[str
 
     async with trio.open_nursery() as nursery:
         try:
-            handle = await nursery.start(partial(serve_http, registry, **options))
+            await nursery.start(partial(serve_http, registry, own_process=True, **options))
         except OSError as error:
             raise Failure(_cannot_listen(where, error)) from None
         except ValueError as error:  # the path
             raise Usage(str(error)) from None
-        await stop_at_signals(handle)
 
 
 def _is_local(http: str) -> bool:

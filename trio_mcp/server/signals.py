@@ -23,8 +23,8 @@ async def stop_at_signals(handle: ServerHandle) -> None:
     """Stop a server gracefully at SIGINT or SIGTERM, and return once it has stopped.
 
     A second signal ends the process at once. Signals are handled only in the main thread, and not
-    if they are ignored. `serve` does this by itself, because the process is its own; `serve_http`
-    and `serve_stream` leave signals to the application.
+    if they are ignored. `serve` does this by itself, because the process is its own; so does
+    `serve_http(own_process=True)`, and before it says that it listens.
 
     Args:
         handle: The server, as `nursery.start` returns it.

@@ -6,6 +6,7 @@ import logging
 import os
 import ssl
 from collections.abc import Sequence
+from contextlib import nullcontext
 from ipaddress import ip_address
 
 import trio
@@ -14,6 +15,7 @@ from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.server.importing import check_import
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
+from trio_mcp.server.signals import calling_at_signals
 from trio_mcp.transports.background import background_task
 from trio_mcp.transports.http.app import HttpApp, http_app
 from trio_mcp.transports.http.policy import HttpPolicy
@@ -94,6 +96,7 @@ async def serve_http(
     policy: HttpPolicy | None = None,
     limits: Limits | None = None,
     http_limits: HttpLimits | None = None,
+    own_process: bool = False,
     task_status: trio.TaskStatus[ServerHandle] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve a registry over HTTP/1.1, until it is stopped or cancelled.
@@ -113,6 +116,9 @@ async def serve_http(
         policy: Who may use the server.
         limits: The bounds of messages and calls, as on any transport.
         http_limits: The bounds that only HTTP connections have.
+        own_process: The process is the server's own, as with `serve`: SIGINT and SIGTERM stop it,
+            and are handled before anybody is told that it listens. Otherwise signals are the
+            application's, see `stop_at_signals`.
         task_status: Tells that it is listening, and gives an `HttpHandle` with `url` and `stop()`.
 
     Raises:
@@ -124,7 +130,6 @@ async def serve_http(
     Stopped, it accepts no more connections, and closes idle ones after `HttpLimits.idle_grace`
     seconds; running requests may finish within `Limits.shutdown_grace` seconds, after which
     they are cancelled and answered; then the lifespan is closed. Cancelled, it ends at once.
-    Signals are the application's, see `stop_at_signals`.
 
     Example:
         >>> async def main(registry: Registry) -> None:
@@ -147,8 +152,11 @@ async def serve_http(
         _warn_if_exposed(host, policy)
         listeners = await open_tcp(host, port, ssl_context=ssl_context)
     try:
-        async with app.running():
-            await _serve(app, listeners, handle, limits, http_limits or HttpLimits(), task_status)
+        with calling_at_signals(handle.stop) if own_process else nullcontext():
+            async with app.running():
+                await _serve(
+                    app, listeners, handle, limits, http_limits or HttpLimits(), task_status
+                )
     finally:
         try:
             async with trio.open_nursery() as nursery:  # all of them, even when cancelled
