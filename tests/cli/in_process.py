@@ -34,7 +34,7 @@ class FaultyInProcess:
         for line in data.decode().splitlines(keepends=True):
             await self._give.send(line)
 
-    async def receive_some(self) -> bytes:
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
         try:
             return await self._take.receive()
         except trio.EndOfChannel:
@@ -78,7 +78,7 @@ class FaultyInProcess:
 async def probe(server: Faulty, timeouts: Timeouts, era: Era) -> AsyncIterator[StdioProbe]:
     """Run a server for the length of a block and talk to it, as `open_stdio_probe` does."""
     process = FaultyInProcess(server)
-    probe = StdioProbe(era, process, timeouts)
+    probe = StdioProbe(era, process, timeouts)  # type: ignore[arg-type]
     async with background_task(process.run), background_task(probe.read):
         yield probe
 

@@ -32,10 +32,10 @@ from trio_mcp.cli.running import run_async
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.session import connected
 from trio_mcp.cli.target import Target, parse_target
+from trio_mcp.peer.lines import StreamLines
 from trio_mcp.transports.background import background_task
 from trio_mcp.transports.process import open_process
 from trio_mcp.wire.errors import McpError
-from trio_mcp.wire.framing import LineDecoder
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 
@@ -190,8 +190,8 @@ async def _open_process_load(
         async with background_task(probe.read):
             await _shake_hands(probe, call)
         started = trio.current_time() - began
-        decoder = LineDecoder(Limits().max_message_bytes)
-        yield partial(load_stdio, transport, decoder, calls_of(call.params)), started
+        lines = StreamLines(transport, Limits().max_message_bytes)
+        yield partial(load_stdio, lines, calls_of(call.params)), started
 
 
 @asynccontextmanager

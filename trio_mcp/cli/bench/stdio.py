@@ -9,16 +9,14 @@ import trio
 
 from trio_mcp.cli.bench.load import Run, outcome
 from trio_mcp.cli.failures import Failure
-from trio_mcp.transports.process import StdioTransport
-from trio_mcp.wire.framing import LineDecoder
+from trio_mcp.peer.lines import StreamLines
 
 _LAST_ANSWERS: Final = 10.0
 """Seconds to wait for the answers that are still due."""
 
 
 async def load_stdio(
-    transport: StdioTransport,
-    decoder: LineDecoder,
+    lines: StreamLines,
     calls: Iterator[tuple[int, bytes]],
     in_flight: int,
     seconds: float,
@@ -39,19 +37,19 @@ async def load_stdio(
         now = trio.current_time()
         sent.update((id, now) for id, _ in batch)
         try:
-            await transport.send_all(b"".join(line for _, line in batch))
+            await lines.send([line for _, line in batch])
         except trio.BrokenResourceError:
             raise Failure("the server takes no more input") from None
 
     await send(in_flight)
     with trio.move_on_after(seconds + _LAST_ANSWERS):
         while sent:
-            chunk = await transport.receive_some()
-            if not chunk:
+            received = await lines.receive()
+            if not received:
                 raise Failure("the server went away under the load")
             now = trio.current_time()
             answered = 0
-            for line in decoder.feed(chunk):
+            for line in received:
                 found = outcome(line) if isinstance(line, bytes) else None
                 if found is None or found[0] not in sent:
                     continue

@@ -23,7 +23,7 @@ from trio_mcp.wire.errors import (
     RESOURCE_NOT_FOUND,
     UNSUPPORTED_PROTOCOL_VERSION,
 )
-from trio_mcp.wire.jsonrpc import Json, encode
+from trio_mcp.wire.jsonrpc import Id, Json, encode
 from trio_mcp.wire.revisions import (
     LEGACY,
     META_CLIENT_CAPABILITIES,
@@ -131,22 +131,13 @@ async def check_legacy(report: Report, probe: Probe, *, patience: float) -> bool
         return False
     result = answer.result
     report.starts.append(answer.seconds)
+    capabilities = _check_handshake(report, "initialize", result, result.get("serverInfo"))
     version = result.get("protocolVersion")
     if version in LEGACY:
         report.legacy = probe.version = str(version)
     else:
         report.legacy = cut(version)
         report.add("bad-handshake", f"`initialize` is answered with the version {shown(version)}")
-    info = result.get("serverInfo")
-    report.server = server_of(info)
-    if report.server is None:
-        report.add("bad-handshake", f"serverInfo needs name and version: {shown(info)}")
-    elif not report.server.version:
-        report.add("no-version", "the version in its serverInfo is empty")
-    capabilities = result.get("capabilities")
-    if not isinstance(capabilities, dict):
-        report.add("bad-handshake", "the result of `initialize` has no capabilities")
-        capabilities = {}
     reply = await probe.send_notification("notifications/initialized")
     if reply is not None and reply.status != 202:
         what = f"a notification is answered with HTTP status {reply.status}, not 202"
@@ -162,14 +153,11 @@ async def check_legacy(report: Report, probe: Probe, *, patience: float) -> bool
 async def check_version_negotiation(report: Report, probe: Probe, *, patience: float) -> None:
     """Check that an unknown version is answered with a known one (2025-11-25, "Lifecycle")."""
     what = f"`initialize` with the unknown version {UNKNOWN_VERSION}"
-    answer = await probe.send_request(
-        "initialize", initialize_params(UNKNOWN_VERSION), patience=patience
-    )
-    if answer is None and probe.gone is not None:
-        report.add("dies", f"{what}: it {probe.gone} instead of answering")
-    elif answer is None:
-        report.add("no-answer", f"{what}: {_silence(patience)}")
-    elif answer.error is not None:
+    params = initialize_params(UNKNOWN_VERSION)
+    answer = await _ask(report, probe, "initialize", params, what=what, patience=patience)
+    if answer is None:
+        return
+    if answer.error is not None:
         report.add("version-negotiation", f"{what} is refused: {_said(answer)}")
     elif isinstance(answer.result, dict):
         report.starts.append(answer.seconds)
@@ -194,17 +182,8 @@ async def check_modern(report: Report, probe: Probe, *, patience: float) -> bool
     report.starts.append(answer.seconds)
     _check_modern_result(report, "server/discover", result)
     meta = result.get("_meta")
-    server = server_of(meta.get(META_SERVER_INFO) if isinstance(meta, dict) else None)
-    if server is None:
-        what = "`server/discover` does not say in `_meta` who the server is"
-        report.add("bad-handshake", what, severity="warning")
-    elif not server.version:
-        report.add("no-version", "the version in its serverInfo is empty")
-    report.server = server or report.server
-    capabilities = result.get("capabilities")
-    if not isinstance(capabilities, dict):
-        report.add("bad-handshake", "the result of `server/discover` has no capabilities")
-        capabilities = {}
+    info = meta.get(META_SERVER_INFO) if isinstance(meta, dict) else None
+    capabilities = _check_handshake(report, "server/discover", result, info)
     with _examined_in(report, probe):
         await _check_lists(report, probe, capabilities)
         await _check_refusals(report, probe, capabilities)
@@ -255,14 +234,6 @@ def spread_message(lines: list[bytes]) -> dict[str, Json] | None:
     return found if is_message and "\n" in text[begin:end] else None
 
 
-def server_of(info: Json) -> Server | None:
-    """Who a server says it is, if it does."""
-    match info:
-        case {"name": str(name), "version": str(version)}:
-            return Server(name, version)
-    return None
-
-
 # -- one by one --------------------------------------------------------------------------
 
 
@@ -276,9 +247,29 @@ def _examined_in(report: Report, probe: Probe) -> Iterator[None]:
         report.era = None
 
 
+def _check_handshake(
+    report: Report, method: str, result: dict[str, Json], info: Json
+) -> dict[str, Json]:
+    """Check who the server says it is, and what it says it can do; return the latter."""
+    match info:
+        case {"name": str(name), "version": str(version)}:
+            report.server = Server(name, version)
+            if not version:
+                report.add("no-version", "the version in its serverInfo is empty")
+        case _:
+            severity: Severity | None = "warning" if method == "server/discover" else None
+            what = f"`{method}`: serverInfo needs name and version: {shown(info)}"
+            report.add("bad-handshake", what, severity=severity)
+    capabilities = result.get("capabilities")
+    if isinstance(capabilities, dict):
+        return capabilities
+    report.add("bad-handshake", f"the result of `{method}` has no capabilities")
+    return {}
+
+
 async def _check_ping(report: Report, probe: Probe) -> None:
-    answer = await probe.send_request("ping")
-    if _answered(report, probe, "ping", answer) and answer is not None and answer.result != {}:
+    answer = await _ask(report, probe, "ping")
+    if answer is not None and answer.result != {}:
         said = _said(answer) if answer.error is not None else shown(answer.result)
         report.add("bad-result", f"`ping` is answered with {said} instead of an empty result")
 
@@ -293,18 +284,11 @@ async def _check_lists(report: Report, probe: Probe, capabilities: dict[str, Jso
                 report.offers[key] = len(items)
                 check_descriptions(report, key, items)
         elif method != "resources/templates/list":
-            await _check_undeclared(report, probe, method, capability, key)
+            answer = await probe.send_request(method)
+            if answer is not None and isinstance(answer.result, dict) and answer.result.get(key):
+                what = f"it has {key}, but does not declare the capability {capability!r}"
+                report.add("undeclared", what)
     await _check_cursors(report, probe, listed)
-
-
-async def _check_undeclared(
-    report: Report, probe: Probe, method: str, capability: str, key: str
-) -> None:
-    answer = await probe.send_request(method)
-    if answer is not None and isinstance(answer.result, dict) and answer.result.get(key):
-        report.add(
-            "undeclared", f"it has {key}, but does not declare the capability {capability!r}"
-        )
 
 
 async def _pages(report: Report, probe: Probe, method: str, key: str) -> list[Json] | None:
@@ -313,8 +297,8 @@ async def _pages(report: Report, probe: Probe, method: str, key: str) -> list[Js
     seen: set[str] = set()
     params: dict[str, Json] = {}
     for _ in range(_MOST_PAGES):
-        answer = await probe.send_request(method, params)
-        if not _answered(report, probe, method, answer) or answer is None:
+        answer = await _ask(report, probe, method, params)
+        if answer is None:
             return None
         if answer.error is not None:
             severity: Severity | None = "note" if method == "resources/templates/list" else None
@@ -346,9 +330,9 @@ async def _check_cursors(report: Report, probe: Probe, methods: list[str]) -> No
     """Check that a cursor that is none is refused ("Pagination: Error Handling")."""
     careless = []
     for method in methods:
-        answer = await probe.send_request(method, {"cursor": _NO_SUCH})
         what = f"`{method}` with an unknown cursor"
-        if not _answered(report, probe, what, answer) or answer is None:
+        answer = await _ask(report, probe, method, {"cursor": _NO_SUCH}, what=what)
+        if answer is None:
             continue
         if answer.error is None:
             careless.append(method)
@@ -369,10 +353,8 @@ async def _check_refusals(report: Report, probe: Probe, capabilities: dict[str, 
 async def _check_refusal(report: Report, probe: Probe, refusal: _Refusal) -> Answer | None:
     """Check that a request is refused; return the answer, if there is one."""
     what = refusal.what
-    answer = await probe.send_request(refusal.method, refusal.params)
-    if not _answered(report, probe, what, answer) or answer is None:
-        return None
-    if answer.code == HEADER_MISMATCH:  # over HTTP, the name would be a header
+    answer = await _ask(report, probe, refusal.method, refusal.params, what=what)
+    if answer is None or answer.code == HEADER_MISMATCH:  # over HTTP, the name would be a header
         return answer
     expected = {refusal.code, refusal.legacy_code if probe.era == "legacy" else refusal.code}
     if isinstance(answer.result, dict) and answer.result.get("isError") is True:
@@ -394,28 +376,31 @@ async def _check_meta(report: Report, probe: Probe) -> None:
     """Check what a modern server says to `_meta` that will not do (2026-07-28, "Overview")."""
     answer = await _check_refusal(report, probe, _OF_VERSION)
     error = answer.error if answer is not None and answer.code == _OF_VERSION.code else None
-    data = (error.get("data") or {}) if isinstance(error, dict) else None
-    if data is not None and not (
-        isinstance(data, dict) and isinstance(data.get("supported"), list)
-    ):
-        report.add("wrong-error", "error -32022 does not say in data which versions it speaks")
+    match error:
+        case None | {"data": {"supported": list()}}:
+            pass
+        case _:
+            report.add("wrong-error", "error -32022 does not say in data which versions it speaks")
     await _check_refusal(report, probe, _OF_META)
 
 
 async def _check_robustness(report: Report, probe: Probe, sign_of_life: str) -> None:
     """Check that a server survives what is no message, or none that it knows, or a large one."""
-    what = "a line that is no JSON" if probe.on_lines else "a body that is no JSON"
-    reaction = await probe.send_malformed(b'{"jsonrpc":"2.0","method":', sign_of_life)
-    answer = reaction.answer
-    if not _survived(report, probe, what, reaction.alive):
-        return
-    if answer is None or (answer.error is None and answer.result is None):
-        report.add("silent-on-bad-json", f"{what} is not answered")
-    elif answer.code != PARSE_ERROR:
-        said = f"{what} is answered with {_said(answer)}, not -32700"
-        report.add("wrong-error", said, severity="note")
-    await _check_bad_request(report, probe, sign_of_life)
-    if probe.gone is not None:
+    id = probe.next_id()
+    listed = {"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": [1]}
+    if not await _provoke(
+        *(report, probe, sign_of_life),
+        b'{"jsonrpc":"2.0","method":',
+        what="a line that is no JSON" if probe.on_lines else "a body that is no JSON",
+        silent="silent-on-bad-json",
+        code=PARSE_ERROR,
+    ) or not await _provoke(
+        *(report, probe, sign_of_life),
+        encode(listed)[:-1],
+        what="a request whose params are an array",
+        silent="silent-on-bad-request",
+        id=id,
+    ):
         return
     await probe.send_notification(f"notifications/{_NO_SUCH}")
     alive = await probe.send_request(sign_of_life)
@@ -431,22 +416,37 @@ async def _check_robustness(report: Report, probe: Probe, sign_of_life: str) -> 
         _survived(report, probe, what, alive)
 
 
-async def _check_bad_request(report: Report, probe: Probe, sign_of_life: str) -> None:
-    """Check that a request is answered, whatever is wrong with it (JSON-RPC 2.0, "Response")."""
-    id = probe.next_id()
-    line = encode({"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": [1]})[:-1]
-    what = "a request whose params are an array"
-    reaction = await probe.send_malformed(line, sign_of_life, id)
-    answer = reaction.answer
+async def _provoke(
+    report: Report,
+    probe: Probe,
+    sign_of_life: str,
+    data: bytes,
+    *,
+    what: str,
+    silent: str,
+    id: Id | None = None,
+    code: int | None = None,
+) -> bool:
+    """Send what is no proper message; return whether the server survived it.
+
+    It should answer as well: whatever is wrong with a request, whoever sent it waits (JSON-RPC
+    2.0, "Response object").
+    """
+    reaction = await probe.send_malformed(data, sign_of_life, id)
     if not _survived(report, probe, what, reaction.alive):
-        return
-    if answer is None or (answer.error is None and answer.result is None):
-        report.add("silent-on-bad-request", f"{what} is not answered")
+        return False
+    answer = reaction.answer
+    if answer is None or not answer.is_complete:
+        report.add(silent, f"{what} is not answered")
+    elif code is not None and answer.code != code:
+        said = f"{what} is answered with {_said(answer)}, not {code}"
+        report.add("wrong-error", said, severity="note")
+    return True
 
 
 def _survived(report: Report, probe: Probe, what: str, alive: Answer | None) -> bool:
     """Whether a server still answers, after something that it should cope with."""
-    if alive is not None and (alive.error is not None or alive.result is not None):
+    if alive is not None and alive.is_complete:
         return True
     if probe.gone is not None:
         report.add("dies", f"after {what}, it {probe.gone}")
@@ -466,19 +466,29 @@ def _check_modern_result(report: Report, method: str, result: dict[str, Json]) -
         report.add("bad-result", f"the result of `{method}` needs ttlMs and cacheScope")
 
 
-def _answered(report: Report, probe: Probe, what: str, answer: Answer | None) -> bool:
-    what = what if " " in what else f"`{what}`"
+async def _ask(
+    report: Report,
+    probe: Probe,
+    method: str,
+    params: dict[str, Json] | None = None,
+    *,
+    what: str = "",
+    patience: float | None = None,
+) -> Answer | None:
+    """Send a request, which must be answered; return the result or error, if there is one."""
+    what = what or f"`{method}`"
+    answer = await probe.send_request(method, params, patience=patience)
     if answer is not None and answer.error is not None and not _is_error(answer.error):
         report.add("bad-error", f"{what} is answered with the error {shown(answer.error)}")
-    if answer is not None and (answer.error is not None or answer.result is not None):
-        return True
+    if answer is not None and answer.is_complete:
+        return answer
     if answer is not None:
         report.add("no-answer", f"{what}: the reply (HTTP status {answer.status}) has no answer")
     elif probe.gone is not None:
         report.add("dies", f"{what}: it {probe.gone} instead of answering")
     else:
-        report.add("no-answer", f"{what}: {_silence(probe.timeouts.answer)}")
-    return False
+        report.add("no-answer", f"{what}: {_silence(patience or probe.timeouts.answer)}")
+    return None
 
 
 def _is_error(error: Json) -> bool:

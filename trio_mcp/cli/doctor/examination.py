@@ -176,9 +176,10 @@ def _note_problem(
     if probe.gone is None:
         return
     if asked is not None:
-        said = last_words(probe.stderr).removeprefix("trio-mcp: ")
+        said = last_words(probe.transport.stderr_tail).removeprefix("trio-mcp: ")
         problems.append(f"asked `{asked}`, it {probe.gone}: {said}")
-    report.stderr = "\n".join(probe.stderr.splitlines()[-_MOST_STDERR_LINES:])
+    lines = probe.transport.stderr_tail.splitlines()
+    report.stderr = "\n".join(lines[-_MOST_STDERR_LINES:])
 
 
 def _why(problems: list[str]) -> str:

@@ -5,16 +5,25 @@ from __future__ import annotations
 import keyword
 import re
 import sys
+from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Final
 
 from trio_mcp.cli.failures import OK, Failure, Usage
-from trio_mcp.cli.new.templates import FILES
 from trio_mcp.cli.screen import Screen
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*", re.IGNORECASE)
 _TAKEN: Final = frozenset({"trio", "trio_mcp", "tests", "pytest", "mcp"})
+_FILES: Final = {
+    "pyproject.toml": "pyproject.toml.in",
+    "$MODULE.py": "server.py.in",
+    "tests/test_$MODULE.py": "test_server.py.in",
+    "README.md": "README.md.in",
+    ".gitignore": "gitignore.in",
+}
+"""By its path in the new project, what each file is made from; `$NAME` is the project's name, and
+`$MODULE` that of its module."""
 
 
 def new(name: str, /) -> int:
@@ -27,11 +36,13 @@ def new(name: str, /) -> int:
     project = Path(name)
     if project.exists() and (not project.is_dir() or any(project.iterdir())):
         raise Failure(f"{project} is there already; choose another name, or move it away")
-    for path, text in FILES.items():
-        place = project / Template(path).substitute(NAME=name, MODULE=module)
+    templates = files(__package__).joinpath("project")
+    for path, template in _FILES.items():
+        place = project / Template(path).substitute(MODULE=module)
         place.parent.mkdir(parents=True, exist_ok=True)
+        text = Template(templates.joinpath(template).read_text(encoding="utf-8"))
         with place.open("x", encoding="utf-8") as file:
-            file.write(Template(text).substitute(NAME=name, MODULE=module))
+            file.write(text.substitute(NAME=name, MODULE=module))
     screen = Screen()
     screen.text(f"{project}/ is there. Next:")
     screen.text(f"  cd {project}")

@@ -59,6 +59,11 @@ class Answer:
     seconds: float = 0.0
 
     @property
+    def is_complete(self) -> bool:
+        """Whether there is an error or a result in it."""
+        return self.error is not None or self.result is not None
+
+    @property
     def code(self) -> Json:
         """The code of the error."""
         return self.error.get("code") if isinstance(self.error, dict) else None

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 from attrs import define, field
 
+from trio_mcp.cli.lines import lines_of
 from trio_mcp.cli.probing.base import Answer, Era, Probe, Reaction, Timeouts, read_message
 from trio_mcp.transports.background import background_task
-from trio_mcp.transports.process import ProcessOptions, open_process
+from trio_mcp.transports.process import ProcessOptions, StdioTransport, open_process
 from trio_mcp.wire.errors import METHOD_NOT_FOUND
-from trio_mcp.wire.framing import LineDecoder
 from trio_mcp.wire.jsonrpc import Id, Json, encode, is_id
-from trio_mcp.wire.limits import Limits
 
 _MOST_KEPT: Final = 100
 
@@ -26,41 +25,12 @@ class _Waiting:
     message: dict[str, Json] | None = None
 
 
-class Pipes(Protocol):
-    """What a probe needs of a server process."""
-
-    @property
-    def pid(self) -> int:
-        """Its id."""
-
-    @property
-    def returncode(self) -> int | None:
-        """How it exited, if it has."""
-
-    @property
-    def stderr_tail(self) -> str:
-        """The end of what it wrote to stderr."""
-
-    @property
-    def exited(self) -> trio.Event:
-        """Set once it has exited."""
-
-    async def send_all(self, data: bytes) -> None:
-        """Write to its stdin."""
-
-    async def receive_some(self) -> bytes:
-        """Read from its stdout."""
-
-    async def aclose(self) -> None:
-        """Close its stdin."""
-
-
 class StdioProbe(Probe):
     """A conversation with a server process. Made by `open_stdio_probe`."""
 
     on_lines = True
 
-    def __init__(self, era: Era, transport: Pipes, timeouts: Timeouts) -> None:
+    def __init__(self, era: Era, transport: StdioTransport, timeouts: Timeouts) -> None:
         super().__init__(era, timeouts)
         self.transport: Final = transport
         self.closed: Final = trio.Event()
@@ -86,11 +56,6 @@ class StdioProbe(Probe):
     def has_answered(self) -> bool:
         """Whether it has answered any request at all."""
         return bool(self._answered)
-
-    @property
-    def stderr(self) -> str:
-        """The end of what it wrote to stderr."""
-        return self.transport.stderr_tail
 
     async def send_request(
         self, method: str, params: dict[str, Json] | None = None, *, patience: float | None = None
@@ -161,11 +126,8 @@ class StdioProbe(Probe):
 
     async def read(self) -> None:
         """Take in what it writes, to the end."""
-        decoder = LineDecoder(Limits().max_message_bytes)
-        while chunk := await self.transport.receive_some():
-            for line in decoder.feed(chunk):
-                if isinstance(line, bytes):
-                    await self._take(line)
+        async for line in lines_of(self.transport):
+            await self._take(line)
         self.closed.set()
         for waiting in [*self._waiting.values(), self._reaction]:
             if waiting is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -17,13 +17,12 @@ from typing import Final
 import trio
 
 from trio_mcp.cli.failures import OK
+from trio_mcp.cli.lines import lines_of
 from trio_mcp.cli.reload.client_state import ClientState
 from trio_mcp.cli.reload.watching import watching
 from trio_mcp.cli.running import run_async
 from trio_mcp.transports.background import background_task
 from trio_mcp.transports.stdio import open_stdio
-from trio_mcp.wire.framing import LineDecoder
-from trio_mcp.wire.limits import Limits
 
 logger = logging.getLogger("trio_mcp.reload")
 
@@ -31,7 +30,6 @@ _BEYOND_GRACE: Final = 5.0
 """Seconds that an old server has to end once the grace of its calls is over."""
 _MOST_WAITING: Final = 1000
 """Lines of the client that wait for a server."""
-_CHUNK_BYTES: Final = 65536
 
 
 def serve_reloading(command: Sequence[str], root: Path, *, over_http: bool, grace: float) -> int:
@@ -50,11 +48,10 @@ def serve_reloading(command: Sequence[str], root: Path, *, over_http: bool, grac
 async def _serve_http(command: list[str], root: Path, patience: float) -> int:
     async with watching(root) as changes:
         while True:
-            process = await trio.lowlevel.open_process(command)
-            try:
+            end = partial(_end, patience)
+            run = partial(trio.run_process, command, stdin=None, check=False, deliver_cancel=end)
+            async with background_task(run):
                 await changes.receive()
-            finally:
-                await _end(process, patience)
             logger.info("The source has changed: the server starts anew")
 
 
@@ -97,28 +94,19 @@ class Relay:
                 await self._run_server()
 
     async def _read_client(self) -> None:
-        decoder = LineDecoder(Limits().max_message_bytes)
         async with self._to_server:
-            try:
-                while chunk := await self._client.receive_some(_CHUNK_BYTES):
-                    for line in decoder.feed(chunk):
-                        if isinstance(line, bytes):  # what is too long is nothing to develop with
-                            await self._to_server.send(line)
-            except trio.BrokenResourceError:
-                pass
-            for line in decoder.close():
-                if isinstance(line, bytes):
-                    await self._to_server.send(line)
+            async for line in lines_of(self._client):
+                await self._to_server.send(line)
 
     async def _run_server(self) -> None:
         """Run one server: until the source changes, it exits, or the client has gone."""
-        process = await trio.lowlevel.open_process(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        try:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        end = partial(_end, self._patience)
+        run = partial(trio.run_process, self._command, check=False, deliver_cancel=end, **pipes)
+        async with trio.open_nursery() as nursery:
+            process: trio.Process = await nursery.start(run)
             on_its_own = await self._attend(process)
-        finally:
-            await _end(process, self._patience)
+            nursery.cancel_scope.cancel()
         if self._over.is_set():
             return
         if on_its_own:
@@ -131,12 +119,13 @@ class Relay:
         assert process.stdin is not None
         assert process.stdout is not None
         exited = trio.Event()
-        async with process.stdin, process.stdout, trio.open_nursery() as reading:
-            reading.start_soon(self._read_server, process.stdout, exited)
+        stream = trio.StapledStream(process.stdin, process.stdout)
+        async with stream, trio.open_nursery() as reading:
+            reading.start_soon(self._read_server, stream, exited)
             async with trio.open_nursery() as feeding:
                 feeding.start_soon(self._feed, process.stdin, feeding.cancel_scope)
-                feeding.start_soon(self._await_change, feeding.cancel_scope)
-                feeding.start_soon(self._await_exit, exited, feeding.cancel_scope)
+                feeding.start_soon(_cancel_after, self._changes.receive, feeding.cancel_scope)
+                feeding.start_soon(_cancel_after, exited.wait, feeding.cancel_scope)
             on_its_own = exited.is_set()
             if self._over.is_set():
                 await process.stdin.aclose()
@@ -161,33 +150,22 @@ class Relay:
         self._over.set()
         scope.cancel()
 
-    async def _read_server(self, stdout: trio.abc.ReceiveStream, exited: trio.Event) -> None:
+    async def _read_server(self, server: trio.abc.Stream, exited: trio.Event) -> None:
         """Pass on what a server says, until it has gone."""
-        decoder = LineDecoder(Limits().max_message_bytes)
-        async for chunk in stdout:
-            for line in decoder.feed(chunk):
-                if isinstance(line, bytes):
-                    passed = self._client_state.said(line)
-                    if passed is not None:
-                        await self._tell_client([passed + b"\n"])
-                    elif not self._client_state.repeating:  # the new server is ready
-                        await self._tell_client(self._client_state.changes())
+        async for line in lines_of(server):
+            passed = self._client_state.said(line)
+            if passed is not None:
+                await self._tell_client([passed + b"\n"])
+            elif not self._client_state.repeating:  # the new server is ready
+                await self._tell_client(self._client_state.changes())
         exited.set()
-
-    async def _await_change(self, scope: trio.CancelScope) -> None:
-        await self._changes.receive()
-        scope.cancel()
-
-    async def _await_exit(self, exited: trio.Event, scope: trio.CancelScope) -> None:
-        await exited.wait()
-        scope.cancel()
 
     async def _await_mending(self, status: int | None) -> None:
         """The server is broken: refuse what the client wants until its source changes."""
         why = f"The server has exited with status {status}; its stderr says why"
         logger.error("%s; it starts anew when its source changes", why)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._await_change, nursery.cancel_scope)
+            nursery.start_soon(_cancel_after, self._changes.receive, nursery.cancel_scope)
             async for line in self._from_client:
                 self._client_state.heard(line)
                 await self._tell_client(self._client_state.unanswered(why))
@@ -201,16 +179,16 @@ class Relay:
                 await self._client.send_all(text)
 
 
-async def _end(process: trio.Process, patience: float) -> None:
-    """See to it that a server ends, within that many seconds."""
-    with trio.CancelScope(shield=True):
-        with trio.move_on_after(patience):
-            if process.returncode is None:
-                process.terminate()
-            await process.wait()
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+async def _cancel_after(event: Callable[[], Awaitable[object]], scope: trio.CancelScope) -> None:
+    await event()
+    scope.cancel()
+
+
+async def _end(patience: float, process: trio.Process) -> None:
+    """End a server, which has that many seconds to end well; cancelled once it has gone."""
+    process.terminate()
+    await trio.sleep(patience)
+    process.kill()
 
 
 def source_of(target: str) -> Path:
