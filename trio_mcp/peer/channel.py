@@ -18,6 +18,11 @@ class ReplyChannel:
     carries_messages: ClassVar[bool] = True
     """Whether anything but the response can be sent."""
 
+    cannot_ask: ClassVar[str | None] = (
+        "The client cannot be asked anything: its request is served without a session, or in a batch"
+    )
+    """Why no request can be sent; `None` if one can."""
+
     keep_alive: float = inf
     """Seconds of silence after which `send_keep_alive` is due."""
 
@@ -38,7 +43,7 @@ class ReplyChannel:
 
     async def send_request(self, method: str, params: dict[str, Json], deadline: float) -> Json:
         """Send a request, and return its result. Raises as `OutgoingRequests.send` does."""
-        raise McpError(INVALID_REQUEST, "The client cannot be asked anything on this transport")
+        raise McpError(INVALID_REQUEST, self.cannot_ask or "")
 
     async def send_keep_alive(self) -> None:
         """Show whoever is on the way that it is still in use."""

@@ -54,6 +54,8 @@ class Connection(ReplyChannel):
             else has been done. Trio cannot abandon a task: without it, `run` waits for them.
     """
 
+    cannot_ask = None
+
     def __init__(
         self,
         transport: LineTransport,

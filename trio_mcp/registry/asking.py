@@ -203,11 +203,14 @@ def _require(talk: Conversation, *capability: str) -> None:
         *capability: What the caller must have declared.
 
     Raises:
-        McpError: It has not declared the capability, or its revision does not know the question.
+        McpError: It has not declared the capability, its revision does not know the question, or
+            there is no way to ask it anything.
     """
     name = ".".join(capability)
     if not has_question(talk.revision, capability):
         raise McpError(INVALID_REQUEST, _too_old(talk.revision, name))
+    if talk.cannot_ask is not None:
+        raise McpError(INVALID_REQUEST, talk.cannot_ask)
     if talk.supports(*capability):
         return
     message = f"This needs a client with the capability {name}, which it has not declared"

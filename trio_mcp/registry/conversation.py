@@ -15,6 +15,10 @@ class Conversation(Protocol):
     revision: Revision
     """What the caller speaks."""
 
+    @property
+    def cannot_ask(self) -> str | None:
+        """Why this caller cannot be asked anything, whatever it has declared; mostly `None`."""
+
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Tell how far the work is, if the caller wants to know."""
 

@@ -180,9 +180,14 @@ class RequestConversation:
 
     # -- questions ---------------------------------------------------------------------------
 
+    @property
+    def cannot_ask(self) -> str | None:
+        """Why this caller cannot be asked anything; `None` if it can."""
+        return None if self.revision.modern else self._inbound.channel.cannot_ask
+
     def supports(self, *capability: str) -> bool:
         """Whether the caller has declared a capability that its revision has a question for."""
-        if not has_question(self.revision, capability):
+        if self.cannot_ask is not None or not has_question(self.revision, capability):
             return False
         declared: Json = self._context.caller.capabilities
         for place, name in enumerate(capability):

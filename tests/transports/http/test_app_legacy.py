@@ -936,7 +936,11 @@ async def test_without_sessions_nobody_can_be_asked() -> None:
         client.capabilities = FORMS
         await client.initialize()
         answer = await client.call("ask")
-        assert error_of(answer)[0] == -32600
+        assert error_of(answer) == (
+            -32600,
+            "The client cannot be asked anything: "
+            "its request is served without a session, or in a batch",
+        )
 
 
 @pytest.mark.requirement("F1")

@@ -44,6 +44,8 @@ _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 class SessionStream(ReplyChannel):
     """One stream of events, and the `LineQueue` of our requests that belong to it."""
 
+    cannot_ask = None
+
     def __init__(self, name: str, session: HttpSession) -> None:
         self.name: Final = name
         self._session = session
