@@ -15,6 +15,7 @@ from tests.support.client import CAPABILITIES
 from tests.support.tools import echo, error_of, failure_of, registry_of, text_of
 from tests.transports.http.support import (
     Event,
+    LegacyClient,
     ModernClient,
     Response,
     Worker,
@@ -854,6 +855,73 @@ async def test_a_quiet_subscription_is_kept_alive(autojump_clock: Any) -> None:
             assert event.comment is not None
             assert trio.current_time() == 15 * number
         stream.disconnect()
+
+
+# -- cancellations --------------------------------------------------------------------------------
+
+
+def cancelling(id: Any) -> dict[str, Any]:
+    method = "notifications/cancelled"
+    return {"jsonrpc": "2.0", "method": method, "params": {"requestId": id}}
+
+
+ALICE, BOB = ({"authorization": f"Bearer {token}"} for token in ("a", "b"))
+
+
+@pytest.mark.requirement("B7", "F3")
+@pytest.mark.parametrize("kind", [ModernClient, LegacyClient])
+@pytest.mark.parametrize("say", [0, 1])
+async def test_a_posted_cancellation_is_heeded(kind: Any, say: int) -> None:
+    """As bridges send it that turn stdio into HTTP, and leave the request's connection open."""
+    worker = Worker()
+    policy = HttpPolicy(tokens={"a": "alice"}, stateless=True)
+    async with hosting(worker.registry, policy) as host:
+        client = kind(host, headers=ALICE)
+        response = client.begin_call("work", progress_meta(), say=say)
+        await wait_all_tasks_blocked()
+        for id in (99, "1", None, [1]):
+            assert (await client.post(cancelling(id))).status == 202
+        assert worker.running == 1
+        assert (await client.post(cancelling(1))).status == 202
+        await response.end()
+        assert (worker.running, worker.cancelled) == (0, 1)
+        assert len(await response.messages()) == say
+        assert response.status == (200 if say else 202)
+
+
+@pytest.mark.requirement("B7")
+async def test_nobody_cancels_the_requests_of_others() -> None:
+    """Other principals, other addresses, other programs; and no request that may be another's."""
+    worker = Worker()
+    async with hosting(worker.registry, HttpPolicy(tokens={"a": "alice", "b": "bob"})) as host:
+        alice, bob = ModernClient(host, ALICE), ModernClient(host, BOB)
+        response = alice.begin_call("work")
+        await wait_all_tasks_blocked()
+        await bob.post(cancelling(1))
+        await alice.post(cancelling(1), {"user-agent": "another"})
+        assert worker.running == 1
+        twin = ModernClient(host, ALICE)
+        other = twin.begin_call("work")
+        await wait_all_tasks_blocked()
+        await alice.post(cancelling(1))
+        assert worker.running == 2, "nobody knows which of them is meant"
+        worker.go_on.set()
+        assert text_of(await response.answer()) == text_of(await other.answer()) == "done"
+
+
+@pytest.mark.requirement("B7")
+async def test_without_tokens_an_address_cancels_its_own() -> None:
+    worker = Worker()
+    async with modern(worker.registry) as client:
+        response = client.begin_call("work")
+        await wait_all_tasks_blocked()
+        client.address = ("127.0.0.9", 1)
+        await client.post(cancelling(1))
+        assert worker.running == 1
+        client.address = ("127.0.0.1", 50001)
+        await client.post(cancelling(1))
+        await response.end()
+        assert worker.cancelled == 1
 
 
 # -- disconnects ----------------------------------------------------------------------------------

@@ -197,7 +197,9 @@ async def finish(
         if line is not None:
             await http.send_event(line)
         await http.end_stream()
-    elif line is not None:
+    elif line is None:  # the client has cancelled it
+        await http.respond(202, headers=headers)
+    else:
         await http.respond(status, line[:-1], headers=headers)
 
 

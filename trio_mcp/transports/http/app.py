@@ -61,6 +61,7 @@ from trio_mcp.wire.jsonrpc import (
     Notification,
     Request,
     Response,
+    is_id,
 )
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import METHODS, modern_only
@@ -74,6 +75,9 @@ _ASSUMED: Final = "2025-03-26"
 _ALLOW: Final = [(b"allow", b"GET, POST, DELETE")]
 _PAGES: Final = ("/health", "/tools", "/metrics")
 _GET_ONLY: Final = [(b"allow", b"GET, HEAD")]
+
+_Sender = tuple[str, bytes]
+"""As far as it can be known who sends a request that stands for itself: owner and program."""
 
 Page = Callable[[HttpRequest], Awaitable[None]]
 
@@ -98,7 +102,7 @@ class HttpApp:
         self._header_check = HeaderCheck(registry)
         self._slots = Slots(policy.max_concurrent)
         self._runner = Runner(limits.cancel_patience)
-        self._alone: set[Inbound] = set()  # of requests that stand for themselves
+        self._alone: dict[Inbound, _Sender] = {}  # of requests that stand for themselves
         self._server: Server | None = None
         self._sessions: Sessions | None = None
         self._sse: SseEndpoint | None = None
@@ -301,7 +305,7 @@ class HttpApp:
     async def _take_modern(self, http: HttpRequest, message: Message) -> None:
         """A notification is taken note of; there is nothing else without an answer."""
         if isinstance(message, Notification):
-            await http.respond(202)
+            await self._take_notification(http, message)
             return
         what = "Invalid request: a modern client sends one request or notification at a time"
         raise bad_message(UNKNOWN_ID, McpError(INVALID_REQUEST, what))
@@ -314,20 +318,39 @@ class HttpApp:
         if isinstance(message, Request):
             await self._answer(http, message, server, session, modern=False)
         elif isinstance(message, Batch):
-            with self._inbound_for(server, session) as inbound:
+            with self._inbound_for(http, server, session) as inbound:
                 await self._answer_batch(http, message, inbound)
         else:
-            await http.respond(202)
+            await self._take_notification(http, message)
+
+    async def _take_notification(self, http: HttpRequest, message: Notification | Response) -> None:
+        """Take note of a cancellation; nothing else is about requests that stand for themselves.
+
+        Ids are the clients' own, so two may use the same. The sender may cancel what came with the
+        same token, or without tokens from the same address; if that is not one request, none.
+        """
+        if isinstance(message, Notification):
+            id, sender = message.params.get("requestId"), _sender_of(http)
+            meant = [
+                inbound
+                for inbound, its_sender in self._alone.items()
+                if its_sender == sender and is_id(id) and id in inbound
+            ]
+            if len(meant) == 1:
+                meant[0].note(message)
+        await http.respond(202)
 
     @contextmanager
-    def _inbound_for(self, server: Server, session: Session) -> Iterator[Inbound]:
+    def _inbound_for(
+        self, http: HttpRequest, server: Server, session: Session
+    ) -> Iterator[Inbound]:
         """The requests of one POST that stands for itself."""
         inbound = Inbound(Dispatcher(server, session), self._slots)
-        self._alone.add(inbound)
+        self._alone[inbound] = _sender_of(http)
         try:
             yield inbound
         finally:
-            self._alone.discard(inbound)
+            del self._alone[inbound]
 
     async def _answer(
         self,
@@ -338,7 +361,7 @@ class HttpApp:
         *,
         modern: bool,
     ) -> None:
-        with self._inbound_for(server, session) as inbound:
+        with self._inbound_for(http, server, session) as inbound:
             channel = ResponseChannel(http, self._policy.keep_alive)
             request = inbound.admit(message, channel)
             if isinstance(request, bytes):
@@ -456,6 +479,10 @@ _METHODS: Final[dict[str, Callable[[HttpApp, HttpRequest, Server, Sessions], Awa
 def _begins_something(message: Message) -> bool:
     known = METHODS.get(message.method) if isinstance(message, Request) else None
     return known is not None and known.lasting
+
+
+def _sender_of(http: HttpRequest) -> _Sender:
+    return http.owner, http.headers.get(b"user-agent", b"")
 
 
 def _stands_alone(http: HttpRequest, message: Message) -> bool:
