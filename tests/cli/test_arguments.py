@@ -8,7 +8,7 @@ import pytest
 
 from trio_mcp.cli.arguments import parse_arguments, parse_texts
 from trio_mcp.cli.failures import Usage
-from trio_mcp.cli.schemas import in_words, json_of, signature, typed
+from trio_mcp.cli.schemas import field_of, json_of
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -143,7 +143,7 @@ def test_arguments_of_prompts_are_texts() -> None:
 
 
 def test_a_schema_in_words() -> None:
-    shown = {name: in_words(each, SCHEMA) for name, each in SCHEMA["properties"].items()}
+    shown = {name: each.in_words() for name, each in field_of(SCHEMA).properties.items()}
     assert shown["either"] == "string|integer"
     assert shown["perhaps"] == "integer"
     assert shown["color"] == "red|green"
@@ -152,11 +152,23 @@ def test_a_schema_in_words() -> None:
     assert shown["point"] == "{x?: integer}"
     assert shown["anything"] == shown["circle"] == shown["far"] == "any"
     long = {"enum": [f"value{number}" for number in range(20)]}
-    assert in_words(long, {}).endswith("value7|…")
+    assert field_of(long).in_words().endswith("value7|…")
     schema = {"properties": {"a": {"type": "string", "default": "x"}, "b": {}}, "required": ["b"]}
-    assert signature(schema) == "a?: string = x, b: any"
+    assert field_of(schema).signature() == "a?: string = x, b: any"
     deep: dict[str, Any] = {"type": "object", "properties": {"n": {"$ref": "#"}}}
-    assert signature(deep) == "n?: {n?: {n?: object}}"
+    assert field_of(deep).signature() == "n?: {n?: {n?: object}}"
+
+
+def test_a_schema_that_holds_itself_comes_to_an_end() -> None:
+    tree = {"$ref": "#/$defs/tree"}
+    schema = {"properties": {"a": tree}, "$defs": {"tree": {"type": "array", "items": tree}}}
+    assert field_of(schema).signature() == "a?: list of list of array"
+    value = parse_arguments(["a=x"], schema)["a"]
+    while isinstance(value, list):
+        (value,) = value
+    assert value == "x"
+    everywhere = {"anyOf": [{"$ref": "#"} for _ in range(50)], "type": "string"}
+    assert field_of(everywhere).in_words() == "string"
 
 
 def test_json_is_json() -> None:
@@ -164,4 +176,4 @@ def test_json_is_json() -> None:
     for text in ("NaN", "Infinity", "{'a': 1}", ""):
         with pytest.raises(ValueError, match=r"."):
             json_of(text)
-    assert typed("9" * 5000, {"type": "integer"}, {}) == "9" * 5000, "too long for Python"
+    assert field_of({"type": "integer"}).typed("9" * 5000) == "9" * 5000, "too long for Python"

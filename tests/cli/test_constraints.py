@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from trio_mcp.cli.constraints import constraints_of
-from trio_mcp.cli.schemas import default_of, signature
+from trio_mcp.cli.schemas import Field, field_of
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,12 @@ from trio_mcp.cli.schemas import default_of, signature
 )
 def test_what_is_demanded(schema: Any, words: str) -> None:
     root = {"$defs": {"age": {"minimum": 0, "maximum": 150}}}
-    assert constraints_of(schema, root) == words
+    assert constraints_of(Field(schema, root)) == words
 
 
 def test_a_schema_that_holds_itself_comes_to_an_end() -> None:
     root = {"$defs": {"tree": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/tree"}}}}
-    words = constraints_of({"$ref": "#/$defs/tree"}, root)
+    words = constraints_of(Field({"$ref": "#/$defs/tree"}, root))
     assert words.startswith("at least 1 item; each at least 1 item")
     assert len(words) < 200
 
@@ -68,9 +68,7 @@ def test_a_schema_that_holds_itself_comes_to_an_end() -> None:
     ids=str,
 )
 def test_defaults(schema: Any, text: str) -> None:
-    assert default_of(schema) == text
+    assert field_of(schema).default == text
     shown = f"a?: any = {text}" if text else "a?: any"
-    assert (
-        signature({"properties": {"a": {**schema, "type": "any"} if schema is not True else {}}})
-        == shown
-    )
+    properties = {"a": {**schema, "type": "any"} if schema is not True else {}}
+    assert field_of({"properties": properties}).signature() == shown

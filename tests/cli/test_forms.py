@@ -10,6 +10,7 @@ import trio
 
 from trio_mcp.cli.elicitation import ElicitationHandler
 from trio_mcp.cli.forms import ask_for
+from trio_mcp.cli.schemas import Field
 
 
 @attrs.define
@@ -39,9 +40,8 @@ class Person:
 
 
 async def answered(schema: Any, *answers: str, required: bool = True) -> tuple[Any, Person]:
-    root = {"properties": {"x": schema}, "required": ["x"] if required else []}
     person = Person(list(answers))
-    value = await ask_for(person, "x", schema, root)  # type: ignore[arg-type]
+    value = await ask_for(person, "x", Field(schema, {}), required=required)  # type: ignore[arg-type]
     assert person.answers == []
     return value, person
 

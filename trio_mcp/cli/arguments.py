@@ -11,7 +11,7 @@ from typing import Final
 from trio_mcp.cli.failures import Failure, Usage
 from trio_mcp.cli.forms import ask_for
 from trio_mcp.cli.prompter import NoAnswer
-from trio_mcp.cli.schemas import collected, json_of, properties_of, required_of, signature
+from trio_mcp.cli.schemas import Field, field_of, json_of
 from trio_mcp.cli.session import Session
 from trio_mcp.client.client import RemoteTool
 from trio_mcp.wire.jsonrpc import Json, encode
@@ -31,7 +31,7 @@ def parse_arguments(words: Sequence[str], schema: Json) -> dict[str, Json]:
     Raises:
         Usage: A word is none of those.
     """
-    root = schema if isinstance(schema, dict) else {}
+    whole = field_of(schema)
     arguments: dict[str, Json] = {}
     texts: defaultdict[str, list[str]] = defaultdict(list)
     for word in words:
@@ -40,7 +40,7 @@ def parse_arguments(words: Sequence[str], schema: Json) -> dict[str, Json]:
             continue
         pair = _PAIR.fullmatch(word)
         if pair is None:
-            takes = signature(root) or "no arguments"
+            takes = whole.signature() or "no arguments"
             raise Usage(f"{word!r} is not KEY=VALUE, KEY:=JSON or a JSON object; it takes: {takes}")
         key, sign, value = pair.groups()
         if sign == ":=":
@@ -49,7 +49,7 @@ def parse_arguments(words: Sequence[str], schema: Json) -> dict[str, Json]:
             texts[key].append(value)
     for key, values in texts.items():
         try:
-            arguments[key] = collected(values, properties_of(root).get(key, {}), root)
+            arguments[key] = whole.properties.get(key, field_of({})).collected(values)
         except ValueError as error:
             raise Usage(f"{key}: {error}") from None
     try:
@@ -75,7 +75,7 @@ def parse_texts(words: Sequence[str]) -> dict[str, str]:
 
 
 async def ask_for_missing(
-    session: Session, arguments: Mapping[str, Json], schema: Json
+    session: Session, arguments: Mapping[str, Json], whole: Field
 ) -> dict[str, Json]:
     """Ask for required arguments that are missing, if there is somebody to ask.
 
@@ -83,15 +83,14 @@ async def ask_for_missing(
         Failure: The person did not want to answer.
     """
     complete = dict(arguments)
-    root = schema if isinstance(schema, dict) else {}
-    absent = [name for name in required_of(root) if name not in complete]
+    absent = [name for name in whole.required if name not in complete]
     if not absent or not session.screen.can_ask:
         return complete
     async with session.prompter.turn:
         for name in absent:
             try:
-                field = properties_of(root).get(name, {})
-                complete[name] = await ask_for(session.prompter, name, field, root)
+                field = whole.properties.get(name, field_of({}))
+                complete[name] = await ask_for(session.prompter, name, field, required=True)
             except NoAnswer:
                 raise Failure(f"{name} is required, and was not given") from None
     return complete
@@ -105,7 +104,7 @@ def check_arguments(tool: RemoteTool, arguments: dict[str, Json]) -> None:
     """
     problem = tool.problem_with(arguments)
     if problem is not None:
-        takes = signature(tool.input_schema) or "no arguments"
+        takes = field_of(tool.input_schema).signature() or "no arguments"
         raise Failure(f"tool {tool.name!r}: {problem} It takes: {takes}")
 
 

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from trio_mcp.cli.arguments import ask_for_missing, check_arguments, parse_arguments, parse_texts
 from trio_mcp.cli.content import in_words, show_contents, show_result, words_of
 from trio_mcp.cli.failures import FAILED, OK, Failure, one_line, way_out_of
-from trio_mcp.cli.listing import find_prompt, listed, prompt_arguments, prompt_signature
+from trio_mcp.cli.listing import find_prompt, listed, prompt_field, prompt_signature
 from trio_mcp.cli.options import (
     NO_OPTIONS,
     AsJson,
@@ -22,6 +22,7 @@ from trio_mcp.cli.options import (
     ToolArguments,
 )
 from trio_mcp.cli.progress import ProgressBar
+from trio_mcp.cli.schemas import field_of
 from trio_mcp.cli.session import Session, use
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import McpError, ResourceNotFound
@@ -78,7 +79,7 @@ async def call_tool(
     """Call a tool and show its result, on lines of its own if need be; return the exit status."""
     tool = session.tool(name)
     given = parse_arguments(words, tool.input_schema)
-    arguments = await ask_for_missing(session, given, tool.input_schema)
+    arguments = await ask_for_missing(session, given, field_of(tool.input_schema))
     check_arguments(tool, arguments)
     params: dict[str, Json] = {"name": name, "arguments": arguments}
     async with _doing(session, f"tool {name!r}") as bar:
@@ -120,11 +121,11 @@ async def read_resource(session: Session, uri: str, *, end_line: bool = False) -
 
 async def get_prompt(session: Session, name: str, words: Sequence[str]) -> int:
     """Have a prompt written and show it; return the exit status."""
-    description = await find_prompt(session, name)
-    arguments = await ask_for_missing(session, parse_texts(words), _schema_of(description))
-    absent = [each for each in _schema_of(description)["required"] if each not in arguments]
+    whole = prompt_field(await find_prompt(session, name))
+    arguments = await ask_for_missing(session, parse_texts(words), whole)
+    absent = [each for each in whole.required if each not in arguments]
     if absent:
-        takes = prompt_signature(description)
+        takes = prompt_signature(whole)
         raise Failure(f"prompt {name!r} needs {', '.join(absent)}; it takes: {takes}")
     params: dict[str, Json] = {"name": name, "arguments": arguments}
     async with _doing(session, f"prompt {name!r}") as bar:
@@ -169,16 +170,3 @@ def _part(wire: dict[str, Json], *keys: str) -> dict[str, Json]:
 def _piece(contents: object) -> dict[str, Json]:
     wire: dict[str, Json] = to_wire(contents, NEWEST)
     return wire
-
-
-def _schema_of(prompt: dict[str, Json]) -> dict[str, Json]:
-    """The arguments of a prompt, as a JSON Schema."""
-    arguments = prompt_arguments(prompt)
-    return {
-        "type": "object",
-        "properties": {
-            str(each.get("name")): {"type": "string", "description": each.get("description") or ""}
-            for each in arguments
-        },
-        "required": [str(each.get("name")) for each in arguments if each.get("required")],
-    }

@@ -6,18 +6,18 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from trio_mcp.cli.schemas import Schema, items_of, schemas_of
+from trio_mcp.cli.schemas import Field, Schema
 from trio_mcp.schema.sentences import expectation
 from trio_mcp.wire.jsonrpc import Json
 
 _MOST_DEPTH: Final = 3
 
 
-def constraints_of(schema: Json, root: Schema, depth: int = 0) -> str:
+def constraints_of(field: Field) -> str:
     """Say what is demanded; an empty text if nothing is, and nothing of what cannot be read."""
-    found = [said for each in schemas_of(schema, root) for said in _demands(each)]
-    if depth < _MOST_DEPTH:
-        items = constraints_of(items_of(schema, root), root, depth + 1)
+    found = [said for each in field.parts for said in _demands(each)]
+    if field.depth <= _MOST_DEPTH:
+        items = constraints_of(field.items)
         found += [f"each {items}"] if items else []
     return "; ".join(dict.fromkeys(found))
 

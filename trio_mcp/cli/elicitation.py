@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from trio_mcp.cli.forms import ask_for_all, describe
 from trio_mcp.cli.prompter import NoAnswer, Prompter
-from trio_mcp.cli.schemas import is_yes_or_no, properties_of
+from trio_mcp.cli.schemas import field_of
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.wire.jsonrpc import Json
 
@@ -64,10 +64,9 @@ class ElicitationHandler:
                     return {"action": "cancel"}
 
     async def _fill_in(self, params: dict[str, Json]) -> dict[str, Json]:
-        schema = params.get("requestedSchema")
-        root = schema if isinstance(schema, dict) else {}
-        (name, field), *others = properties_of(root).items() or [("", {})]
-        if not others and is_yes_or_no(field, root):  # then it takes no second question
+        whole = field_of(params.get("requestedSchema"))
+        (name, field), *others = whole.properties.items() or [("", whole)]
+        if not others and field.is_yes_or_no:  # then it takes no second question
             describe(self._prompter, field)
             said = await self._choice(("yes", "no", *_ACTIONS[1:]))
             if said in _ACTIONS:
@@ -76,7 +75,7 @@ class ElicitationHandler:
         action = await self._choice(_ACTIONS)
         if action != "accept":
             return {"action": action}
-        return {"action": "accept", "content": await ask_for_all(self._prompter, root)}
+        return {"action": "accept", "content": await ask_for_all(self._prompter, whole)}
 
     async def _visit(self, params: dict[str, Json]) -> dict[str, Json]:
         url = str(params.get("url"))

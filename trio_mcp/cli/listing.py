@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from trio_mcp.cli.constraints import constraints_of
 from trio_mcp.cli.failures import Failure, missing
 from trio_mcp.cli.options import NO_OPTIONS, AsJson, ConnectionOptions, TargetWord
-from trio_mcp.cli.schemas import default_of, in_words, properties_of, required_of, signature
+from trio_mcp.cli.schemas import Field, field_of
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.session import Session, use
 from trio_mcp.wire.jsonrpc import Json
@@ -62,7 +62,10 @@ async def show_tools(session: Session, name: str | None = None) -> None:
     elif not found:
         screen.note("The server offers no tools.")
     else:
-        rows = [(each["name"], signature(each["inputSchema"]), _prose(each)) for each in found]
+        rows = [
+            (each["name"], field_of(each["inputSchema"]).signature(), _prose(each))
+            for each in found
+        ]
         screen.table(("Tool", "Arguments", "What it does"), rows)
 
 
@@ -93,7 +96,10 @@ async def show_prompts(session: Session) -> None:
     elif not found:
         screen.note("The server offers no prompts.")
     else:
-        rows = [(_text(each, "name"), prompt_signature(each), _prose(each)) for each in found]
+        rows = [
+            (_text(each, "name"), prompt_signature(prompt_field(each)), _prose(each))
+            for each in found
+        ]
         screen.table(("Prompt", "Arguments", "What it is for"), rows)
 
 
@@ -117,27 +123,34 @@ async def find_prompt(session: Session, name: str) -> dict[str, Json]:
     raise Failure(missing("prompt", name, [_text(each, "name") for each in found]))
 
 
-def prompt_arguments(prompt: Json) -> list[dict[str, Json]]:
-    """The arguments of a prompt."""
+def prompt_field(prompt: Json) -> Field:
+    """The arguments of a prompt, as if a schema described them."""
     found = prompt.get("arguments") if isinstance(prompt, dict) else None
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    named = {
+        _text(each, "name"): each
+        for each in (found if isinstance(found, list) else [])
+        if isinstance(each, dict)
+    }
+    properties = {
+        name: {"type": "string", "description": _text(each, "description")}
+        for name, each in named.items()
+    }
+    required = [name for name, each in named.items() if each.get("required")]
+    return field_of({"type": "object", "properties": properties, "required": required})
 
 
-def prompt_signature(prompt: Json) -> str:
-    """Write the arguments of a prompt on one line."""
-    return ", ".join(
-        f"{_text(each, 'name')}{'' if each.get('required') else '?'}"
-        for each in prompt_arguments(prompt)
-    )
+def prompt_signature(field: Field) -> str:
+    """Write the arguments of a prompt on one line; all of them are texts."""
+    return ", ".join(f"{each}{'' if each in field.required else '?'}" for each in field.properties)
 
 
 def _show_tool(screen: Screen, tool: dict[str, Json]) -> None:
-    schema = tool["inputSchema"]
-    screen.heading(f"{tool['name']}({signature(schema)})")
+    whole = field_of(tool["inputSchema"])
+    screen.heading(f"{tool['name']}({whole.signature()})")
     for text in (tool.get("title"), tool.get("description")):
         if isinstance(text, str) and text:
             screen.text(text)
-    rows = _argument_rows(schema)
+    rows = [_argument_row(whole, name, each) for name, each in whole.properties.items()]
     if rows:
         screen.table(("Argument", "Type", "", "Must be", "What it is"), rows, empty_columns=False)
     for title, key in (("Hints", "annotations"), ("Result", "outputSchema")):
@@ -146,15 +159,11 @@ def _show_tool(screen: Screen, tool: dict[str, Json]) -> None:
             screen.json(tool[key])
 
 
-def _argument_rows(schema: dict[str, Json]) -> list[Sequence[str]]:
-    required = required_of(schema)
-    rows: list[Sequence[str]] = []
-    for name, each in properties_of(schema).items():
-        default = default_of(each)
-        presence = "required" if name in required else f"default {default}" if default else ""
-        kind = in_words(each, schema, most=_MOST_CHOICES)
-        rows.append((name, kind, presence, constraints_of(each, schema), _prose(each)))
-    return rows
+def _argument_row(whole: Field, name: str, field: Field) -> Sequence[str]:
+    default = f"default {field.default}" if field.default else ""
+    presence = "required" if name in whole.required else default
+    kind = field.in_words(most=_MOST_CHOICES)
+    return name, kind, presence, constraints_of(field), _prose(field.schema)
 
 
 def _text(item: Json, key: str) -> str:

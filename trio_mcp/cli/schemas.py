@@ -8,17 +8,38 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import cached_property
 from math import isfinite
-from typing import Any, Final
+from typing import Final
 
+from attrs import frozen
+
+from trio_mcp.schema.keywords import resolve_pointer
 from trio_mcp.wire.jsonrpc import Json
 
 Schema = dict[str, Json]
 
 _MOST_DEPTH: Final = 16
-_MOST_CHOICES: Final = 8
+"""Values within values that are looked at: a schema may hold itself."""
 _MOST_NESTED: Final = 2
-"""Objects within objects whose properties are told."""
+"""Values within values that are told in words."""
+_MOST_CHOICES: Final = 8
+_ORDER: Final = ("string", "integer", "number", "boolean", "array", "object", "null")
+_NUMBERS: Final = {"integer", "number"}
+_TYPES: Final[dict[type, str]] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    list: "array",
+    dict: "object",
+    type(None): "null",
+}
+_YES_OR_NO: Final = {
+    **dict.fromkeys(("true", "yes", "y", "1"), True),
+    **dict.fromkeys(("false", "no", "n", "0"), False),
+}
 
 
 def json_of(text: str) -> Json:
@@ -38,186 +59,188 @@ def json_of(text: str) -> Json:
     return json.loads(text, parse_constant=refuse, parse_float=finite)
 
 
-def schemas_of(schema: Json, root: Schema, depth: int = 0) -> Iterator[Schema]:
-    """A schema and those that it consists of, references followed."""
-    if not isinstance(schema, dict) or depth > _MOST_DEPTH:
-        return
-    yield schema
-    reference = schema.get("$ref")
-    if isinstance(reference, str):
-        yield from schemas_of(_resolve(reference, root), root, depth + 1)
-    for keyword in ("anyOf", "oneOf", "allOf"):
-        several = schema.get(keyword)
-        for each in several if isinstance(several, list) else ():
-            yield from schemas_of(each, root, depth + 1)
+def text_of(value: Json) -> str:
+    """Write a value as a person would type it where it is expected."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def types_of(schema: Json, root: Schema) -> set[str]:
-    """The JSON types that a value may have; none of them if the schema does not say."""
-    found: set[str] = set()
-    for each in schemas_of(schema, root):
-        kind = each.get("type")
-        found |= {kind} if isinstance(kind, str) else set(kind) if isinstance(kind, list) else set()
-        found |= {_type_of(value) for value in _values(each)}
-    return found
+@frozen(eq=False)
+class Field:
+    """What a schema says of one value.
 
-
-def choices_of(schema: Json, root: Schema) -> list[tuple[Json, str | None]]:
-    """The values that a schema enumerates, with their titles; none if it does not."""
-    return [
-        choice
-        for each in schemas_of(schema, root)
-        for choice in zip(_values(each), _titles(each), strict=False)
-    ]
-
-
-def items_of(schema: Json, root: Schema) -> Json:
-    """The schema of an array's items; `{}` if there is none."""
-    for each in schemas_of(schema, root):
-        if isinstance(each.get("items"), dict):
-            return each["items"]
-    return {}
-
-
-def object_of(schema: Json, root: Schema) -> Schema:
-    """The schema of an object whose properties are known; `{}` if there is none."""
-    return next((each for each in schemas_of(schema, root) if properties_of(each)), {})
-
-
-def in_words(schema: Json, root: Schema, most: int = _MOST_CHOICES, depth: int = 0) -> str:
-    """Say what a value can be, in a word or two, with so many of its choices at most."""
-    choices = [value for value, _ in choices_of(schema, root)]
-    if choices:
-        shown = [value if isinstance(value, str) else json.dumps(value) for value in choices]
-        more = ["…"] if len(shown) > most else []
-        return "|".join(shown[:most] + more)
-    found = types_of(schema, root)
-    named = {each: each for each in _ORDER if each in found and each != "null"}
-    if "array" in named:
-        named["array"] = f"list of {in_words(items_of(schema, root), root, most, depth)}"
-    if "object" in named and depth < _MOST_NESTED and object_of(schema, root):
-        named["object"] = f"{{{signature(object_of(schema, root), root, depth + 1)}}}"
-    return "|".join(named.values()) or "any"
-
-
-def properties_of(schema: Json) -> dict[str, Json]:
-    """The properties of an object's schema by name."""
-    found = schema.get("properties") if isinstance(schema, dict) else None
-    return found if isinstance(found, dict) else {}
-
-
-def required_of(schema: Json) -> list[str]:
-    """The properties that an object must have."""
-    found = schema.get("required") if isinstance(schema, dict) else None
-    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
-
-
-def default_of(schema: Json) -> str:
-    """The default, as a person would write it; an empty text if there is none."""
-    default = schema.get("default") if isinstance(schema, dict) else None
-    if default is None:
-        return ""
-    is_plain = isinstance(default, str) and default.strip()
-    return default if is_plain else json.dumps(default, ensure_ascii=False)
-
-
-def signature(schema: Json, root: Schema | None = None, depth: int = 0) -> str:
-    """Write the arguments that a schema describes on one line: `a: number, b?: string = x`."""
-    root = root or (schema if isinstance(schema, dict) else {})
-    required = required_of(schema)
-    shown = []
-    for name, each in properties_of(schema).items():
-        mark = "" if name in required else "?"
-        default = default_of(each)
-        after = f" = {default}" if default else ""
-        shown.append(f"{name}{mark}: {in_words(each, root, depth=depth)}{after}")
-    return ", ".join(shown)
-
-
-def suggested(schema: Json, root: Schema) -> list[str]:
-    """The texts that mean the values which a schema enumerates, booleans among them."""
-    chosen = [
-        value for value, _ in choices_of(schema, root) or choices_of(items_of(schema, root), root)
-    ]
-    if not chosen and "boolean" in types_of(schema, root):
-        chosen = [True, False]
-    return [value if isinstance(value, str) else json.dumps(value) for value in chosen]
-
-
-def is_yes_or_no(schema: Json, root: Schema) -> bool:
-    """Whether a value is a boolean and nothing else, so that a person may say yes or no."""
-    return types_of(schema, root) - {"null"} == {"boolean"}
-
-
-def typed(text: str, schema: Json, root: Schema) -> Json:
-    """The JSON value that a text means, where a schema says what is expected.
-
-    A text that means nothing of the kind stays a text, for the validator to say so.
+    Args:
+        schema: The schema. What cannot be read in it says nothing.
+        root: The schema that it stands in, for references.
+        depth: How many values it is within.
     """
-    kinds = types_of(schema, root) & set(_ORDER)
-    try:
-        value = json_of(text)
-    except (ValueError, RecursionError):
-        value = None
-    kind = _type_of(value)
-    if not kinds:
-        return value if kind in ("array", "object") else text
-    if kind in kinds or (kind in _NUMBERS and kinds & _NUMBERS):
-        if kind not in ("string", "null"):
-            return value
-        if kind == "null" and "string" not in kinds and text == "null":
-            return None
-    if is_yes_or_no(schema, root) and text.lower() in _YES_OR_NO:
-        return _YES_OR_NO[text.lower()]
-    if "boolean" in kinds and text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    if "array" in kinds and "string" not in kinds:
-        return [typed(text, items_of(schema, root), root)]
-    return text
+
+    schema: Json
+    root: Schema
+    depth: int = 0
+
+    @cached_property
+    def parts(self) -> list[Schema]:
+        """The schema and those that it consists of, references followed."""
+        found: dict[int, Schema] = {}
+        waiting = [self.schema]
+        while waiting:
+            schema, *waiting = waiting
+            if not isinstance(schema, dict) or id(schema) in found:
+                continue
+            found[id(schema)] = schema
+            parts = []
+            with suppress(LookupError):
+                parts.append(resolve_pointer(self.root, str(schema.get("$ref")))[1])
+            for keyword in ("anyOf", "oneOf", "allOf"):
+                several = schema.get(keyword)
+                parts += several if isinstance(several, list) else []
+            waiting = parts + waiting
+        return list(found.values())
+
+    @cached_property
+    def types(self) -> set[str]:
+        """The JSON types that the value may have; none of them if the schema does not say."""
+        found: set[str] = {_TYPES[type(value)] for value, _ in self.choices}
+        for each in self.parts:
+            kind = each.get("type")
+            found |= (
+                {kind} if isinstance(kind, str) else set(kind if isinstance(kind, list) else ())
+            )
+        return found
+
+    @cached_property
+    def choices(self) -> list[tuple[Json, str | None]]:
+        """The values that the schema enumerates, with their titles; none if it does not."""
+        return [
+            choice
+            for each in self.parts
+            for choice in zip(_values(each), _titles(each), strict=False)
+        ]
+
+    @property
+    def items(self) -> Field:
+        """An item of the value, if it is an array."""
+        found = (each["items"] for each in self.parts if isinstance(each.get("items"), dict))
+        return self._within(next(found, {}))
+
+    @property
+    def object(self) -> Field | None:
+        """The same value as an object whose properties are known, if there is such a part."""
+        parts = (Field(each, self.root, self.depth) for each in self.parts)
+        return next((each for each in parts if each.properties), None)
+
+    @property
+    def properties(self) -> dict[str, Field]:
+        """The properties of the value by name, if it is an object."""
+        found = self.schema.get("properties") if isinstance(self.schema, dict) else None
+        several = found if isinstance(found, dict) else {}
+        return {name: self._within(each) for name, each in several.items()}
+
+    @property
+    def required(self) -> list[str]:
+        """The properties that the value must have, if it is an object."""
+        found = self.schema.get("required") if isinstance(self.schema, dict) else None
+        return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+
+    @property
+    def default(self) -> str:
+        """The default, as a person would write it; an empty text if there is none."""
+        default = self.schema.get("default") if isinstance(self.schema, dict) else None
+        if default is None:
+            return ""
+        return text_of(default) if text_of(default).strip() else json.dumps(default)
+
+    @property
+    def is_yes_or_no(self) -> bool:
+        """Whether the value is a boolean and nothing else, so that a person may say yes or no."""
+        return self.types - {"null"} == {"boolean"}
+
+    @property
+    def is_form(self) -> bool:
+        """Whether the value is an object that can be asked for property by property."""
+        return self.types - {"null"} == {"object"} and self.object is not None
+
+    @property
+    def chosen(self) -> list[tuple[Json, str | None]]:
+        """The values that can be chosen, one or several of them, with their titles."""
+        return self.choices or self.items.choices
+
+    @property
+    def suggestions(self) -> list[str]:
+        """The texts that mean the values that can be chosen, booleans among them."""
+        if not self.chosen and "boolean" in self.types:
+            return ["true", "false"]
+        return [text_of(value) for value, _ in self.chosen]
+
+    def in_words(self, most: int = _MOST_CHOICES) -> str:
+        """Say what the value can be, in a word or two, with so many of its choices at most."""
+        if self.choices:
+            shown = [text_of(value) for value, _ in self.choices]
+            return "|".join(shown[:most] + ["…"] * (len(shown) > most))
+        named: dict[str, str] = {
+            each: each for each in _ORDER if each in self.types and each != "null"
+        }
+        if self.depth <= _MOST_NESTED:
+            if "array" in named:
+                named["array"] = f"list of {self.items.in_words(most)}"
+            if "object" in named and self.object is not None:
+                named["object"] = f"{{{self.object.signature()}}}"
+        return "|".join(named.values()) or "any"
+
+    def signature(self) -> str:
+        """Write the properties on one line: `a: number, b?: string = x`."""
+        shown = []
+        for name, each in self.properties.items():
+            mark = "" if name in self.required else "?"
+            default = f" = {each.default}" if each.default else ""
+            shown.append(f"{name}{mark}: {each.in_words()}{default}")
+        return ", ".join(shown)
+
+    def typed(self, text: str) -> Json:
+        """The JSON value that a text means.
+
+        A text that means nothing of what is expected stays a text, for the validator to say so.
+        """
+        kinds = self.types & set(_ORDER)
+        try:
+            value = json_of(text)
+        except (ValueError, RecursionError):
+            value = None
+        kind = _TYPES[type(value)]
+        if not kinds:
+            return value if kind in ("array", "object") else text
+        if kind in kinds or (kind in _NUMBERS and kinds & _NUMBERS):
+            if kind not in ("string", "null"):
+                return value
+            if kind == "null" and "string" not in kinds and text == "null":
+                return None
+        if self.is_yes_or_no and text.lower() in _YES_OR_NO:
+            return _YES_OR_NO[text.lower()]
+        if "boolean" in kinds and text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        if "array" in kinds and "string" not in kinds:
+            return [self.items.typed(text)]
+        return text
+
+    def collected(self, texts: list[str]) -> Json:
+        """The JSON value that one or more texts mean; several of them are a list.
+
+        Raises:
+            ValueError: There are several, and no list is expected.
+        """
+        if len(texts) == 1:
+            return self.typed(texts[0])
+        if self.types and "array" not in self.types:
+            raise ValueError("given more than once, but it is no list")
+        return [self.items.typed(each) for each in texts]
+
+    def _within(self, schema: Json) -> Field:
+        return Field(schema if self.depth < _MOST_DEPTH else {}, self.root, self.depth + 1)
 
 
-def collected(texts: list[str], schema: Json, root: Schema) -> Json:
-    """The JSON value that one or more texts mean; several of them are a list.
-
-    Raises:
-        ValueError: There are several, and no list is expected.
-    """
-    if len(texts) == 1:
-        return typed(texts[0], schema, root)
-    kinds = types_of(schema, root)
-    if kinds and "array" not in kinds:
-        raise ValueError("given more than once, but it is no list")
-    items = items_of(schema, root)
-    return [typed(each, items, root) for each in texts]
-
-
-_ORDER: Final[tuple[str, ...]] = (
-    "string",
-    "integer",
-    "number",
-    "boolean",
-    "array",
-    "object",
-    "null",
-)
-_YES_OR_NO: Final = {
-    **dict.fromkeys(("true", "yes", "y", "1"), True),
-    **dict.fromkeys(("false", "no", "n", "0"), False),
-}
-_NUMBERS: Final = {"integer", "number"}
-_TYPES: Final[dict[type, str]] = {
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    list: "array",
-    dict: "object",
-    type(None): "null",
-}
-
-
-def _type_of(value: Json) -> str:
-    return _TYPES[type(value)]
+def field_of(schema: Json) -> Field:
+    """What a whole schema says, such as that of a tool's arguments."""
+    return Field(schema, schema if isinstance(schema, dict) else {})
 
 
 def _values(schema: Schema) -> list[Json]:
@@ -234,14 +257,3 @@ def _titles(schema: Schema) -> Iterator[str | None]:
         yield each if isinstance(each, str) and ("const" in schema or names) else None
     while True:
         yield None
-
-
-def _resolve(reference: str, root: Schema) -> Json:
-    """What a reference within the schema refers to; `None` for any other."""
-    if not reference.startswith("#"):
-        return None
-    found: Any = root
-    for step in reference.removeprefix("#").split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
-        found = found.get(name) if isinstance(found, dict) else None
-    return found

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Final
 
 from trio_mcp.cli.doctor.report import Report, cut
-from trio_mcp.cli.schemas import properties_of, required_of
+from trio_mcp.cli.schemas import field_of
 from trio_mcp.schema import SchemaError
 from trio_mcp.schema.bounds import check_schema
 from trio_mcp.wire.headers import mirrored_parameters
@@ -69,8 +69,8 @@ def _check_tools(report: Report, tools: list[dict[str, Json]]) -> None:
     bare = [
         f"{tool['name']}.{key}"
         for tool in tools
-        for key, each in properties_of(tool.get("inputSchema")).items()
-        if _bare(each)
+        for key, each in field_of(tool.get("inputSchema")).properties.items()
+        if _bare(each.schema)
     ]
     _names(report, "undescribed-arguments", "arguments", bare)
     size = len(json.dumps(tools))
@@ -105,7 +105,8 @@ def _check_schema(report: Report, tool: str, key: str, schema: Json) -> None:
         check_schema(schema)
     except SchemaError as error:
         report.add("doubtful-schema", f"{where} is valid, but {cut(error, 200)}")
-    absent = [name for name in required_of(schema) if name not in properties_of(schema)]
+    whole = field_of(schema)
+    absent = [name for name in whole.required if name not in whole.properties]
     if absent and not any(each in schema for each in ("patternProperties", "allOf", "$ref")):
         report.add(
             "unknown-required", f"{where} requires {', '.join(absent)}, and does not say what"

@@ -19,13 +19,13 @@ from trio_mcp.cli.inspecting.lines import PipedLines, TypedLines
 from trio_mcp.cli.listing import (
     find_prompt,
     listed,
-    prompt_arguments,
+    prompt_field,
     show_prompts,
     show_resources,
     show_tools,
 )
 from trio_mcp.cli.options import ConnectionOptions
-from trio_mcp.cli.schemas import properties_of, suggested
+from trio_mcp.cli.schemas import field_of
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.session import Session, connected
 from trio_mcp.cli.target import Target
@@ -217,11 +217,11 @@ class Inspection:
             return self.names.get(command, [])
         argument, equals, value = given[-1].partition("=")
         if command == "call" and name in self.session.client.tools:
-            schema = self.session.client.tools[name].input_schema
+            fields = field_of(self.session.client.tools[name].input_schema).properties
             if not equals:
-                return [f"{each}=" for each in properties_of(schema)]
-            field = properties_of(schema).get(argument, {})
-            return [f"{argument}={each}" for each in suggested(field, schema)]
+                return [f"{each}=" for each in fields]
+            known = fields[argument].suggestions if argument in fields else []
+            return [f"{argument}={each}" for each in known]
         if command in ("prompt", "complete") and equals:
             chosen = dict(each.split("=", 1) for each in given[:-1] if "=" in each)
             with trio.move_on_after(_TAB_PATIENCE), suppress(ClientError, McpError):
@@ -229,7 +229,7 @@ class Inspection:
                 return [f"{argument}={each}" for each in completion.values]
         elif command in ("prompt", "complete") and name in self.names["prompt"]:
             prompt = await find_prompt(self.session, name)
-            return [f"{each.get('name')}=" for each in prompt_arguments(prompt)]
+            return [f"{each}=" for each in prompt_field(prompt).properties]
         return []
 
     async def complete(
