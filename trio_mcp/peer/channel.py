@@ -19,7 +19,8 @@ class ReplyChannel:
     """Whether anything but the response can be sent."""
 
     cannot_ask: ClassVar[str | None] = (
-        "The client cannot be asked anything: its request is served without a session, or in a batch"
+        "The client cannot be asked anything: "
+        "its request is served without a session, or in a batch"
     )
     """Why no request can be sent; `None` if one can."""
 

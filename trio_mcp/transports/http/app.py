@@ -323,7 +323,7 @@ class HttpApp:
         else:
             await self._take_notification(http, message)
 
-    async def _take_notification(self, http: HttpRequest, message: Notification | Response) -> None:
+    async def _take_notification(self, http: HttpRequest, message: Message) -> None:
         """Take note of a cancellation; nothing else is about requests that stand for themselves.
 
         Ids are the clients' own, so two may use the same. The sender may cancel what came with the
