@@ -1,6 +1,9 @@
 """The guide on embedding: who owns what, where exceptions go, and what each way in can do."""
 
 import asyncio
+import re
+import signal
+import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -14,13 +17,15 @@ import pytest
 import trio
 from trio.testing import MockClock, memory_stream_pair, wait_all_tasks_blocked
 
+from tests.docs.pages import blocks_of
 from tests.docs.test_readme import table
 from tests.support.client import modern_meta
-from tests.support.processes import ROOT, TIME_LIMIT, call, lines
+from tests.support.processes import ENVIRONMENT, ROOT, TIME_LIMIT, call, lines, running
 from tests.support.tools import echo, registry_of, wait
 from trio_mcp import (
     Context,
     ControlRouter,
+    HttpOptions,
     Limits,
     McpError,
     Registry,
@@ -364,3 +369,21 @@ def test_trio_in_a_thread_of_its_own() -> None:
 def test_what_a_context_has_is_named() -> None:
     public = [each.name for each in attrs.fields(Context) if not each.name.startswith("_")]
     assert [name for name in public if f"`{name}`" not in TEXT] == []
+
+
+async def test_the_app_serves_inside_another_one_as_the_guide_says(tmp_path: Path) -> None:
+    (module,) = (each for each in blocks_of(GUIDE) if each.file == "press_site.py")
+    (tmp_path / "press_site.py").write_text(module.text)
+    (command,) = re.findall(r"^hypercorn (.*)$", GUIDE.read_text(), re.MULTILINE)
+    (path,) = re.findall(r"`http://127\.0\.0\.1:8001(/\w+/mcp)`", TEXT)
+    words = command.replace(":8001", ":0").split()
+    environment = ENVIRONMENT | {"PYTHONPATH": f"{ROOT}:{tmp_path}"}
+    async with running([sys.executable, "-m", "hypercorn", *words], env=environment) as server:
+        await server.said(b"Running on")
+        (url,) = re.findall(rb"Running on (\S+)", bytes(server.stderr))
+        http = HttpOptions(trust_env=False)
+        for era in ("modern", "legacy"):
+            async with connect(f"{url.decode()}{path}", http=http, era=era) as client:
+                assert (await client.call_tool("pages", {"title": "Emma"})).text == "4"
+        server.signal(signal.SIGTERM)
+        assert await server.exit() == 0
