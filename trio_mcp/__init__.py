@@ -12,7 +12,6 @@ from trio_mcp.version import __version__ as __version__
 if TYPE_CHECKING:
     from trio_mcp.client.changes import ChangeStream as ChangeStream
     from trio_mcp.client.client import Client as Client
-    from trio_mcp.client.client import RemoteTool as RemoteTool
     from trio_mcp.client.connect import ClientConnection as ClientConnection
     from trio_mcp.client.connect import connect as connect
     from trio_mcp.client.contents import ReadResult as ReadResult
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from trio_mcp.client.state import Connected as Connected
     from trio_mcp.client.state import Connecting as Connecting
     from trio_mcp.client.state import Disconnected as Disconnected
+    from trio_mcp.client.tools import RemoteTool as RemoteTool
     from trio_mcp.registry.asking import ElicitResult as ElicitResult
     from trio_mcp.registry.changes import ListChanged as ListChanged
     from trio_mcp.registry.changes import ResourceUpdated as ResourceUpdated
@@ -94,10 +94,7 @@ if TYPE_CHECKING:
 
 _NAMES: Final = {
     "client.changes": ("ChangeStream",),
-    "client.client": (
-        "Client",
-        "RemoteTool",
-    ),
+    "client.client": ("Client",),
     "client.connect": (
         "ClientConnection",
         "connect",
@@ -112,6 +109,7 @@ _NAMES: Final = {
         "Connecting",
         "Disconnected",
     ),
+    "client.tools": ("RemoteTool",),
     "registry.asking": ("ElicitResult",),
     "registry.changes": (
         "ListChanged",

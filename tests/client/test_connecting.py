@@ -8,15 +8,16 @@ import trio
 from tests.client.support import served, tortured
 from tests.support.processes import EXAMPLES
 from tests.support.tools import echo, registry_of
-from trio_mcp import Implementation, Limits, Registry, connect
+from trio_mcp import Implementation, Limits, McpError, Registry, connect
 from trio_mcp.client.client import Client
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.negotiation import ClientIdentity
 from trio_mcp.client.notifications import Notifications, RawLines
 from trio_mcp.client.session import ClientSession
 from trio_mcp.client.state import StateLog
+from trio_mcp.client.tools import ToolTable
 from trio_mcp.client.transport import InboundHandler
-from trio_mcp.errors import CallTimeout, ClientError, NotConnected, ProtocolError
+from trio_mcp.errors import CallTimeout, ClientError, NotConnected, ProtocolError, UnknownTool
 from trio_mcp.wire.limits import SERVER_BOUNDS
 from trio_mcp.wire.revisions import ALL
 
@@ -60,7 +61,7 @@ async def test_before_the_handshake_nothing_is_known() -> None:
     identity = ClientIdentity(info=Implementation("x", "1"), capabilities={})
     inbound = InboundHandler(Handlers(), 1, Notifications(None), RawLines(1))
     session = ClientSession(None, identity, inbound, StateLog(), request_timeout=1, limits=Limits())
-    client = Client(session, tool_timeout=1)
+    client = Client(session, ToolTable(1, {}))
     with pytest.raises(NotConnected, match="not connected yet"):
         _ = client.era
 
@@ -188,7 +189,6 @@ async def test_a_version_that_was_refused_is_tried_again_if_the_server_says_so()
         ("legacy", {"era": "modern"}, "server/discover"),
         ("modern", {"era": "legacy"}, "refuses the handshake"),
         ("no-list", {}, "no tools"),
-        ("no-names", {}, "no name"),
         ("refuses-list", {}, "not today"),
         ("same-page", {}, "no end"),
     ],
@@ -226,6 +226,41 @@ async def test_a_list_without_an_end_is_given_up() -> None:
     with pytest.raises(ProtocolError, match="no end"):
         async with tortured("endless-pages"):
             raise AssertionError("connected")
+
+
+@pytest.mark.requirement("E1", "E4")
+async def test_a_server_that_does_not_list_its_tools_can_be_reached_and_called() -> None:
+    with pytest.raises(ProtocolError, match=r"list_tools=False does without\): not today"):
+        async with tortured("refuses-list"):
+            raise AssertionError("connected")
+    async with tortured("refuses-list", list_tools=False) as (client, torture):
+        assert client.tools == {}
+        assert "tools/list" not in methods(torture)
+        result = await client.call_tool("echo", {"text": "hello", "anything": "goes"})
+        assert result.text == "hello"
+        with pytest.raises(McpError, match="not today"):
+            await client.refresh_tools()
+
+
+@pytest.mark.requirement("E1", "E4")
+async def test_tools_that_are_listed_later_are_checked_from_then_on() -> None:
+    async with connect(registry_of(echo), list_tools=False) as client:
+        with pytest.raises(McpError, match="nonesuch"):
+            await client.call_tool("nonesuch")
+        await client.refresh_tools()
+        with pytest.raises(UnknownTool):
+            await client.call_tool("nonesuch")
+        assert list(client.tools) == ["echo"]
+    async with connect(Registry("empty"), list_tools=False) as client:
+        with pytest.raises(UnknownTool):  # it has none, so there is nothing to list
+            await client.call_tool("nonesuch")
+
+
+@pytest.mark.requirement("E3")
+async def test_a_broken_tool_does_not_take_the_list_with_it(caplog) -> None:
+    async with tortured("no-names") as (client, _):
+        assert client.tools == {}
+    assert "A tool is left out: it has no name or no inputSchema" in caplog.text
 
 
 @pytest.mark.requirement("E1")

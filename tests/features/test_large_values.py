@@ -13,7 +13,7 @@ from attrs import Factory, define
 from tests.support.client import LEGACY, MODERN
 from tests.support.client import serving as serving_raw
 from trio_mcp import Context, Handlers, McpError, Registry, ToolError, connect
-from trio_mcp.client.client import RemoteTool
+from trio_mcp.client.tools import RemoteTool
 from trio_mcp.errors import InvalidArguments
 from trio_mcp.schema import TAKES_LONG, Validator
 

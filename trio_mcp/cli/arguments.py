@@ -13,7 +13,7 @@ from trio_mcp.cli.forms import ask_for
 from trio_mcp.cli.prompter import NoAnswer
 from trio_mcp.cli.schemas import Field, field_of, json_of
 from trio_mcp.cli.session import Session
-from trio_mcp.client.client import RemoteTool
+from trio_mcp.client.tools import RemoteTool
 from trio_mcp.wire.jsonrpc import Json, encode
 
 _PAIR: Final = re.compile(r"([^=]+?)(:?=)(.*)", re.DOTALL)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, overload
 
 import trio
-from attrs import define, field
 
 from trio_mcp.client.changes import ChangeStream
 from trio_mcp.client.contents import (
@@ -25,16 +23,10 @@ from trio_mcp.client.result import CallResult, call_result, takes_long
 from trio_mcp.client.session import ClientRequest, ClientSession
 from trio_mcp.client.state import ClientState, Connecting
 from trio_mcp.client.subscription import subscription
-from trio_mcp.errors import (
-    InvalidArguments,
-    ProtocolError,
-    ResponseTooLarge,
-    ToolDisabled,
-    UnknownTool,
-)
+from trio_mcp.client.tools import RemoteTool, ToolTable
+from trio_mcp.errors import ProtocolError, ResponseTooLarge
 from trio_mcp.public import public
 from trio_mcp.registry.changes import Kind
-from trio_mcp.schema import SchemaError, Validator, compile_validator
 from trio_mcp.wire.errors import HEADER_MISMATCH, McpError, ResourceNotFound
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.offers import (
@@ -46,73 +38,18 @@ from trio_mcp.wire.offers import (
 )
 from trio_mcp.wire.payloads import Implementation, LoggingLevel
 
-logger = logging.getLogger("trio_mcp.client")
-
 T = TypeVar("T")
 
-_LONG_SCHEMA: Final = 10_000
-"""So many bytes a schema may have to be looked through at once."""
 _MOST_PAGES: Final = 1000
-
-
-@public
-@define
-class RemoteTool:
-    """A tool of the server."""
-
-    name: str
-    description: str | None
-    input_schema: dict[str, Json]
-    timeout: float = 5.0
-    """Seconds that `Client.call_tool` waits for it. May be changed."""
-    enabled: bool = True
-    """Whether `Client.call_tool` may call it. May be changed."""
-    details: dict[str, Json] = field(factory=dict, repr=False)
-    """The tool just as the server describes it."""
-    _validators: list[Validator] | None = field(default=None, init=False, repr=False, eq=False)
-    """One; or none, where the schema is not acceptable. `None` before it is needed."""
-
-    def problem_with(self, arguments: dict[str, Json]) -> str | None:
-        """Say what is wrong with arguments, by the tool's schema; `None` if nothing is.
-
-        Arguments for a schema that cannot be checked here are left to the server.
-        """
-        if self._validators is None:
-            try:
-                self._validators = [compile_validator(self.input_schema)]
-            except SchemaError as error:  # the server knows its own schema better than we do
-                logger.warning("Tool %s: arguments are not checked here: %s", self.name, error)
-                self._validators = []
-        return next((validate(arguments) for validate in self._validators), None)
-
-    async def check(self, arguments: dict[str, Json]) -> str | None:
-        """Do the same as `problem_with`, in a worker thread if that takes long."""
-        if self._takes_long(arguments):
-            return await trio.to_thread.run_sync(
-                self.problem_with, arguments, abandon_on_cancel=True
-            )
-        return self.problem_with(arguments)
-
-    def _takes_long(self, arguments: dict[str, Json]) -> bool:
-        if self._validators is None:  # the schema is the server's, and may be hostile
-            try:
-                text = encode(self.input_schema)
-            except (TypeError, ValueError):  # nested too deeply, say
-                return True
-            if len(text) > _LONG_SCHEMA or b'"pattern' in text:
-                return True
-            self.problem_with({})
-        return any(each.takes_long(arguments) for each in self._validators or ())
 
 
 @public
 class Client:
     """A connection to a server. Made by `connect`, and of use only within its block."""
 
-    def __init__(self, session: ClientSession, *, tool_timeout: float) -> None:
+    def __init__(self, session: ClientSession, tools: ToolTable) -> None:
         self._session = session
-        self._tool_timeout = tool_timeout
-        self._tools: dict[str, RemoteTool] = {}
+        self._tools = tools
 
     # -- who is there ---------------------------------------------------------------------
 
@@ -143,8 +80,8 @@ class Client:
 
     @property
     def tools(self) -> Mapping[str, RemoteTool]:
-        """The server's tools by name, in its order."""
-        return MappingProxyType(self._tools)
+        """The server's tools by their names on this side, in the server's order."""
+        return MappingProxyType(self._tools.tools)
 
     # -- the connection -------------------------------------------------------------------
 
@@ -272,30 +209,14 @@ class Client:
     async def refresh_tools(self) -> None:
         """Ask for the tools again. Those that stay keep their `timeout` and `enabled`.
 
+        A tool that cannot be called, say because it has no schema, is left out with a warning.
+
         Raises:
             ClientError: As for `request`.
         """
-        found: dict[str, RemoteTool] = {}
-        for wire in await self.list_all("tools/list", "tools"):
-            match wire:
-                case {"name": str(name), "inputSchema": dict(schema)}:
-                    known = self._tools.get(name)
-                    found[name] = RemoteTool(
-                        name,
-                        wire.get("description"),
-                        schema,
-                        timeout=known.timeout if known else self._tool_timeout,
-                        enabled=known.enabled if known else True,
-                        details=wire,
-                    )
-                case _:
-                    raise ProtocolError("tools/list: a tool has no name or no inputSchema")
-        details = {name: tool.details for name, tool in found.items()}
-        refused = self._session.transport.learn_tools(details)
-        for name, why in refused.items():
-            logger.warning("Tool %s is left out: %s", name, why)
-            del found[name]
-        self._tools = found
+        self._tools.update(await self.list_all("tools/list", "tools"))
+        details = {tool.mcp_name: tool.details for tool in self._tools.tools.values()}
+        self._tools.leave_out(self._session.transport.learn_tools(details))
 
     @overload
     async def call_tool(
@@ -330,7 +251,7 @@ class Client:
         """Call a tool and wait for its result.
 
         Args:
-            name: The tool's name.
+            name: The tool's name, as in `tools`.
             arguments: Its arguments, as JSON; checked against the tool's schema before they are
                 sent.
             returns: A type to convert the result into.
@@ -357,17 +278,10 @@ class Client:
             >>> async def total(client: Client) -> float:
             ...     return await client.call_tool("add", {"a": 1, "b": 2}, returns=float)
         """
-        tool = self._tools.get(name)
-        if tool is None:
-            raise UnknownTool(f"the server has no tool {name!r}; it has: {', '.join(self._tools)}")
-        if not tool.enabled:
-            raise ToolDisabled(f"tool {name!r} is disabled")
         given = dict(arguments or {})
-        problem = await tool.check(given)
-        if problem is not None:
-            raise InvalidArguments(f"tool {name!r}: {problem}")
+        tool = await self._tools.tool_for(name, given)
         seconds = tool.timeout if timeout is None else timeout
-        params: dict[str, Json] = {"name": name, "arguments": given}
+        params: dict[str, Json] = {"name": tool.mcp_name, "arguments": given}
         started = trio.current_time()
         try:
             wire = await self._call(params, seconds, on_progress)

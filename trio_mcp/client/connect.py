@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from types import TracebackType
 from typing import Final
+
+import trio
 
 from trio_mcp.client.client import Client
 from trio_mcp.client.handlers import Handlers
@@ -14,15 +16,19 @@ from trio_mcp.client.negotiation import ClientIdentity, Era, era_of
 from trio_mcp.client.notifications import LogCallback, Notifications, RawLines
 from trio_mcp.client.opening import Handshake, Target, way_to
 from trio_mcp.client.state import ClientState, Connecting, Disconnected, StateLog
+from trio_mcp.client.tools import ToolTable
 from trio_mcp.client.transport import InboundHandler
-from trio_mcp.errors import AlreadyConnected
+from trio_mcp.errors import AlreadyConnected, ClientError
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.version import __version__
+from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.limits import SERVER_BOUNDS, Limits
 from trio_mcp.wire.payloads import Implementation, LoggingLevel
 
+_SHUTDOWN_TIMEOUT: Final = 1.0
+_REFUSALS: Final = (ClientError, McpError)
 _CLIENT: Final = Implementation("trio-mcp", __version__)
 
 
@@ -92,7 +98,7 @@ class ClientConnection(AbstractAsyncContextManager[Client, None]):
 
 @public
 def connect(
-    target: Target,
+    target: Target | None = None,
     *,
     era: Era | None = None,
     revision: str | None = None,
@@ -102,17 +108,20 @@ def connect(
     http: HttpOptions | None = None,
     connect_timeout: float = 30.0,
     tool_timeout: float = 5.0,
+    tool_names: Mapping[str, str] | None = None,
+    list_tools: bool = True,
     request_timeout: float = 30.0,
     limits: Limits | None = None,
     on_log: LogCallback | None = None,
     log_level: LoggingLevel | None = None,
+    send_shutdown: bool = False,
 ) -> ClientConnection:
     """Connect to a server for as long as the block lasts.
 
     Args:
         target: A command to run, as a list (the server is its process); the URL of a server, with
             `http://` or `https://`; a `Registry` in this process; or a Trio stream to a server
-            that runs already.
+            that runs already. Without one, the URL in the environment variable `MCP_SERVER_URL`.
         era: Speak a `modern` or a `legacy` revision, instead of finding out what the server does.
         revision: Speak this revision and no other, such as `2024-11-05`.
         handlers: Answers to what the server asks.
@@ -121,6 +130,10 @@ def connect(
         http: How a URL is reached: headers, proxy, TLS, bounds.
         connect_timeout: Seconds for start, handshake and the list of tools.
         tool_timeout: Seconds that a tool call waits, unless the tool or the call says otherwise.
+        tool_names: Names that tools have on this side, each with the server's name for it
+            (`RemoteTool.mcp_name`): `{"sum": "add"}` for `call_tool("sum", …)`.
+        list_tools: Whether the server is asked for its tools. Without that, `Client.tools` is empty
+            until `Client.refresh_tools`, and calls are checked by the server alone.
         request_timeout: Seconds that other requests wait.
         limits: The bounds of the connection, and the time that a handler has for a server's
             question (`question_timeout`); meanwhile the time of the request that it belongs to
@@ -128,6 +141,9 @@ def connect(
         on_log: Called with each log message that the server sends.
         log_level: The least severe level of log messages to ask for; without it, a modern server
             sends none, and a legacy one what it likes.
+        send_shutdown: Whether the server is sent the request `shutdown` before the connection is
+            closed, unless the block is cancelled, and has a second to answer it. It is not of MCP;
+            some servers want it.
 
     Returns:
         A context manager that yields the client: handshake done, tools known.
@@ -142,9 +158,10 @@ def connect(
         OutputClosed: It closed its output before the handshake was done.
         CallTimeout: It did not do its part in time.
         ProtocolError: It does not speak MCP, or no revision that this client is to speak.
-        TypeError: The target is none of those.
-        ValueError: The URL is none, there is no such revision, `limits` sets a bound that is the
-            server's own, or HTTP+SSE needs more connections than `HttpOptions.max_connections`.
+        TypeError: The target is none of those, or there is none.
+        ValueError: The URL is none, there is no such revision, a tool has two of the `tool_names`,
+            `limits` sets a bound that is the server's own, or HTTP+SSE needs more connections than
+            `HttpOptions.max_connections`.
         RuntimeError: For a URL, the package `httpx2` is needed (`trio-mcp[http]`).
 
     Cancelled at any point, it leaves nothing behind: the process and its children are ended
@@ -181,12 +198,26 @@ def connect(
         inbound=InboundHandler(handlers, limits.question_timeout, Notifications(on_log), lines),
         era=era,
         connect_timeout=connect_timeout,
-        tool_timeout=tool_timeout,
+        tools=ToolTable(tool_timeout, tool_names or {}),
+        list_tools=list_tools,
         request_timeout=request_timeout,
         limits=limits,
         log_level=log_level,
     )
-    return ClientConnection(way_to(target, handshake, process_options, http), states, lines)
+    way = way_to(target, handshake, process_options, http)
+    return ClientConnection(_shut_down_after(way) if send_shutdown else way, states, lines)
+
+
+@asynccontextmanager
+async def _shut_down_after(way: AbstractAsyncContextManager[Client]) -> AsyncIterator[Client]:
+    """Ask the server to end before the connection is closed."""
+    async with way as client:
+        try:
+            yield client
+        finally:
+            # Not shielded: where the block is cancelled, so is what would carry the request.
+            with trio.move_on_after(_SHUTDOWN_TIMEOUT), suppress(*_REFUSALS):
+                await client.request("shutdown")
 
 
 def _refuse_server_bounds(limits: Limits) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 from attrs import frozen
@@ -17,6 +18,7 @@ from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.negotiation import ClientIdentity, Era
 from trio_mcp.client.session import ClientSession
 from trio_mcp.client.state import Connected, StateLog
+from trio_mcp.client.tools import ToolTable
 from trio_mcp.client.transport import (
     ClientTransport,
     InboundHandler,
@@ -46,26 +48,35 @@ if TYPE_CHECKING:
 
 Target = Sequence[str | Path] | str | Registry | trio.abc.Stream
 
+SERVER_URL: Final = "MCP_SERVER_URL"
+"""The variable of the environment that has the target where none is named."""
+
 Ending = Callable[[], ClientError]
 """Makes the error that tells how a connection ended."""
 
 
 def way_to(
-    target: Target, handshake: Handshake, process: ProcessOptions | None, http: HttpOptions | None
+    target: Target | None,
+    handshake: Handshake,
+    process: ProcessOptions | None,
+    http: HttpOptions | None,
 ) -> AbstractAsyncContextManager[Client]:
-    """Find the way to a target.
+    """Find the way to a target; `None` is the URL in `MCP_SERVER_URL`.
 
     Returns:
         What connects when it is entered, and disconnects when it is left.
 
     Raises:
         TypeError: The target is none.
+        ValueError: What the environment has is no URL.
     """
+    if target is None:
+        target = _target_in_environment()
     if isinstance(target, Registry):
         return _in_process(target, handshake)
     if isinstance(target, trio.abc.Stream):
         return _over_stream(_claimed(target), handshake)
-    if isinstance(target, str) and target.lower().startswith(("http://", "https://")):
+    if isinstance(target, str) and _is_url(target):
         return _over_http(target, http or HttpOptions(), handshake)
     if isinstance(target, str | bytes) or not isinstance(target, Sequence):
         raise TypeError(
@@ -73,6 +84,22 @@ def way_to(
             f"a Registry or a stream, not {type(target).__name__}"
         )
     return _over_stream(open_process(target, process), handshake)
+
+
+def _target_in_environment() -> str:
+    url = os.environ.get(SERVER_URL)
+    if not url:
+        raise TypeError(
+            "connect needs a target: a command as a list, a URL, a Registry or a stream; "
+            f"or else a URL in the environment variable {SERVER_URL}"
+        )
+    if not _is_url(url):  # which may hold a secret, and is not shown
+        raise ValueError(f"the variable {SERVER_URL} has no URL with http:// or https://")
+    return url
+
+
+def _is_url(text: str) -> bool:
+    return text.lower().startswith(("http://", "https://"))
 
 
 @frozen(kw_only=True)
@@ -84,7 +111,8 @@ class Handshake:
     inbound: InboundHandler
     era: Era | None
     connect_timeout: float
-    tool_timeout: float
+    tools: ToolTable
+    list_tools: bool
     request_timeout: float
     limits: Limits
     log_level: LoggingLevel | None
@@ -104,10 +132,13 @@ class Handshake:
         self, session: ClientSession, era: Era | None = None, deadline: float = inf
     ) -> Client:
         """Shake hands, and learn what has to be known, within the time that there is."""
-        client = Client(session, tool_timeout=self.tool_timeout)
+        client = Client(session, self.tools)
         with trio.move_on_at(min(deadline, trio.current_time() + self.connect_timeout)):
             await session.negotiate(era or self.era)
-            await self._load_tools(client)
+            if "tools" not in client.capabilities:
+                self.tools.update([])
+            elif self.list_tools:
+                await self._load_tools(client)
             self.states.move(Connected())
             if self.log_level is not None and "logging" in client.capabilities:
                 await client.set_log_level(self.log_level)
@@ -115,11 +146,11 @@ class Handshake:
         raise CallTimeout(_what_took_so_long(session), self.connect_timeout, session.stderr())
 
     async def _load_tools(self, client: Client) -> None:
-        if "tools" in client.capabilities:
-            try:
-                await client.refresh_tools()
-            except McpError as error:
-                raise ProtocolError(f"the server does not list its tools: {error}") from None
+        try:
+            await client.refresh_tools()
+        except McpError as error:
+            why = f"the server does not list its tools (list_tools=False does without): {error}"
+            raise ProtocolError(why) from None
 
 
 @asynccontextmanager

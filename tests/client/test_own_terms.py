@@ -1,0 +1,170 @@
+"""What a client decides for itself: its target, its names for tools, and how it takes its leave."""
+
+import json
+
+import pytest
+import trio
+
+from tests.client.http_support import Script, serving
+from tests.client.support import beside, process, tortured
+from tests.support.tools import echo, registry_of
+from trio_mcp import connect, serve_stream
+from trio_mcp.errors import InvalidArguments, NotConnected, UnknownTool
+
+pytestmark = pytest.mark.requirement("E10")
+
+
+# -- the target in the environment ----------------------------------------------------------------
+
+
+async def test_the_target_may_come_from_the_environment(monkeypatch) -> None:
+    async with serving(Script("modern")) as url:
+        monkeypatch.setenv("MCP_SERVER_URL", url)
+        async with connect() as client:
+            assert "echo" in client.tools
+
+
+async def test_a_target_that_is_named_counts_more_than_the_environment(monkeypatch) -> None:
+    monkeypatch.setenv("MCP_SERVER_URL", "http://127.0.0.1:1/mcp")
+    async with connect(registry_of(echo)) as client:
+        assert "echo" in client.tools
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "words"),
+    [
+        (None, TypeError, "or else a URL in the environment variable MCP_SERVER_URL"),
+        ("", TypeError, "MCP_SERVER_URL"),
+        ("secret.example.com", ValueError, "the variable MCP_SERVER_URL has no URL"),
+    ],
+)
+def test_without_a_target_it_is_told_where_one_is_looked_for(
+    monkeypatch, value, error, words
+) -> None:
+    monkeypatch.delenv("MCP_SERVER_URL", raising=False)
+    if value is not None:
+        monkeypatch.setenv("MCP_SERVER_URL", value)
+    with pytest.raises(error, match=words) as caught:
+        connect()
+    assert "secret" not in str(caught.value)
+
+
+# -- names ----------------------------------------------------------------------------------------
+
+
+async def shout(text: str) -> str:
+    """Return the text, louder."""
+    return text.upper()
+
+
+@pytest.mark.parametrize("list_tools", [True, False])
+async def test_a_tool_may_have_another_name_on_this_side(list_tools) -> None:
+    names = {"repeat": "echo"}
+    registry = registry_of(echo, shout)
+    async with connect(registry, tool_names=names, list_tools=list_tools) as client:
+        assert (await client.call_tool("repeat", {"text": "x"})).text == "x"
+        assert (await client.call_tool("shout", {"text": "x"})).text == "X"
+        await client.refresh_tools()
+        assert [(each.name, each.mcp_name) for each in client.tools.values()] == [
+            ("repeat", "echo"),
+            ("shout", "shout"),
+        ]
+        with pytest.raises(UnknownTool):
+            await client.call_tool("echo", {"text": "x"})
+        with pytest.raises(InvalidArguments, match="tool 'repeat'"):
+            await client.call_tool("repeat", {"text": 1})
+        client.tools["repeat"].timeout = 9
+        await client.refresh_tools()
+        assert client.tools["repeat"].timeout == 9
+
+
+async def test_two_tools_may_change_their_names_with_each_other() -> None:
+    names = {"echo": "shout", "shout": "echo"}
+    async with connect(registry_of(echo, shout), tool_names=names) as client:
+        assert (await client.call_tool("echo", {"text": "x"})).text == "X"
+        assert (await client.call_tool("shout", {"text": "x"})).text == "x"
+
+
+async def test_a_name_that_is_given_away_is_the_owner_s_no_more(caplog) -> None:
+    async with connect(registry_of(echo, shout), tool_names={"echo": "shout"}) as client:
+        assert [each.mcp_name for each in client.tools.values()] == ["shout"]
+    assert "Tool echo is left out: another one is called that here" in caplog.text
+
+
+async def test_a_tool_has_one_name() -> None:
+    with pytest.raises(ValueError, match="two names"):
+        connect(registry_of(echo), tool_names={"one": "echo", "two": "echo"})
+
+
+async def test_over_http_a_tool_goes_by_the_server_s_name() -> None:
+    script = Script("modern")
+    async with serving(script) as url, connect(url, tool_names={"repeat": "echo"}) as client:
+        assert (await client.call_tool("repeat", {"text": "x"})).text == "x"
+        assert script.requests[-1].headers["mcp-name"] == "echo"
+
+
+# -- shutdown -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("switch", ["dual", "legacy"])
+@pytest.mark.parametrize("asked", [True, False])
+async def test_shutdown_is_sent_before_closing_where_it_is_wanted(switch, asked) -> None:
+    async with tortured(switch, send_shutdown=asked) as (_, torture):
+        assert "shutdown" not in [each.get("method") for each in torture.heard]
+    assert (torture.heard[-1].get("method") == "shutdown") == asked
+
+
+async def test_a_server_that_is_shut_down_has_ended_by_itself() -> None:
+    ended = trio.Event()
+
+    async def serve(stream: trio.abc.Stream) -> None:
+        await serve_stream(registry_of(echo), stream)
+        ended.set()
+
+    async with beside(serve) as stream, connect(stream, send_shutdown=True) as client:
+        await client.request("shutdown")  # the second one comes too late, and nobody minds
+        await ended.wait()
+
+
+async def test_an_error_in_the_block_comes_out_after_the_shutdown() -> None:
+    with pytest.raises(LookupError, match="mine"):
+        async with tortured(send_shutdown=True) as (_, torture):
+            raise LookupError("mine")
+    assert torture.heard[-1]["method"] == "shutdown"
+
+
+async def test_who_is_cancelled_does_not_wait_for_a_shutdown(autojump_clock) -> None:
+    started = trio.current_time()
+    with trio.CancelScope() as scope:
+        async with tortured(send_shutdown=True):
+            scope.cancel()
+    assert trio.current_time() == started
+
+
+async def test_a_server_that_does_not_answer_holds_nobody_up(autojump_clock) -> None:
+    heard: list[bytes] = []
+
+    async def silent(stream: trio.abc.Stream) -> None:
+        async for chunk in stream:
+            heard.append(chunk)
+            if b"server/discover" in chunk:
+                result = {"supportedVersions": ["2026-07-28"], "capabilities": {}}
+                answer = {"jsonrpc": "2.0", "id": json.loads(chunk)["id"], "result": result}
+                await stream.send_all(json.dumps(answer).encode() + b"\n")
+
+    started = trio.current_time()
+    async with beside(silent) as stream, connect(stream, send_shutdown=True):
+        pass
+    assert trio.current_time() - started == 1
+    assert any(b'"shutdown"' in each for each in heard)
+
+
+async def test_what_is_no_server_any_more_is_not_told() -> None:
+    async with process(send_shutdown=True) as client:
+        with pytest.raises(NotConnected):
+            await client.call_tool("exit", {"status": 3})
+
+
+async def test_over_http_there_is_no_shutdown_and_nobody_minds() -> None:
+    async with serving(Script("modern")) as url, connect(url, send_shutdown=True):
+        pass

@@ -1,0 +1,170 @@
+"""The tools of a server, as this side knows them: their names, limits and schemas."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import trio
+from attrs import Factory, define, field
+
+from trio_mcp.errors import InvalidArguments, ToolDisabled, UnknownTool
+from trio_mcp.public import public
+from trio_mcp.schema import SchemaError, Validator, compile_validator
+from trio_mcp.wire.jsonrpc import Json, encode
+
+logger = logging.getLogger("trio_mcp.client")
+
+_LONG_SCHEMA: Final = 10_000
+"""So many bytes a schema may have to be looked through at once."""
+
+
+@define(eq=False)
+class _SchemaCheck:
+    """Checks values by a schema of the server's, which is compiled for the first of them."""
+
+    schema: dict[str, Json]
+    what: str
+    noun: str
+    _validators: list[Validator] | None = None
+    """One; or none, where the schema is not acceptable."""
+
+    def problem_with(self, value: Json) -> str | None:
+        """Say what is wrong with a value; `None` if nothing is, or the schema is not acceptable."""
+        if self._validators is None:
+            try:
+                self._validators = [compile_validator(self.schema, noun=self.noun)]
+            except SchemaError as error:  # the server knows its own schema better than we do
+                logger.warning("%s are not checked here: %s", self.what, error)
+                self._validators = []
+        return next((validate(value) for validate in self._validators), None)
+
+    async def check(self, value: Json) -> str | None:
+        """Do the same, in a worker thread if that takes long."""
+        if self._takes_long(value):
+            return await trio.to_thread.run_sync(self.problem_with, value, abandon_on_cancel=True)
+        return self.problem_with(value)
+
+    def _takes_long(self, value: Json) -> bool:
+        if self._validators is None:  # the schema is the server's, and may be hostile
+            try:
+                text = encode(self.schema)
+            except (TypeError, ValueError):  # nested too deeply, say
+                return True
+            if len(text) > _LONG_SCHEMA or b'"pattern' in text:
+                return True
+            self.problem_with({})
+        return any(each.takes_long(value) for each in self._validators or ())
+
+
+@public
+@define
+class RemoteTool:
+    """A tool of the server."""
+
+    name: str
+    """What it is called on this side: as at the server, unless `connect` was told otherwise."""
+    description: str | None
+    input_schema: dict[str, Json]
+    timeout: float = 5.0
+    """Seconds that `Client.call_tool` waits for it. May be changed."""
+    enabled: bool = True
+    """Whether `Client.call_tool` may call it. May be changed."""
+    details: dict[str, Json] = field(factory=dict, repr=False)
+    """The tool just as the server describes it."""
+    mcp_name: str = Factory(lambda self: self.name, takes_self=True)
+    """What the server calls it."""
+    _arguments: _SchemaCheck = field(init=False, repr=False, eq=False)
+
+    @_arguments.default
+    def _check_of_arguments(self) -> _SchemaCheck:
+        return _SchemaCheck(self.input_schema, f"Tool {self.name}: arguments", "argument")
+
+    def problem_with(self, arguments: dict[str, Json]) -> str | None:
+        """Say what is wrong with arguments, by the tool's schema; `None` if nothing is.
+
+        Arguments for a schema that cannot be checked here are left to the server.
+        """
+        return self._arguments.problem_with(arguments)
+
+    async def check(self, arguments: dict[str, Json]) -> str | None:
+        """Do the same as `problem_with`, in a worker thread if that takes long."""
+        return await self._arguments.check(arguments)
+
+
+class ToolTable:
+    """The tools by their local names.
+
+    Args:
+        timeout: Seconds that a call waits, unless the tool says otherwise.
+        names: By local name, the server's name of tools that are to be called otherwise here.
+
+    Raises:
+        ValueError: One of the server's names is there twice.
+    """
+
+    def __init__(self, timeout: float, names: Mapping[str, str]) -> None:
+        self._timeout = timeout
+        self._remote_names = dict(names)
+        self._local_names = {remote: local for local, remote in names.items()}
+        if len(self._local_names) < len(names):
+            raise ValueError("tool_names: a tool of the server has two names")
+        self.tools: dict[str, RemoteTool] = {}
+        self._is_listed = False
+
+    def update(self, listed: Iterable[Json]) -> None:
+        """Take the server's tools in place of those before; their settings are kept."""
+        found: dict[str, RemoteTool] = {}
+        for each in listed:
+            match each:
+                case {"name": str(name), "inputSchema": dict()}:
+                    tool = self._tool(self._local_names.get(name, name), name, each)
+                case _:
+                    logger.warning("A tool is left out: it has no name or no inputSchema")
+                    continue
+            if self._remote_names.get(tool.name, name) != name:
+                why = "another one is called that here"
+                logger.warning("Tool %s is left out: %s", name, why)
+            else:
+                found[tool.name] = tool
+        self.tools = found
+        self._is_listed = True
+
+    def _tool(self, local: str, name: str, wire: dict[str, Json]) -> RemoteTool:
+        known = self.tools.get(local)
+        return RemoteTool(
+            local,
+            wire.get("description"),
+            wire.get("inputSchema", {}),
+            timeout=known.timeout if known else self._timeout,
+            enabled=known.enabled if known else True,
+            details=wire,
+            mcp_name=name,
+        )
+
+    def leave_out(self, refused: Mapping[str, str]) -> None:
+        """Leave out tools, by the server's names, that cannot be called, and say why."""
+        for name, why in refused.items():
+            logger.warning("Tool %s is left out: %s", name, why)
+            del self.tools[self._local_names.get(name, name)]
+
+    async def tool_for(self, name: str, arguments: dict[str, Json]) -> RemoteTool:
+        """Find the tool to call with these arguments. Before they are listed, it is any.
+
+        Raises:
+            UnknownTool: There is none of that name.
+            ToolDisabled: It is disabled.
+            InvalidArguments: They do not fit its schema.
+        """
+        tool = self.tools.get(name)
+        if not self._is_listed:
+            return self._tool(name, self._remote_names.get(name, name), {})
+        if tool is None:
+            raise UnknownTool(f"the server has no tool {name!r}; it has: {', '.join(self.tools)}")
+        if not tool.enabled:
+            raise ToolDisabled(f"tool {name!r} is disabled")
+        problem = await tool.check(arguments)
+        if problem is not None:
+            raise InvalidArguments(f"tool {name!r}: {problem}")
+        return tool
