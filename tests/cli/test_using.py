@@ -287,3 +287,37 @@ async def test_nobody_reads_the_results(shop: str) -> None:
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+# -- the target in the environment ----------------------------------------------------------------
+
+
+@pytest.mark.requirement("E10")
+def test_without_a_target_that_of_the_environment_is_meant(
+    cli: CommandLine, shop: str, monkeypatch: pytest.MonkeyPatch, tmp_path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli("tools").status == 2
+    monkeypatch.setenv("MCP_SERVER_URL", shop)
+    assert "order" in cli("tools").out
+    assert cli("tools", "order", "--json").json["tools"][0]["name"] == "order"
+    arguments = ["text=x", "number=2"]
+    expected = cli("call", shop, "types", *arguments)
+    assert expected.status == 0
+    assert cli("call", "types", *arguments).out == expected.out
+    assert cli("call", "--timeout", "9", "types", *arguments).out == expected.out
+    assert cli("doctor", "--json").status == cli("doctor", shop, "--json").status
+
+
+@pytest.mark.requirement("E10")
+def test_a_target_that_is_named_counts_more_than_the_environment(
+    cli: CommandLine, shop: str, monkeypatch: pytest.MonkeyPatch, tmp_path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MCP_SERVER_URL", "http://127.0.0.1:1/mcp")
+    assert "order" in cli("tools", shop).out
+    assert cli("tools", "--", *COMMAND, "serve", SHOP).status == 0
+    assert "there is no file missing.py" in cli("call", "missing.py", "order").err
+    assert cli().status == 0, "the overview"
+    assert "TARGET" in cli("tools", "--help").out
+    assert "there is no module 'missing'" in cli("serve", "missing").err

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from inspect import BoundArguments
 from typing import Final
 
-from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts import App, CycloptsError, Group, MissingArgumentError, Parameter
 
 from trio_mcp.cli.failures import OK, USAGE, one_line, report
-from trio_mcp.cli.target import join_command
+from trio_mcp.cli.target import SERVER_URL, is_no_target, join_command
 
 _COMMANDS: Final = {
     "Servers": {
@@ -35,10 +37,13 @@ _COMMANDS: Final = {
 """By group and name, the function of each command, imported only when it is needed, and what it
 does in a sentence."""
 
+_USING: Final = {*_COMMANDS["Using a server"], *_COMMANDS["Examining a server"]}
+"""Those that can do with the target of the environment."""
+
 _EPILOGUE: Final = (
     "A TARGET is FILE.py:REGISTRY, MODULE:REGISTRY, a URL, or any command, which then comes last, "
-    "after --. Exit status: 0 all is well, 1 it failed, 2 the command line is wrong, "
-    "130 interrupted."
+    "after --. Without one, commands that use a server take the URL in MCP_SERVER_URL. "
+    "Exit status: 0 all is well, 1 it failed, 2 the command line is wrong, 130 interrupted."
 )
 
 
@@ -77,7 +82,7 @@ def run(words: Sequence[str]) -> int:
     """Run one command line and return its exit status; whatever fails is told in one line."""
     app = make_app(overview=not words or words[0].startswith("-"))
     try:
-        command, bound, _ = app.parse_args(join_command(words))
+        command, bound = _parsed(app, join_command(words))
         status = command(*bound.args, **bound.kwargs)
         sys.stdout.flush()
     except CycloptsError as error:
@@ -86,6 +91,20 @@ def run(words: Sequence[str]) -> int:
     except (Exception, KeyboardInterrupt) as error:
         return report(error)
     return status if isinstance(status, int) else OK
+
+
+def _parsed(app: App, words: list[str]) -> tuple[Callable[..., object], BoundArguments]:
+    """Understand a command line; where it names no target, that of the environment is meant."""
+    url = os.environ.get(SERVER_URL) if words and words[0] in _USING else None
+    try:
+        command, bound, _ = app.parse_args(words)
+        if url and any(isinstance(each, str) and is_no_target(each) for each in bound.args[:1]):
+            raise MissingArgumentError
+    except MissingArgumentError:
+        if not url:
+            raise
+        command, bound, _ = app.parse_args([words[0], url, *words[1:]])
+    return command, bound
 
 
 def _shown(default: object) -> str | None:

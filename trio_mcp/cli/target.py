@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,6 +24,10 @@ from trio_mcp.server.importing import ServedByImport
 if TYPE_CHECKING:
     from trio_mcp.registry import Registry
 
+SERVER_URL: Final = "MCP_SERVER_URL"
+"""The variable of the environment with the target where a command line has none."""
+
+_PLAIN_NAME: Final = re.compile(r"[\w-]+")
 _NUL: Final = "\0"
 
 
@@ -82,6 +87,11 @@ def parse_target(word: str) -> Target:
             f"there is no module {place!r}; a file is given as FILE.py, and a command after --"
         )
     return Target(word, registry=word)
+
+
+def is_no_target(word: str) -> bool:
+    """Whether a word is meant for something else: a plain name that is no module's."""
+    return _PLAIN_NAME.fullmatch(word) is not None and not _is_module(word)
 
 
 def registry_target(word: str) -> str:
