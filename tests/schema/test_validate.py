@@ -161,10 +161,7 @@ TOOL = {
             {"list": [{"a": [1]}, {"a": [1.0]}]},
             "Argument 'list' must hold no item twice, but an array came ([{...}, {...}]).",
         ),
-        (
-            {"pair": [1, 2, 3]},
-            "Argument 'pair' must have at most 2 items, but an array came ([1, 2, 3]).",
-        ),
+        ({"pair": [1, 2, 3]}, "Argument 'pair[2]' is not allowed."),
         ({"with": [1]}, "Argument 'with' must contain a string, but an array came ([1])."),
         (
             {"some": ["x"]},
@@ -229,11 +226,12 @@ def test_missing_and_unexpected_arguments() -> None:
     )
 
 
-def test_at_most_three_errors_are_told() -> None:
+@pytest.mark.parametrize(("count", "told"), [(2, 2), (100, 3), (1000, 1), (100_000, 1)])
+def test_few_errors_are_told_of_much_one(count: int, told: int) -> None:
     schema = {"items": {"type": "string"}}
-    sentence = compile_validator(schema)([1] * 1000)
+    sentence = compile_validator(schema)([1] * count)
     assert sentence is not None
-    assert sentence.count("must be a string") == 3
+    assert sentence.count("must be a string") == told
 
 
 def test_results_are_called_results() -> None:
@@ -295,9 +293,10 @@ def test_older_dialects_are_honoured() -> None:
     validate = compile_validator(schema)
     assert validate(["x"]) is None
     assert validate(["x", 1]) is not None
-    assert validate({"a": 1}) == (
-        "The arguments must fit the schema's 'dependencies', but an object came ({'a': 1})."
-    )
+    assert validate({"a": 1}) == "The arguments: 'a' needs 'b'."
+    oldest = {"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 3}
+    exclusive = compile_validator({**oldest, "exclusiveMinimum": True})
+    assert exclusive(3) == "The arguments must be more than 3, but a number came (3)."
     older = compile_validator(
         {"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer"}
     )

@@ -140,9 +140,68 @@ def test_only_the_way_to_the_reason_is_walked() -> None:
     validate = compile_validator({"items": schema_of(dict[str, int])})
     assert validate(rows) == ("Argument '[99999].a' must be an integer, but a string came ('x').")
     names = {str(n): 1 for n in range(100_000)}
-    for known in ({"properties": {"a": {}}}, {"patternProperties": {"^a": {}}}):
-        sentence = compile_validator({**known, "additionalProperties": False})(names)
-        assert (sentence or "").startswith("Unexpected arguments '0', '1', '2', '3', '4', '5', '6'")
-        assert "99993 more" in (sentence or "")
+    closed = compile_validator({"properties": {"a": {}}, "additionalProperties": False})
+    sentence = closed(names) or ""
+    assert sentence.startswith("Unexpected arguments '0', '1', '2', '3', '4', '5', '6'")
+    assert "99993 more" in sentence
     unevaluated = compile_validator({"properties": {"a": {}}, "unevaluatedProperties": False})
     assert unevaluated(names) == "The arguments hold more than is allowed (100000 properties)."
+
+
+ROW = {
+    "anyOf": [
+        {"type": "object", "properties": {"kind": {"const": "a"}, "n": {"type": "integer"}}},
+        {"type": "object", "properties": {"kind": {"const": "b"}, "n": {"type": "string"}}},
+    ]
+}
+ROWS = {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/row"}}, {"type": "null"}]}
+
+
+@pytest.mark.parametrize("count", [0, 1, 5000, 100_000])
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        ({"kind": "a", "n": "x"}, "[{}].n' must be an integer, but a string came ('x')."),
+        ({"kind": "c", "n": 1}, "[{}].kind' must be one of 'a' or 'b', but a string came ('c')."),
+        (1, "[{}]' must be an object, but a number came (1)."),
+    ],
+)
+def test_the_reason_is_found_whatever_stands_before_it(count: int, row: Any, sentence: str) -> None:
+    schema = {"properties": {"rows": ROWS}, "$defs": {"row": ROW}}
+    rows = [{"kind": "b", "n": "x"}] * count
+    told = compile_validator(schema)({"rows": [*rows, row]})
+    assert told == f"Argument 'rows{sentence.format(count)}"
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "words"),
+    [
+        ({"maxItems": 3}, [[1]] * 300_000, "must have at most 3 items, but an array came (300000"),
+        ({"type": "string"}, [[1]] * 300_000, "must be a string, but an array came (300000 items)"),
+        (
+            {"required": ["b"]},
+            {str(n): [1] for n in range(99_999)},
+            "Missing required argument 'b'",
+        ),
+        ({"oneOf": [{"maxItems": 3}, {"minItems": 10**6}]}, [[1]] * 300_000, "fit none of its"),
+        ({"allOf": [{"items": {"type": "array"}}]}, [1] * 10_000, "must fit the schema's 'allOf'"),
+        ({"not": {"type": "array"}}, [1] * 10_000, "must not be an array"),
+        ({"prefixItems": [{"maxItems": 3}]}, [[1] * 10_000], "'[0]' must have at most 3 items"),
+        ({"propertyNames": {"maxLength": 3}}, {"x" * 10**6: 1}, "A property name in the arguments"),
+    ],
+)
+def test_large_values_have_reasons_too(schema: dict[str, Any], value: Any, words: str) -> None:
+    assert words in (compile_validator(schema)(value) or "")
+
+
+def test_schemas_with_names_of_their_own_have_reasons_too() -> None:
+    schema = {
+        "properties": {"a": {"$ref": "https://a.test/n"}, "b": {"type": "string"}},
+        "$defs": {
+            "n": {"$id": "https://a.test/n", "anyOf": [{"type": "integer"}, {"minLength": 3}]}
+        },
+    }
+    validate = compile_validator(schema)
+    assert validate({"a": 1, "b": "x"}) is None
+    assert validate({"a": 1, "b": 1}) == "Argument 'b' must be a string, but a number came (1)."
+    assert "Argument 'a'" in (validate({"a": "x"}) or "")

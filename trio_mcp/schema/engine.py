@@ -1,8 +1,8 @@
-"""jsonschema-rs, as this room uses it: it says whether a value fits a schema, and nothing more.
+"""jsonschema-rs, as this room uses it: whether a value fits a schema, and where it does not.
 
-It never fetches a reference and matches patterns in linear time. Its errors are not asked for: to
-make one for a failed alternative, it tells everything that is wrong in every branch, which for
-alternatives that recur is without bound.
+It never fetches a reference and matches patterns in linear time. For a failed alternative, its own
+error would tell everything that is wrong in every branch, which for alternatives that recur is
+without bound; so when errors are asked for, it is only told yes or no about alternatives.
 
 It is imported when the first schema needs it, which takes 10 to 25 ms.
 """
@@ -10,9 +10,12 @@ It is imported when the first schema needs it, which takes 10 to 25 ms.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote
+
+from attrs import frozen
 
 from trio_mcp.schema.dialects import dialect_of
 from trio_mcp.schema.errors import SchemaError
@@ -42,25 +45,53 @@ class Engine:
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._dialect = dialect_of(schema)
         self._schema = dict(schema)
-        self._parts: dict[Path, Test] = {}
+        self._parts: dict[tuple[Path, bool], Any] = {}
         sizes = [pattern_size(pattern) for _, pattern in patterns_of(schema)]
-        self._calls_back = any(sizes)
-        self.fits = self._compile(self._schema)
+        self._keywords: dict[str, Any] = {"pattern": _Pattern} if any(sizes) else {}
+        self.fits: Test = self._compile(self._schema).is_valid
 
     def fits_part(self, path: Path, value: Any) -> bool:
         """Whether a value fits the schema at a place in the schema."""
-        test = self._parts.get(path)
-        if test is None:
-            # A part on its own would lose what its references lead to.
-            steps = [str(each).replace("~", "~0").replace("/", "~1") for each in path]
-            pointer = "".join(f"/{quote(each, safe='')}" for each in steps)
-            test = self._compile({"$ref": f"{_URI}#{pointer}"}, registry=self._registry)
-            self._parts[path] = test
-        return test(value)
+        return bool(self._part(path, False).is_valid(value))
+
+    def errors(self, path: Path, value: Any, *, first: bool) -> list[Any]:
+        """What is wrong with a value by the schema at a place in the schema.
+
+        Args:
+            path: The place.
+            value: The value; each error comes with a copy of the part of it that is wrong.
+            first: Whether the first error is enough.
+        """
+        import jsonschema_rs
+
+        part = self._part(path, True)
+        if not first:
+            return list(part.iter_errors(value))
+        try:
+            part.validate(value)
+        except jsonschema_rs.ValidationError as error:
+            return [error]
+        return []
 
     def alone(self, keywords: dict[str, Any]) -> Test:
         """The test that keywords make which hold no references."""
-        return self._compile(keywords)
+        test: Test = self._compile(keywords).is_valid
+        return test
+
+    def _part(self, path: Path, explains: bool) -> Any:
+        found = self._parts.get((path, explains))
+        if found is None:
+            # A part on its own would lose what its references lead to.
+            steps = [str(each).replace("~", "~0").replace("/", "~1") for each in path]
+            pointer = "".join(f"/{quote(each, safe='')}" for each in steps)
+            asked = {
+                "anyOf": functools.partial(_Alternatives, self, math.inf),
+                "oneOf": functools.partial(_Alternatives, self, 1),
+            }
+            reference = {"$ref": f"{_URI}#{pointer}"}
+            found = self._compile(reference, asked if explains else {}, self._registry)
+            self._parts[path, explains] = found
+        return found
 
     @functools.cached_property
     def _registry(self) -> Any:
@@ -69,23 +100,41 @@ class Engine:
         draft = getattr(jsonschema_rs, self._dialect.removesuffix("Validator"))
         return jsonschema_rs.Registry([(_URI, self._schema)], draft=draft)
 
-    def _compile(self, schema: dict[str, Any], registry: Any = None) -> Test:
+    def _compile(
+        self, schema: dict[str, Any], keywords: Mapping[str, Any] = {}, registry: Any = None
+    ) -> Any:
         import jsonschema_rs
 
         try:
-            validator = getattr(jsonschema_rs, self._dialect)(
+            return getattr(jsonschema_rs, self._dialect)(
                 schema,
                 registry=registry,
                 offline=True,
                 validate_formats=False,
+                mask="it",  # or the message of each error would quote all of the value
                 pattern_options=jsonschema_rs.RegexOptions(size_limit=_LARGEST),
-                keywords={"pattern": _Pattern} if self._calls_back else None,
+                keywords={**self._keywords, **keywords} or None,
             )
         except ValueError as error:
             message = str(getattr(error, "message", error))
             raise SchemaError(f"the schema is invalid: {message[:200]}") from None
-        test: Test = validator.is_valid
-        return test
+
+
+@frozen
+class _Alternatives:
+    """The keywords `anyOf` and `oneOf` where errors are asked for: they end here."""
+
+    _engine: Engine
+    _most: float
+    _schema: Mapping[str, Any]
+    _members: list[Any]
+    _path: list[str | int]
+
+    def validate(self, value: Any) -> None:
+        paths = ((*self._path, index) for index in range(len(self._members)))
+        fitting = sum(self._engine.fits_part(path, value) for path in paths)
+        if not 1 <= fitting <= self._most:
+            raise ValueError
 
 
 class _Pattern:

@@ -107,7 +107,7 @@ class ErrorFormatter:
         needed = [
             f"{name!r} needs {other!r}"
             for name, others in refusal.wanted.items()
-            if name in refusal.value
+            if name in refusal.value and isinstance(others, list)
             for other in others
             if other not in refusal.value
         ]
@@ -139,6 +139,7 @@ _SPECIAL: Final[dict[str | None, Callable[[ErrorFormatter, Refusal], str]]] = {
     "required": ErrorFormatter._missing,
     "additionalProperties": ErrorFormatter._unexpected,
     "dependentRequired": ErrorFormatter._dependent,
+    "dependencies": ErrorFormatter._dependent,
     NO_ALTERNATIVE: ErrorFormatter._none,
     SEVERAL: ErrorFormatter._several,
     "unevaluatedProperties": ErrorFormatter._unevaluated,

@@ -7,27 +7,16 @@ looked for (`refusals`) and put into words (`explain`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import islice
-from typing import Any, Final
+from typing import Any
 
 from trio_mcp.schema.engine import Engine
 from trio_mcp.schema.explain import ErrorFormatter
 from trio_mcp.schema.plain import TAKES_LONG
 from trio_mcp.schema.references import References
 from trio_mcp.schema.refusals import Refusals
-from trio_mcp.schema.work import (
-    AT_ONCE,
-    IN_A_THREAD,
-    VALUES_AT_ONCE,
-    Burden,
-    Verdict,
-    is_light,
-    is_small,
-)
+from trio_mcp.schema.work import IN_A_THREAD, Burden, Verdict, is_light, is_small
 
 __all__ = ["Judge"]
-
-_MOST_REFUSALS: Final = 20
 
 
 class Judge:
@@ -42,6 +31,7 @@ class Judge:
         self._references = References(schema)
         self._engine = Engine(schema)
         self._burden = Burden(schema, self._references)
+        self._refusals = Refusals(schema, self._engine, self._references, self._burden)
         self._is_light = is_light(schema, inferred=inferred)
 
     def tell(self, value: Any) -> str | None:
@@ -60,7 +50,7 @@ class Judge:
     def _verdict_at_once(self, value: Any) -> Verdict:
         if self._is_light and is_small(value):
             return Verdict.FINE
-        return self._burden.judge(value, AT_ONCE, VALUES_AT_ONCE)
+        return self._burden.at_once(value)
 
     def _tell(self, value: Any, verdict: Verdict) -> str | None:
         if verdict is not Verdict.FINE:
@@ -68,7 +58,6 @@ class Judge:
         try:
             if self._engine.fits(value):
                 return None
-            refusals = Refusals(self._schema, self._engine, self._references)
-            return self._formatter.explain(list(islice(refusals.find(value), _MOST_REFUSALS)))
+            return self._formatter.explain(self._refusals.find(value))
         except ValueError:  # a set, half a surrogate pair: nothing that came as JSON
             return self._formatter.no_json()

@@ -6,6 +6,7 @@ the count of the work that a value makes, the search for what refuses a value) a
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -46,6 +47,15 @@ class References:
         self._targets: dict[int, list[Any]] = {}
         self._find(self._resolver())
         self._check_looks()
+
+    @functools.cached_property
+    def is_one_resource(self) -> bool:
+        """Whether all places can be told from the root: no schema within has a name of its own."""
+        return not any(
+            isinstance(each, Mapping) and ("$id" in each or "id" in each)
+            for path, each in walk(self._schema)
+            if path
+        )
 
     def targets(self, schema: Any) -> list[Any]:
         """The schemas that the references of a schema lead to."""

@@ -126,18 +126,25 @@ class Burden:
         self._references = references
         self._places: dict[tuple[int, ...], _Place] = {}
 
-    def judge(self, value: Any, most: int, most_values: float = math.inf) -> Verdict:
+    def at_once(self, value: Any, schema: Any = None) -> Verdict:
+        """What the walk says of a value that is to be checked on an event loop."""
+        return self.judge(value, AT_ONCE, VALUES_AT_ONCE, schema)
+
+    def judge(
+        self, value: Any, most: int, most_values: float = math.inf, schema: Any = None
+    ) -> Verdict:
         """Walk through a value until it is clear that it costs too much.
 
         Args:
             value: Anything; what is no JSON is passed over.
             most: What it may cost.
             most_values: How many values it may hold.
+            schema: The part of the schema that is to look at it, if not all.
         """
         count = _Count(most, most_values)
         # Going down before going on keeps little in memory, so that the garbage collector, whose
         # pauses nobody can bound, finds nothing to do.
-        trail = [(iter((value,)), _Top(self.place([self._schema])), False)]
+        trail = [(iter((value,)), _Top(self.place([schema or self._schema])), False)]
         while trail and count.verdict is Verdict.FINE:
             holder, at = count.go_on(*trail[-1])
             if holder is None:
