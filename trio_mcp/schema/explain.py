@@ -45,7 +45,8 @@ class ErrorFormatter:
 
     def explain(self, refusals: Iterable[Refusal]) -> str:
         """Say what is wrong: up to three sentences."""
-        nearest = sorted(refusals, key=lambda each: len(each.path))
+        # What is missing before what is unexpected, which may be the same, misspelt.
+        nearest = sorted(refusals, key=lambda each: (len(each.path), bool(each.names)))
         sentences = list(dict.fromkeys(map(self._tell, _without_echoes(nearest))))
         return " ".join(sentences[:_MOST_SENTENCES])
 

@@ -14,7 +14,7 @@ from trio_mcp.schema.explain import ErrorFormatter
 from trio_mcp.schema.plain import TAKES_LONG
 from trio_mcp.schema.references import References
 from trio_mcp.schema.refusals import Refusals
-from trio_mcp.schema.work import IN_A_THREAD, Burden, Verdict, is_light, is_small
+from trio_mcp.schema.work import IN_A_THREAD, Burden, Verdict
 
 __all__ = ["Judge"]
 
@@ -22,17 +22,13 @@ __all__ = ["Judge"]
 class Judge:
     """One schema, compiled. The arguments are those of `compile_validator`."""
 
-    def __init__(
-        self, schema: Mapping[str, Any], inferred: bool, noun: str, shows_values: bool
-    ) -> None:
-        self._schema = schema
+    def __init__(self, schema: Mapping[str, Any], noun: str, shows_values: bool) -> None:
         self._formatter = ErrorFormatter(noun, shows_values)
         # References first: they refuse what the engine would compile without end.
         self._references = References(schema)
         self._engine = Engine(schema)
         self._burden = Burden(schema, self._references)
         self._refusals = Refusals(schema, self._engine, self._references, self._burden)
-        self._is_light = is_light(schema, inferred=inferred)
 
     def tell(self, value: Any) -> str | None:
         """Say what is wrong with a value; `None` if nothing is."""
@@ -40,17 +36,12 @@ class Judge:
 
     def tell_at_once(self, value: Any) -> str | None:
         """Do the same, or return `TAKES_LONG` for a value that is not for an event loop."""
-        verdict = self._verdict_at_once(value)
+        verdict = self._burden.at_once(value)
         return TAKES_LONG if verdict is Verdict.TOO_MUCH else self._tell(value, verdict)
 
     def takes_long(self, value: Any) -> bool:
         """Whether checking a value, or converting it, is not for an event loop."""
-        return self._verdict_at_once(value) is Verdict.TOO_MUCH
-
-    def _verdict_at_once(self, value: Any) -> Verdict:
-        if self._is_light and is_small(value):
-            return Verdict.FINE
-        return self._burden.at_once(value)
+        return self._burden.at_once(value) is Verdict.TOO_MUCH
 
     def _tell(self, value: Any, verdict: Verdict) -> str | None:
         if verdict is not Verdict.FINE:

@@ -18,7 +18,7 @@ from attrs import evolve, frozen
 from trio_mcp.schema.engine import Engine
 from trio_mcp.schema.keywords import REFERENCES, Path
 from trio_mcp.schema.references import References
-from trio_mcp.schema.work import Burden, Verdict, is_small
+from trio_mcp.schema.work import Burden, Verdict
 
 __all__ = ["NO_ALTERNATIVE", "SEVERAL", "Refusal", "Refusals"]
 
@@ -27,7 +27,8 @@ NO_ALTERNATIVE: Final = "none of the alternatives"
 SEVERAL: Final = "several of the alternatives"
 
 _MOST: Final = 20
-_FEW: Final = 2000  # looks of schemas at values, each of which may give an error
+_FEW_LOOKS: Final = 2000  # of schemas at values, each of which may give an error
+_FEW_VALUES: Final = 200
 _MOST_STEPS: Final = 64
 """So many steps to a reason are walked; one that is deeper is told where they end."""
 
@@ -125,7 +126,7 @@ class Refusals:
 
     def _errors(self, schema: Any, at: Path, value: Any) -> list[Any]:
         """All errors, where they cannot be many; else the first."""
-        few = is_small(value) and self._burden.judge(value, _FEW, schema=schema) is Verdict.FINE
+        few = self._burden.judge(value, _FEW_LOOKS, _FEW_VALUES, schema) is Verdict.FINE
         return self._engine.errors(at, value, first=not few)
 
     def _read(self, error: Any, spot: _Spot) -> Iterator[Refusal]:
@@ -195,10 +196,9 @@ class Refusals:
             if members and not any(fits):
                 yield from self._alternatives(keyword, schema, at, spot)
                 return
-        for part, path, step in self._parts(schema, at, spot.value):
-            below = spot.below(*step)
-            if not self._engine.fits_part(path, below.value):
-                yield from self._find(part, path, below)
+        for part, path, value, step in self._parts(schema, at, spot.value):
+            if not self._engine.fits_part(path, value):
+                yield from self._find(part, path, spot.below(*step))
                 return
         if isinstance(spot.value, dict) and schema.get("additionalProperties") is False:
             known = schema.get("properties", ())
@@ -212,22 +212,23 @@ class Refusals:
 
     def _parts(
         self, schema: Mapping[str, Any], at: Path, value: Any
-    ) -> Iterator[tuple[Any, Path, Path]]:
+    ) -> Iterator[tuple[Any, Path, Any, Path]]:
         """The schemas that look at a value or a part of it, where they are, and which part."""
         for target in self._references.targets(schema):
             path = self._references.path(target)
             if path is not None:
-                yield target, path, ()
+                yield target, path, value, ()
         if not isinstance(value, dict | list | tuple):
             return
-        named = "properties" if isinstance(value, dict) else "prefixItems"
-        others = "additionalProperties" if isinstance(value, dict) else "items"
+        steps: Any = value if isinstance(value, dict) else range(len(value))
+        named, others = _NAMED if isinstance(value, dict) else _LISTED
         known, other = schema.get(named, ()), schema.get(others)
-        for step in value if isinstance(value, dict) else range(len(value)):
-            if step in known if isinstance(value, dict) else step < len(known):
-                yield known[step], (*at, named, step), (step,)
+        known_steps = known if isinstance(value, dict) else range(len(known))
+        for step in steps:
+            if step in known_steps:
+                yield known[step], (*at, named, step), value[step], (step,)
             elif isinstance(other, Mapping) and "patternProperties" not in schema:
-                yield other, (*at, others), (step,)
+                yield other, (*at, others), value[step], (step,)
 
 
 def _vague(schema: Mapping[str, Any]) -> str:
@@ -235,6 +236,8 @@ def _vague(schema: Mapping[str, Any]) -> str:
     return next((each for each in _VAGUE if each in schema), "$schema")
 
 
+_NAMED: Final = ("properties", "additionalProperties")
+_LISTED: Final = ("prefixItems", "items")
 _ALTERNATIVES: Final = ("anyOf", "oneOf")
 
 _OWN: Final = (

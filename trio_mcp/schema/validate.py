@@ -24,11 +24,8 @@ class Validator:
     It may be called from several threads. On an event loop, `at_once` is.
     """
 
-    def __init__(
-        self, schema: Mapping[str, Any], inferred: bool, noun: str, shows_values: bool
-    ) -> None:
+    def __init__(self, schema: Mapping[str, Any], noun: str, shows_values: bool) -> None:
         self._schema = schema
-        self._inferred = inferred
         self._noun = noun
         self._shows_values = shows_values
         self.is_plain = plain_test(schema) or _never
@@ -67,7 +64,7 @@ class Validator:
     def _judge(self) -> Judge:
         from trio_mcp.schema.judge import Judge  # most servers do not need it for their first call
 
-        return Judge(self._schema, self._inferred, self._noun, self._shows_values)
+        return Judge(self._schema, self._noun, self._shows_values)
 
 
 def compile_validator(
@@ -99,7 +96,7 @@ def compile_validator(
         >>> validate({"a": "x"})
         "Argument 'a' must be a number, but a string came ('x')."
     """
-    validator = Validator(schema, inferred, noun, shows_values)
+    validator = Validator(schema, noun, shows_values)
     if not inferred:
         from trio_mcp.schema.bounds import check_schema  # schemas written by hand are the exception
 

@@ -12,20 +12,18 @@ from __future__ import annotations
 import enum
 import functools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from attrs import frozen
-
 from trio_mcp.schema.engine import pattern_size
-from trio_mcp.schema.keywords import REFERENCES, parts_of, walk
+from trio_mcp.schema.keywords import parts_of
 from trio_mcp.schema.references import References
 
-__all__ = ["AT_ONCE", "IN_A_THREAD", "VALUES_AT_ONCE", "Burden", "Verdict", "is_light", "is_small"]
+__all__ = ["IN_A_THREAD", "Burden", "Verdict"]
 
 # The unit is about 10 ns, which is what one schema with two or three keywords takes for one value.
-AT_ONCE: Final = 100_000
-VALUES_AT_ONCE: Final = 4000
+_AT_ONCE: Final = 100_000
+_VALUES_AT_ONCE: Final = 4000
 IN_A_THREAD: Final = 7_000_000
 _DEEPEST: Final = 200
 """So deep a value may be nested. Far beyond it, jsonschema-rs overruns the stack and crashes."""
@@ -51,19 +49,14 @@ _ENTRY: Final = 2  # for each name, or pattern, that is looked for
 _UNIQUE: Final = 30
 _UNIQUE_LARGE: Final = 40  # large integers may share one hash: each is compared with each
 _UNEVALUATED: Final = 8
+_TEXT: Final = 64  # so many characters are looked through ...
+_SHORT: Final = 1000  # ... in a text of more than these
 _SMALL: Final = 0.4  # what a character costs with a small pattern ...
 _PER_KIB: Final = 20  # ... and what for each KiB of a large one, at worst
 
 _PIECE: Final = 50_000  # so many values are looked at without others getting their turn
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 _HOLDERS: Final = (dict, list, tuple)
-
-_FEW: Final = 200
-_REFERENCES: Final = frozenset(REFERENCES)
-_HEAVY: Final = frozenset(
-    {"const", "pattern", "patternProperties", "propertyNames", "uniqueItems"}
-    | {"unevaluatedItems", "unevaluatedProperties", "dependentSchemas", "dependencies"}
-)
 
 _ITEMS: Final = ("items", "prefixItems", "additionalItems", "contains", "unevaluatedItems")
 _OTHERS: Final = ("patternProperties", "additionalProperties", "unevaluatedProperties")
@@ -79,38 +72,9 @@ class Verdict(enum.Enum):
     OUT_OF_RANGE = enum.auto()
 
 
-def is_light(schema: Mapping[str, Any], *, inferred: bool) -> bool:
-    """Whether a schema is such that no small value can cost much by it.
-
-    References could multiply the looks at a value; those that annotations make do not.
-    """
-    parts = [each for _, each in walk(schema) if isinstance(each, Mapping)]
-    return len(parts) <= _FEW and all(
-        _HEAVY.isdisjoint(each)
-        and (inferred or _REFERENCES.isdisjoint(each))
-        and all(isinstance(each[keyword], int) for keyword, _, _ in _NUMERIC if keyword in each)
-        and not any(isinstance(choice, float | dict | list) for choice in each.get("enum", ()))
-        for each in parts
-    )
-
-
-def is_small(value: Any) -> bool:
-    """Whether a value holds so little that it need not be gone through place by place."""
-    waiting, text = [value], 0
-    for each in waiting:  # which grows
-        kind = each.__class__
-        if kind is dict or kind is list:
-            if len(waiting) + len(each) > _FEW:
-                return False
-            waiting.extend(each if kind is list else each.values())
-        elif kind is str:
-            text += len(each)
-        elif kind is int:
-            if not -_LARGE < each < _LARGE:
-                return False
-        elif kind not in _SCALARS:
-            return False
-    return text < _FEW**2
+class _Clear(Exception):
+    def __init__(self, verdict: Verdict) -> None:
+        self.verdict = verdict
 
 
 class Burden:
@@ -128,7 +92,7 @@ class Burden:
 
     def at_once(self, value: Any, schema: Any = None) -> Verdict:
         """What the walk says of a value that is to be checked on an event loop."""
-        return self.judge(value, AT_ONCE, VALUES_AT_ONCE, schema)
+        return self.judge(value, _AT_ONCE, _VALUES_AT_ONCE, schema)
 
     def judge(
         self, value: Any, most: int, most_values: float = math.inf, schema: Any = None
@@ -142,18 +106,16 @@ class Burden:
             schema: The part of the schema that is to look at it, if not all.
         """
         count = _Count(most, most_values)
-        # Going down before going on keeps little in memory, so that the garbage collector, whose
-        # pauses nobody can bound, finds nothing to do.
-        trail = [(iter((value,)), _Top(self.place([schema or self._schema])), False)]
-        while trail and count.verdict is Verdict.FINE:
-            holder, at = count.go_on(*trail[-1])
-            if holder is None:
-                trail.pop()
-            elif len(trail) > _DEEPEST:
-                return Verdict.TOO_DEEP
-            else:
-                trail.append(count.go_into(holder, at))
-        return count.sum()
+        try:
+            count.add(value, self.place([schema]) if schema else self._top)
+            count.check()
+        except _Clear as clear:
+            return clear.verdict
+        return Verdict.FINE
+
+    @functools.cached_property
+    def _top(self) -> _Place:
+        return self.place([self._schema])
 
     def place(self, schemas: list[Any], extra: int = 0) -> _Place:
         """The place that some schemas look at together."""
@@ -176,10 +138,13 @@ class Burden:
 
 
 class _Count:
-    """The costs of one value, added up."""
+    """The costs of one value, added up until it is clear what is to be said of it.
 
-    def __init__(self, most: int, most_values: float) -> None:
-        self.verdict = Verdict.FINE
+    Going down before going on keeps little in memory, so that the garbage collector, whose pauses
+    nobody can bound, finds nothing to do.
+    """
+
+    def __init__(self, most: float, most_values: float) -> None:
         self._most = most
         self._values = most_values
         self._cost: float = 0
@@ -187,74 +152,90 @@ class _Count:
         self._large = 0
         self._unique = False
 
-    def go_into(self, holder: Any, place: Any) -> tuple[Iterator[Any], Any, bool]:
-        """Begin with what a list or an object holds."""
-        self._values -= len(holder)
-        self._cost += len(holder) / 4
-        self._unique = self._unique or place.unique
-        if isinstance(holder, dict):
-            if place.names:
-                self._cost += place.names * sum(map(_length, filter(_is_text, holder)))
-            return iter(holder.items()), place, True
-        if self._is_within() and not (self._unique or place.items.special) and _is_flat(holder):
-            self._cost += place.items.weight * len(holder)
-            return iter(()), place, False
-        return iter(holder), place, False
+    def add(self, value: Any, place: _Place, depth: int = 0) -> None:
+        """Add what a value costs at a place, and what is in it.
 
-    def go_on(self, values: Iterator[Any], place: Any, named: bool) -> tuple[Any, Any]:
-        """Add values up to the next list or object, and return that; `None` at the end."""
-        if not self._is_within():
-            return None, None
-        at: Any = None if named else place.items
-        for each in values:
-            if named:
-                name, each = each
-                at = place.at(name)
-            self._cost += at.weight
-            if each.__class__ in _SCALARS:
-                if at.special or self._unique:
-                    self._add(each, at)
-            elif isinstance(each, _HOLDERS):
-                return each, at
-        return None, None
-
-    def _add(self, value: Any, at: Any) -> None:
+        Raises:
+            _Clear: That is enough to say what is to be said.
+        """
+        self._cost += place.weight
         kind = value.__class__
-        if kind is str:
-            cost = at.text * _length(value)
+        if kind in _SCALARS:
+            if place.special or self._unique or (kind is str and len(value) > _SHORT):
+                _COSTS[kind](self, value, place)
+        elif isinstance(value, _HOLDERS):
+            if depth == _DEEPEST:
+                raise _Clear(Verdict.TOO_DEEP)
+            self._values -= len(value)
+            self._cost += len(value) / 4
+            self._unique = self._unique or place.unique
+            self.check()
+            if isinstance(value, dict):
+                self._add_properties(value, place, depth + 1)
+            else:
+                self._add_items(value, place, depth + 1)
+
+    def _add_properties(self, value: dict[Any, Any], place: _Place, depth: int) -> None:
+        if place.names:
+            self._cost += place.names * sum(map(_length, filter(_is_text, value)))
+        find, add = place.known.get, self.add
+        for name, each in value.items():
+            add(each, find(name) or place.at(name), depth)
+
+    def _add_items(self, values: Sequence[Any], place: _Place, depth: int) -> None:
+        items = place.items
+        if not (self._unique or items.special) and _is_flat(values):
+            self._cost += items.weight * len(values)
+            return
+        for each in values:
+            self.add(each, items, depth)
+
+    def _add_text(self, text: str, place: _Place) -> None:
+        self._cost += len(text) / _TEXT
+        if place.text:
+            cost = place.text * _length(text)
             self._matching += cost
             # One text is matched in one go, however many there are.
             if cost > self._most or self._matching > _MATCHING * self._most:
-                self.verdict = Verdict.TOO_MUCH
-        elif kind is float or kind is int:
-            self._cost += at.number + (at.fraction if kind is float else 0)
-            if not -_LARGE < value < _LARGE:
-                self._cost += at.large
-                self._large += 1
-                if kind is int and value.bit_length() > _MOST_BITS:
-                    self.verdict = Verdict.OUT_OF_RANGE
+                raise _Clear(Verdict.TOO_MUCH)
 
-    def _is_within(self) -> bool:
-        too_much = self._cost > self._most or self._values < 0
-        if too_much and self.verdict is Verdict.FINE:
-            self.verdict = Verdict.TOO_MUCH
-        return self.verdict is Verdict.FINE
+    def _add_integer(self, number: int, place: _Place) -> None:
+        self._cost += place.number
+        if not -_LARGE < number < _LARGE:
+            self._cost += place.large
+            self._large += 1
+            if number.bit_length() > _MOST_BITS:
+                raise _Clear(Verdict.OUT_OF_RANGE)
 
-    def sum(self) -> Verdict:
-        """What all of it amounts to."""
+    def _add_float(self, number: float, place: _Place) -> None:
+        self._cost += place.number + place.fraction
+        if not -_LARGE < number < _LARGE:
+            self._cost += place.large
+            self._large += 1
+
+    def _add_constant(self, constant: bool | None, place: _Place) -> None:
+        """Add nothing: it is compared at no cost."""
+
+    def check(self) -> None:
+        """Find out whether it is too much by now.
+
+        Raises:
+            _Clear: It is.
+        """
+        cost = self._cost
         if self._unique:
-            self._cost += _UNIQUE_LARGE * self._large**2
-        self._is_within()
-        return self.verdict
+            cost += _UNIQUE_LARGE * self._large**2
+        if cost > self._most or self._values < 0:
+            raise _Clear(Verdict.TOO_MUCH)
 
 
-@frozen
-class _Top:
-    """What holds the whole value."""
-
-    items: _Place
-    unique: bool = False
-    names: int = 0
+_COSTS: Final[dict[type, Callable[[_Count, Any, Any], None]]] = {
+    str: _Count._add_text,
+    int: _Count._add_integer,
+    float: _Count._add_float,
+    bool: _Count._add_constant,
+    type(None): _Count._add_constant,
+}
 
 
 class _Place:
@@ -268,7 +249,7 @@ class _Place:
         self.number = self.fraction = self.large = self._within = 0
         self.text: float = 0
         self.unique = False
-        self._named: dict[str, _Place] = {}
+        self.known: dict[str, _Place] = {}
         for each in self._schemas:
             self._weigh(each)
         self.special = bool(self.number or self.fraction or self.large or self.text)
@@ -300,14 +281,11 @@ class _Place:
 
     def at(self, name: Any) -> _Place:
         """What a property of an object costs."""
-        place = self._named.get(name)
-        if place is not None:
-            return place
         schemas = self._properties.get(name)
         if schemas is None:
             return self._others
         place = self._burden.place(schemas + self._below(_OTHERS), self._within)
-        self._named[name] = place
+        self.known[name] = place
         return place
 
     @functools.cached_property
