@@ -90,8 +90,10 @@ def parse_target(word: str) -> Target:
 
 
 def is_no_target(word: str) -> bool:
-    """Whether a word is meant for something else: a plain name that is no module's."""
-    return _PLAIN_NAME.fullmatch(word) is not None and not _is_module(word)
+    """Whether a word is meant for something else: a name of no module that may have a registry."""
+    if _PLAIN_NAME.fullmatch(word) is None:
+        return False
+    return word in sys.stdlib_module_names or not _is_module(word)
 
 
 def registry_target(word: str) -> str:
