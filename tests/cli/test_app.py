@@ -86,9 +86,30 @@ def test_a_wrong_command_line_is_told_in_one_line(words: list[str], cli: Command
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        (["shop.py"], "say what to do with shop.py, as in: trio-mcp tools shop.py"),
+        (["call", SHOP, "say", "--words", "x"], "there is no option --words; arguments are writte"),
+        (["cal", SHOP], 'Unknown command "cal". Did you mean "call"?'),
+    ],
+    ids=str,
+)
+def test_a_wrong_command_line_is_told_what_was_meant(
+    words: list[str], told: str, cli: CommandLine
+) -> None:
+    outcome = cli(*words)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.error.startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
         (["tools", "missing.py"], "there is no file missing.py"),
         (["tools", "missing"], "there is no module 'missing'; a file is given as FILE.py, and a"),
         (["tools", "./x"], "there is no module './x'"),
+        *(
+            (["tools", each], f"a URL begins with http:// or https://, as in http://{each}")
+            for each in ("localhost:8000/mcp", "127.0.0.1:80", "mcp.example.com/mcp")
+        ),
         (["tools", "broken.py"], "broken.py cannot be imported: ZeroDivisionError"),
         (["tools", "--", "./no-such-program"], "./no-such-program cannot be started"),
         (["tools", "--", "false"], "the server exited with status 1 and left no word"),

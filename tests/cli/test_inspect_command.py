@@ -80,9 +80,11 @@ def test_no_value_ends_the_session(cli: CommandLine, shop: str) -> None:
 
 def test_what_was_meant(cli: CommandLine, shop: str) -> None:
     script = "cal say words=on\nread shop://stok\ncall sya\ncomplete reviw book=E\n"
+    script += "read shop://bookz/title\nread shop://books/{title}\n"
     done = cli("inspect", shop, stdin=script)
-    for word in ("'call'", "shop://stock", "'say'", "'review'"):
+    for word in ("'call'", "shop://stock", "'say'", "'review'", "shop://books/{title}"):
         assert f"did you mean {word}?" in done.err
+    assert "shop://books/{title} is a template: put a value in place of {…}" in done.err
 
 
 def test_completion_on_demand(cli: CommandLine) -> None:

@@ -104,6 +104,17 @@ def test_bytes_go_to_a_file_as_they_are(
     assert b"bytes]" in capsysbinary.readouterr().out or block["type"] == "resource"
 
 
+def test_a_list_is_easy_to_read_on_a_terminal(
+    screen: Screen, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_result(screen, {"content": [text('["a",{"b":1}]')]})
+    shown = plain(capsys.readouterr().out)
+    if screen.is_terminal:
+        assert shown == '[\n  "a",\n  {\n    "b": 1\n  }\n]\n'
+    else:
+        assert shown == '["a",{"b":1}]\n', "and elsewhere it is as it came"
+
+
 def test_uris_are_not_torn_apart(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

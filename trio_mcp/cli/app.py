@@ -8,7 +8,15 @@ from collections.abc import Callable, Sequence
 from inspect import BoundArguments
 from typing import Final
 
-from cyclopts import App, CycloptsError, Group, MissingArgumentError, Parameter
+from cyclopts import (
+    App,
+    CycloptsError,
+    Group,
+    MissingArgumentError,
+    Parameter,
+    UnknownCommandError,
+    UnknownOptionError,
+)
 
 from trio_mcp.cli.failures import OK, USAGE, one_line, report
 from trio_mcp.cli.target import SERVER_URL, is_no_target, join_command
@@ -86,7 +94,8 @@ def run(words: Sequence[str]) -> int:
         status = command(*bound.args, **bound.kwargs)
         sys.stdout.flush()
     except CycloptsError as error:
-        print(f"trio-mcp: {one_line(str(error))} (--help tells more)", file=sys.stderr)
+        told = _instead(error, words) or f"{one_line(str(error))} (--help tells more)"
+        print(f"trio-mcp: {told}", file=sys.stderr)
         return USAGE
     except (Exception, KeyboardInterrupt) as error:
         return report(error)
@@ -105,6 +114,17 @@ def _parsed(app: App, words: list[str]) -> tuple[Callable[..., object], BoundArg
             raise
         command, bound, _ = app.parse_args([words[0], url, *words[1:]])
     return command, bound
+
+
+def _instead(error: CycloptsError, words: Sequence[str]) -> str | None:
+    """Say what was probably meant, where the parser of the command line cannot know."""
+    command = words[0]
+    if isinstance(error, UnknownCommandError) and (command.endswith(".py") or "://" in command):
+        return f"say what to do with {command}, as in: trio-mcp tools {command}"
+    if isinstance(error, UnknownOptionError) and command in ("call", "prompt", "bench"):
+        option = error.token.keyword or error.token.value
+        return f"there is no option {option}; arguments are written KEY=VALUE (--help tells more)"
+    return None
 
 
 def _shown(default: object) -> str | None:

@@ -106,8 +106,12 @@ async def read_resource(session: Session, uri: str, *, end_line: bool = False) -
         try:
             found = await session.client.read_resource(uri, on_progress=bar.update)
         except ResourceNotFound:
+            if "{" in uri:
+                raise Failure(f"{uri} is a template: put a value in place of {{…}}") from None
             known = await listed(session, "resources/list", "resources")
-            close = get_close_matches(uri, [str(each.get("uri")) for each in known], n=1)
+            known += await listed(session, "resources/templates/list", "resourceTemplates")
+            uris = [str(each.get("uri") or each.get("uriTemplate")) for each in known]
+            close = get_close_matches(uri, uris, n=1)
             if not close:
                 raise
             raise Failure(f"there is no resource {uri}; did you mean {close[0]}?") from None

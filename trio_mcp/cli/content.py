@@ -28,10 +28,14 @@ def show_result(screen: Screen, result: dict[str, Json], *, end_line: bool = Fal
     blocks = result.get("content")
     blocks = blocks if isinstance(blocks, list) else []
     structured = result.get("structuredContent")
-    if structured is not None and _says_the_same(blocks, structured):
-        value = next(iter(structured.values())) if _is_wrapped(structured) else structured
-        if isinstance(value, dict | list):
-            screen.json(value)
+    text = _only_text(blocks)
+    value = None if text is None else _read(text)
+    if structured is None and isinstance(value, dict | list) and screen.is_terminal:
+        structured = value
+    same = [structured, *_unwrapped(structured)]
+    if structured is not None and text is not None and (value in same or text in same):
+        if isinstance(same[-1], dict | list):
+            screen.json(same[-1])
             return
         structured = None
     data = _bytes_of(blocks[0]) if len(blocks) == 1 and structured is None else None
@@ -90,26 +94,27 @@ def show_contents(screen: Screen, pieces: list[Json], *, end_line: bool = False)
         screen.out.file.write("\n")
 
 
-def _says_the_same(blocks: list[Json], structured: Json) -> bool:
-    """Whether the only block says what the structured content says."""
-    if len(blocks) != 1 or not isinstance(blocks[0], dict) or blocks[0].get("type") != "text":
-        return False
-    text = blocks[0].get("text", "")
-    same = [structured]
-    if _is_wrapped(structured):
-        same += structured.values()
+def _only_text(blocks: list[Json]) -> str | None:
+    """The text of the only block, if it is one."""
+    match blocks:
+        case [{"type": "text", "text": str(text)}]:
+            return text
+    return None
+
+
+def _read(text: str) -> Json:
+    """What a text says as JSON, or else itself."""
     try:
-        value = json_of(text)
-    except (ValueError, TypeError, RecursionError):
-        value = text
-    return value in same or text in same
+        return json_of(text)
+    except (ValueError, RecursionError):
+        return text
 
 
-def _is_wrapped(structured: Json) -> bool:
-    """Whether it is nothing but a text or the like, made an object because that was demanded."""
+def _unwrapped(structured: Json) -> list[Json]:
+    """What was made an object because that was demanded: a text or the like, alone in it."""
     if not isinstance(structured, dict) or len(structured) != 1:
-        return False
-    return not isinstance(next(iter(structured.values())), dict)
+        return []
+    return [each for each in structured.values() if not isinstance(each, dict)]
 
 
 def _size_of(data: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from typing import Annotated
 
@@ -80,9 +79,6 @@ def serve(
         registry = load_registry(place)
     limits = Limits(tool_timeout=options.tool_timeout, shutdown_grace=options.shutdown_grace)
     if not http.is_wanted:
-        if sys.stdin is not None and sys.stdin.isatty():
-            told = f"Serving {registry.name} on stdin and stdout, where a host is to talk to it"
-            print(f"{told}; to try it out: trio-mcp inspect {place}", file=sys.stderr)
         trio.run(partial(serve_stdio, registry, limits=limits))
         return OK
     from trio_mcp.cli.serve_http import run_http

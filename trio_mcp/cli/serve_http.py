@@ -57,7 +57,7 @@ def run_http(registry: Registry, where: HttpServerOptions, limits: Limits) -> in
     if where.http is not None and not where.allow_host and not _is_local(where.http):
         logger.warning(
             "Only clients that call this server localhost are served; --allow-host names what "
-            "others call it"
+            "others call it, and --token-env the token that they need"
         )
     trio.run(partial(_serve, registry, where, options))
     return OK

@@ -29,6 +29,8 @@ SERVER_URL: Final = "MCP_SERVER_URL"
 
 _PLAIN_NAME: Final = re.compile(r"[\w-]+")
 _NUL: Final = "\0"
+_ADDRESS: Final = re.compile(r"\w[\w.-]*:\d+(/|$)|(localhost|\w[\w-]*(\.[\w-]+)+)/")
+"""How a URL begins whose scheme was left out."""
 
 
 class TargetError(Failure):
@@ -82,6 +84,8 @@ def parse_target(word: str) -> Target:
     place = word.partition(":")[0]
     if place.endswith(".py"):
         _existing(place)
+    elif _ADDRESS.match(word):
+        raise TargetError(f"a URL begins with http:// or https://, as in http://{word}")
     elif not _is_module(place):
         raise TargetError(
             f"there is no module {place!r}; a file is given as FILE.py, and a command after --"

@@ -53,6 +53,12 @@ async def serve(
         ...     trio.run(serve, registry)
     """
     check_import()
+    if os.isatty(0):  # a person has started it, and would wait for something to happen
+        logger.warning(
+            "Serving %s on stdin and stdout, where a host is to talk to it; to try it out, give it "
+            "to: trio-mcp inspect",
+            registry.name,
+        )
     lifecycle = Lifecycle()
     with calling_at_signals(lifecycle.stop):
         async with open_stdio() as stream:
