@@ -224,8 +224,9 @@ def _expression(text: str, at: int, body: str) -> _Expression:
             _refuse(
                 text,
                 at,
-                f"the lists of {{{body}}} cannot be told from plain values; lists are written "
-                f"{{/{name}*}}, {{?{name}*}}, {{&{name}*}} or {{;{name}*}}",
+                f"{{{body}}} is no list that can be told from a plain value; write "
+                f"{{+{name}}} for a value with slashes, or for a list {{/{name}*}}, {{?{name}*}}, "
+                f"{{&{name}*}} or {{;{name}*}}",
             )
         lists[name] = exploded
     return _Expression(at, operator, lists)
