@@ -69,7 +69,6 @@ if TYPE_CHECKING:
     from trio_mcp.wire.offers import PromptArgument as PromptArgument
     from trio_mcp.wire.offers import PromptDescription as PromptDescription
     from trio_mcp.wire.offers import PromptMessage as PromptMessage
-    from trio_mcp.wire.offers import ResourceDescription as ResourceDescription
     from trio_mcp.wire.offers import ResourceTemplateDescription as ResourceTemplateDescription
     from trio_mcp.wire.payloads import Annotations as Annotations
     from trio_mcp.wire.payloads import AudioContent as AudioContent
@@ -79,6 +78,7 @@ if TYPE_CHECKING:
     from trio_mcp.wire.payloads import Icon as Icon
     from trio_mcp.wire.payloads import ImageContent as ImageContent
     from trio_mcp.wire.payloads import Implementation as Implementation
+    from trio_mcp.wire.payloads import ResourceDescription as ResourceDescription
     from trio_mcp.wire.payloads import ResourceLink as ResourceLink
     from trio_mcp.wire.payloads import TextContent as TextContent
     from trio_mcp.wire.payloads import TextResourceContents as TextResourceContents
@@ -166,7 +166,6 @@ _NAMES: Final = {
         "PromptArgument",
         "PromptDescription",
         "PromptMessage",
-        "ResourceDescription",
         "ResourceTemplateDescription",
     ),
     "wire.payloads": (
@@ -178,6 +177,7 @@ _NAMES: Final = {
         "Icon",
         "ImageContent",
         "Implementation",
+        "ResourceDescription",
         "ResourceLink",
         "TextContent",
         "TextResourceContents",

@@ -33,10 +33,9 @@ from trio_mcp.wire.offers import (
     Completion,
     GetPromptResult,
     PromptDescription,
-    ResourceDescription,
     ResourceTemplateDescription,
 )
-from trio_mcp.wire.payloads import Implementation, LoggingLevel
+from trio_mcp.wire.payloads import Implementation, LoggingLevel, ResourceDescription
 
 T = TypeVar("T")
 

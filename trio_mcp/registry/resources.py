@@ -27,11 +27,12 @@ from trio_mcp.schema import FunctionSchema, SchemaError, describe_function, unst
 from trio_mcp.schema.sentences import cut
 from trio_mcp.wire.conversion import from_wire, to_wire
 from trio_mcp.wire.jsonrpc import Json, encode
-from trio_mcp.wire.offers import ResourceDescription, ResourceTemplateDescription
+from trio_mcp.wire.offers import ResourceTemplateDescription
 from trio_mcp.wire.payloads import (
     Annotations,
     BlobResourceContents,
     ResourceContents,
+    ResourceDescription,
     TextResourceContents,
 )
 

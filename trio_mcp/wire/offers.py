@@ -13,22 +13,6 @@ _2025_06, _2025_11 = "2025-06-18", "2025-11-25"
 
 @public
 @frozen
-class ResourceDescription:
-    """A resource, as `resources/list` shows it."""
-
-    uri: str
-    name: str
-    title: str | None = since(_2025_06)
-    description: str | None = optional()
-    mime_type: str | None = optional()
-    size: int | None = optional()
-    annotations: Annotations | None = optional()
-    icons: list[Icon] | None = since(_2025_11)
-    meta: dict[str, Json] | None = meta_field()
-
-
-@public
-@frozen
 class ResourceTemplateDescription:
     """A family of resources, as `resources/templates/list` shows it."""
 

@@ -118,15 +118,11 @@ class AudioContent:
 
 @public
 @frozen
-class ResourceLink:
-    """A pointer to a resource that the client may read.
-
-    Revisions before 2025-06-18 have no such block; they get its name and URI as text.
-    """
+class ResourceDescription:
+    """A resource, as `resources/list` shows it."""
 
     uri: str
     name: str
-    type: Literal["resource_link"] = type_field("resource_link")
     title: str | None = since(_2025_06)
     description: str | None = optional()
     mime_type: str | None = optional()
@@ -134,6 +130,17 @@ class ResourceLink:
     annotations: Annotations | None = optional()
     icons: list[Icon] | None = since(_2025_11)
     meta: dict[str, Json] | None = meta_field()
+
+
+@public
+@frozen
+class ResourceLink(ResourceDescription):
+    """A pointer to a resource that the client may read.
+
+    Revisions before 2025-06-18 have no such block; they get its name and URI as text.
+    """
+
+    type: Literal["resource_link"] = type_field("resource_link")
 
 
 @public
