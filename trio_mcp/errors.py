@@ -20,6 +20,7 @@ __all__ = [
     "ConnectionLost",
     "HttpError",
     "InvalidArguments",
+    "InvalidResult",
     "LifespanError",
     "McpError",
     "NotConnected",
@@ -199,6 +200,10 @@ class CallTimeout(ClientError, TimeoutError):
 
 class ProtocolError(ClientError):
     """The server answered with something that is not MCP."""
+
+
+class InvalidResult(ProtocolError):
+    """What a tool gave does not fit the output schema that the server has published for it."""
 
 
 class UnknownTool(ClientError):

@@ -1,5 +1,8 @@
 """Calling tools: arguments, results, failures, time limits, progress, cancellation."""
 
+import json
+from functools import partial
+
 import pytest
 import trio
 from attrs import define
@@ -12,6 +15,7 @@ from trio_mcp.client.state import Connected, Disconnected
 from trio_mcp.errors import (
     CallTimeout,
     InvalidArguments,
+    InvalidResult,
     NotConnected,
     OutputClosed,
     ProtocolError,
@@ -20,6 +24,7 @@ from trio_mcp.errors import (
     UnknownTool,
     WriteFailed,
 )
+from trio_mcp.wire.revisions import BY_NAME
 
 
 @define
@@ -316,3 +321,59 @@ async def test_a_write_that_fails_is_told_from_an_end_of_output(autojump_clock) 
         await torture.stream.receive_stream.aclose()
         with pytest.raises(WriteFailed):
             await client.call_tool("echo", {"text": "x"})
+
+
+# -- output schemas -------------------------------------------------------------------------------
+
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+BLOCKS = [{"type": "text", "text": "three"}]
+
+
+def publishing(schema: object) -> str:
+    """A server whose tool `give` has this output schema."""
+    return f"output-schema:{json.dumps(schema)}"
+
+
+@pytest.mark.requirement("E4", "E5")
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"structuredContent": {"n": 3}}, None),
+        ({"structuredContent": {"n": "3"}}, "Result 'n' must be an integer, but a string came"),
+        ({"structuredContent": {}}, "Missing required result 'n'"),
+        ({"structuredContent": [3]}, "must be an object"),
+        ({"structuredContent": None}, "must be an object"),
+        ({}, "has no structuredContent"),
+        ({"isError": True}, None),
+        ({"isError": True, "structuredContent": {"n": "3"}}, None),
+    ],
+)
+async def test_a_result_has_to_fit_the_output_schema_of_its_tool(given, problem) -> None:
+    async with tortured(publishing(NUMBER)) as (client, _):
+        assert client.tools["give"].output_schema == NUMBER
+        call = partial(client.call_tool, "give", {"content": BLOCKS, **given})
+        if problem is None:
+            assert (await call()).content
+        else:
+            with pytest.raises(InvalidResult, match=f"tool 'give': .*{problem}") as caught:
+                await call()
+            assert isinstance(caught.value, ProtocolError)
+
+
+@pytest.mark.requirement("E4")
+@pytest.mark.parametrize("schema", [{"type": "strin"}, {"$ref": "https://127.0.0.1:9/x"}, [], 3])
+async def test_an_output_schema_that_cannot_be_used_checks_nothing(schema) -> None:
+    async with tortured(publishing(schema)) as (client, _):
+        result = {"content": BLOCKS, "structuredContent": {"n": "3"}}
+        assert (await client.call_tool("give", result)).structured_content == {"n": "3"}
+
+
+@pytest.mark.requirement("E4")
+@pytest.mark.parametrize("revision", list(BY_NAME))
+async def test_what_our_servers_give_fits_what_they_publish(revision) -> None:
+    registry = registry_of(echo, place, count, refuse)
+    async with connect(registry, revision=revision) as client:
+        assert (await client.call_tool("place", {"x": 1.5}, returns=Point)) == Point(1.5, 3.0)
+        assert (await client.call_tool("count", returns=int)) == 3
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+        assert (await client.call_tool("refuse")).error == "not like this"

@@ -270,6 +270,9 @@ async def test_a_client_is_not_held_up_by_a_schema(property, value, words, check
     tool = RemoteTool("odd", None, {"type": "object", "properties": {"value": property}})
     problem = await tool.check({"value": value})
     assert words in (problem or "")
+    tool = RemoteTool("odd", None, {}, details={"outputSchema": tool.input_schema})
+    problem = await tool.check_result({"structuredContent": {"value": value}})
+    assert words in (problem or "")
     assert (True, True) not in checks
 
 

@@ -24,7 +24,7 @@ from trio_mcp.client.session import ClientRequest, ClientSession
 from trio_mcp.client.state import ClientState, Connecting
 from trio_mcp.client.subscription import subscription
 from trio_mcp.client.tools import RemoteTool, ToolTable
-from trio_mcp.errors import ProtocolError, ResponseTooLarge
+from trio_mcp.errors import InvalidResult, ProtocolError, ResponseTooLarge
 from trio_mcp.public import public
 from trio_mcp.registry.changes import Kind
 from trio_mcp.wire.errors import HEADER_MISMATCH, McpError, ResourceNotFound
@@ -267,6 +267,7 @@ class Client:
             CallTimeout: The server did not answer in time. It has been told to stop.
             McpError: The server answered with an error.
             ToolFailed: With `returns` only: the tool failed.
+            InvalidResult: The structured content does not fit the tool's output schema.
             ProtocolError: The result is not MCP, or does not fit `returns`.
             NotConnected: The connection ended (a subclass tells how).
 
@@ -288,12 +289,16 @@ class Client:
             if error.code != HEADER_MISMATCH:
                 raise
             await self.refresh_tools()  # another schema wants other headers
+            tool = self._tools.tools.get(name, tool)
             left = max(seconds - (trio.current_time() - started), 0.0)
             wire = await self._call(params, left, on_progress)
         try:
             result = call_result(wire, trio.current_time() - started)
         except ValueError as error:
             raise ProtocolError(f"the result of tool {name!r} is not MCP: {error}") from None
+        problem = await tool.check_result(wire)
+        if problem is not None:
+            raise InvalidResult(f"tool {name!r}: {problem}")
         if returns is None:
             return result
         if takes_long(result, returns):

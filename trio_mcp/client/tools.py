@@ -76,10 +76,21 @@ class RemoteTool:
     mcp_name: str = Factory(lambda self: self.name, takes_self=True)
     """What the server calls it."""
     _arguments: _SchemaCheck = field(init=False, repr=False, eq=False)
+    _results: _SchemaCheck = field(init=False, repr=False, eq=False)
 
     @_arguments.default
     def _check_of_arguments(self) -> _SchemaCheck:
         return _SchemaCheck(self.input_schema, f"Tool {self.name}: arguments", "argument")
+
+    @_results.default
+    def _check_of_results(self) -> _SchemaCheck:
+        return _SchemaCheck(self.output_schema or {}, f"Tool {self.name}: results", "result")
+
+    @property
+    def output_schema(self) -> dict[str, Json] | None:
+        """What its structured results look like; `None` if the server does not say."""
+        schema = self.details.get("outputSchema")
+        return schema if isinstance(schema, dict) else None
 
     def problem_with(self, arguments: dict[str, Json]) -> str | None:
         """Say what is wrong with arguments, by the tool's schema; `None` if nothing is.
@@ -91,6 +102,18 @@ class RemoteTool:
     async def check(self, arguments: dict[str, Json]) -> str | None:
         """Do the same as `problem_with`, in a worker thread if that takes long."""
         return await self._arguments.check(arguments)
+
+    async def check_result(self, result: dict[str, Json]) -> str | None:
+        """Say what is wrong with a result of its, by its output schema; `None` if nothing is.
+
+        What is not checked here: failures, which have no structure, and what belongs to a schema
+        that is not acceptable.
+        """
+        if self.output_schema is None or result.get("isError"):
+            return None
+        if "structuredContent" not in result:
+            return "the tool has an output schema, but the result has no structuredContent"
+        return await self._results.check(result["structuredContent"])
 
 
 class ToolTable:

@@ -145,6 +145,8 @@ class Torture:
             "properties": {"text": {"type": "string"}},
             "required": ["text"],
         }
+        if self.switch == "output-schema":
+            whole["result"]["tools"][1]["outputSchema"] = json.loads(self.option)
         return [whole]
 
     def call_tool(self, id: Any, params: Message) -> list[Message]:
