@@ -9,25 +9,45 @@ registry = Registry("calculator", version="1.0")
 
 @registry.tool
 async def add(a: float, b: float) -> float:
-    """Add two numbers."""
+    """Add two numbers.
+
+    Args:
+        a: The first number.
+        b: The second number.
+    """
     return a + b
 
 
 @registry.tool
 async def subtract(a: float, b: float) -> float:
-    """Subtract b from a."""
+    """Subtract b from a.
+
+    Args:
+        a: What to subtract from.
+        b: What to subtract.
+    """
     return a - b
 
 
 @registry.tool
 async def multiply(a: float, b: float) -> float:
-    """Multiply two numbers."""
+    """Multiply two numbers.
+
+    Args:
+        a: The first number.
+        b: The second number.
+    """
     return a * b
 
 
 @registry.tool
 async def divide(a: float, b: float) -> float:
-    """Divide a by b."""
+    """Divide a by b.
+
+    Args:
+        a: What to divide.
+        b: What to divide by; not 0.
+    """
     if b == 0:
         raise ToolError("Error: Division by zero")
     return a / b

@@ -34,6 +34,20 @@ async def test_the_calculator_calculates(revision: str) -> None:
         assert await server.finish() == 0
 
 
+@pytest.mark.requirement("D5", "C1")
+async def test_the_calculator_describes_its_tools_and_their_arguments() -> None:
+    async with running(CALCULATOR) as server:
+        await server.client.initialize()
+        tools = (await server.client.request("tools/list"))["result"]["tools"]
+        assert [each["name"] for each in tools] == ["add", "subtract", "multiply", "divide"]
+        for tool in tools:
+            assert tool["description"]
+            assert tool["inputSchema"]["required"] == ["a", "b"]
+            for argument in tool["inputSchema"]["properties"].values():
+                assert argument["type"] == "number"
+                assert argument["description"]
+
+
 @pytest.mark.requirement("D5", "B6")
 async def test_division_by_zero_is_a_tool_error() -> None:
     async with running(CALCULATOR) as server:

@@ -289,13 +289,14 @@ async def test_what_is_not_there_is_named(revision):
     async with serving(reviews(["x"]), revision=revision) as (client, _):
         answer = await complete(client, prompt="revue")
         assert error_of(answer) == (-32602, "Unknown prompt: revue")
-        assert answer["error"]["data"] == {"didYouMean": "review"}
+        assert answer["error"]["data"] == {"prompt": "revue", "didYouMean": "review"}
         answer = await complete(client, argument="languages")
         assert error_of(answer) == (-32602, "Unknown argument of review: languages")
-        assert answer["error"]["data"] == {"didYouMean": "language"}
+        assert answer["error"]["data"] == {"argument": "languages", "didYouMean": "language"}
         answer = await complete(client, argument="id", resource="users://{id}/profil")
         assert error_of(answer) == (-32602, "Unknown resource template: users://{id}/profil")
-        assert answer["error"]["data"] == {"didYouMean": USERS}
+        data = {"resource": "users://{id}/profil", "didYouMean": USERS}
+        assert answer["error"]["data"] == data
         answer = await complete(client, argument="ids", resource=USERS)
         assert error_of(answer) == (-32602, f"Unknown argument of {USERS}: ids")
 

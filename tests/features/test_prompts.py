@@ -561,10 +561,10 @@ async def test_a_prompt_that_is_unknown(revision):
     async with serving(prompts(review_code), revision=revision) as (client, _):
         answer = await get(client, "review-code")
         assert error_of(answer) == (-32602, "Unknown prompt: review-code")
-        assert answer["error"]["data"] == {"didYouMean": "review_code"}
+        assert answer["error"]["data"] == {"prompt": "review-code", "didYouMean": "review_code"}
         answer = await get(client, "zzz")
         assert error_of(answer) == (-32602, "Unknown prompt: zzz")
-        assert "data" not in answer["error"]
+        assert answer["error"]["data"] == {"prompt": "zzz"}
         for params in ({}, {"name": None}, {"name": 3}, {"name": ["review_code"]}, {"name": {}}):
             code, message = error_of(await client.request("prompts/get", params))
             assert code == -32602
@@ -708,7 +708,7 @@ async def test_the_client_lists_and_gets(way, era):
         assert caught.value.code == -32602
         with pytest.raises(McpError, match="Unknown prompt: revue") as caught:
             await client.get_prompt("revue")
-        assert caught.value.data == {"didYouMean": "review"}
+        assert caught.value.data == {"prompt": "revue", "didYouMean": "review"}
 
 
 @some_revisions

@@ -66,7 +66,7 @@ async def test_an_unknown_tool():
     with pytest.raises(McpError, match="Unknown tool: ehco") as caught:
         await registry_of(echo).call("ehco", {"text": "x"})
     assert caught.value.code == -32602
-    assert caught.value.data == {"didYouMean": "echo"}
+    assert caught.value.data == {"tool": "ehco", "didYouMean": "echo"}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """What a request may say, and what it is told when it says something else."""
 
+import json
+
 import pytest
 
 from tests.support.client import modern_meta, serving
@@ -134,8 +136,26 @@ async def test_a_wrong_tool_call(revision, params, message):
 async def test_an_unknown_tool_is_told_the_closest_name():
     async with serving(registry_of(echo)) as (client, _):
         answer = await client.call("ehco")
-        assert answer["error"]["data"] == {"didYouMean": "echo"}
-        assert len((await client.call("x" * 100_000))["error"]["message"]) < 1000
+        data = {"tool": "ehco", "didYouMean": "echo", "requestId": answer["id"]}
+        assert answer["error"]["data"] == data
+        assert len(json.dumps((await client.call("x" * 100_000))["error"])) < 1000
+
+
+@pytest.mark.requirement("A12")
+@pytest.mark.parametrize(
+    ("arguments", "argument"),
+    [({"text": 5}, "text"), ({}, "text"), ({"text": "x", "more": 1}, "more"), ([], None)],
+)
+async def test_the_data_of_an_error_has_tool_and_argument(arguments, argument):
+    async with serving(registry_of(echo), revision="2025-06-18") as (client, _):
+        answer = await client.request("tools/call", {"name": "echo", "arguments": arguments})
+        data = {"tool": "echo", "requestId": answer["id"]}
+        assert answer["error"]["data"] == data | ({"argument": argument} if argument else {})
+        answer = await client.request("tools/fly")
+        data = {"server": "test", "method": "tools/fly", "requestId": answer["id"]}
+        assert answer["error"]["data"] == data
+        answer = await client.request("tools/call")
+        assert answer["error"]["data"] == {"requestId": answer["id"]}
 
 
 @pytest.mark.requirement("B4", "A12")

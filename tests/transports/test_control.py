@@ -128,7 +128,7 @@ async def test_a_malformed_message_is_an_error_of_the_server(router, message, co
         ([], "must be an object, not an array"),
         ({}, '"type" must be'),
         ({"type": "control_response"}, '"type" must be'),
-        ({"type": "control_request"}, '"request_id" must be'),
+        ({"type": "control_request"}, '"request" must be an object, not nothing'),
         ({"type": "control_request", "request_id": {}}, '"request_id" must be'),
         ({"type": "control_request", "request_id": "r"}, '"request" must be an object'),
         ({"type": "control_request", "request_id": "r", "request": []}, '"request" must be'),
@@ -147,7 +147,7 @@ async def test_a_malformed_message_is_an_error_of_the_server(router, message, co
                 "request_id": "r",
                 "request": {"subtype": "mcp_message", "server_name": "one"},
             },
-            '"request.message" is missing',
+            '"request.message" must be there',
         ),
     ],
 )
@@ -156,8 +156,51 @@ async def test_a_malformed_envelope_is_told_in_the_envelope(router, request_, wh
 
 
 @pytest.mark.requirement("D3")
+@pytest.mark.parametrize(
+    ("request_", "data"),
+    [
+        (5, {"got": "a number"}),
+        ({"type": "other"}, {"field": "type", "expected": '"control_request"', "got": '"other"'}),
+        ({}, {"field": "type", "expected": '"control_request"', "got": "nothing"}),
+        (
+            {"type": "control_request", "request": {"subtype": "mcp_message", "server_name": 1}},
+            {"field": "request.server_name", "expected": "a string", "got": "a number"},
+        ),
+    ],
+)
+async def test_the_details_of_an_error_are_in_its_data(router, request_, data):
+    answer = await router.handle(request_)
+    assert failure(answer)
+    assert answer["response"]["data"] == data
+
+
+@pytest.mark.requirement("D3")
+async def test_the_details_of_an_error_of_a_server_are_in_its_data(router):
+    answer = success(await router.handle(control({"jsonrpc": "1.0", "id": 1, "method": "ping"})))
+    assert answer["error"]["data"] == {"reason": '"jsonrpc" must be "2.0"', "got": "a string"}
+    answer = success(await router.handle(control(call("whoam", 7))))
+    assert answer["error"]["data"] == {"tool": "whoam", "requestId": 7, "didYouMean": "whoami"}
+    answer = success(await router.handle(control(mcp("ping"), "three")))
+    assert answer["error"]["data"] == {"server": "three", "known": ["one", "two"]}
+
+
+@pytest.mark.requirement("D3")
+async def test_a_request_without_an_id_has_an_answer_without_one(router):
+    request = control(mcp("ping"))
+    del request["request_id"]
+    answer = await router.handle(request)
+    assert answer["response"]["subtype"] == "success"
+    assert "request_id" not in answer["response"]
+    for wrong in ({}, {**request, "type": "other"}, {**request, "request_id": []}, None):
+        assert "request_id" not in (await router.handle(wrong))["response"]
+
+
+@pytest.mark.requirement("D3")
 async def test_what_is_not_json_is_told(router):
-    assert "not JSON" in failure(json.loads(await router.handle_bytes(b"{")))
+    answer = json.loads(await router.handle_bytes(b"{"))
+    assert "not JSON" in failure(answer)
+    assert answer["response"]["data"]["reason"] in failure(answer)
+    assert "request_id" not in answer["response"]
 
 
 @pytest.mark.requirement("D3")

@@ -231,7 +231,8 @@ def unknown_tool(name: Json, known: Sequence[str]) -> McpError:
     if name is None:
         return McpError(INVALID_PARAMS, "Missing tool name")
     if not isinstance(name, str):
-        return McpError(INVALID_PARAMS, f"The tool name must be a string, not {json_type(name)}")
+        got = json_type(name)
+        return McpError(INVALID_PARAMS, f"The tool name must be a string, not {got}", {"got": got})
     return unknown("tool", name, known)
 
 
@@ -241,4 +242,5 @@ def unknown(what: str, name: str, known: Sequence[str]) -> McpError:
 
     message = f"Unknown {what}: {name[:200]}"
     close = get_close_matches(name[:200], known[:1000], n=1)
-    return McpError(INVALID_PARAMS, message, {"didYouMean": close[0]} if close else None)
+    data = {what.partition(" ")[0]: name[:200], **({"didYouMean": close[0]} if close else {})}
+    return McpError(INVALID_PARAMS, message, data)

@@ -84,7 +84,11 @@ class Dispatcher:
 
     def _unknown_method(self, request: Request, caller: Caller) -> McpError:
         method = request.method
-        data = {"server": self.server.registry.name}
+        data = {
+            "server": self.server.registry.name,
+            "method": method[:200],
+            "requestId": request.id,
+        }
         if modern_only(method):  # and the request does not say that it is modern
             needed = f"_meta fields {META_VERSION} and {META_CLIENT_CAPABILITIES}"
             return McpError(INVALID_PARAMS, f"Invalid params: {method} needs the {needed}", data)

@@ -19,6 +19,7 @@ A tool's failures are results for the model to read; those of other handlers are
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -80,7 +81,8 @@ class HandlerCall:
 
     def refused(self, error: RefusedArguments) -> bytes:
         """Make the line that tells of arguments which were checked late, and do not fit."""
-        return error_line(self.context.request.id, McpError(INVALID_PARAMS, str(error)))
+        data = refusal_data(self.context, self.kind.lower(), self.handler, error)
+        return error_line(self.context.request.id, McpError(INVALID_PARAMS, str(error), data))
 
     def failed(self, text: str) -> bytes:
         """Make the line that tells of a failure in words."""
@@ -295,6 +297,18 @@ _OUTCOMES: Final[dict[Cause | None, str]] = {
     Cause.PEER: "cancelled",
     Cause.SHUTDOWN: "cancelled",
 }
+
+
+_ARGUMENT: Final = re.compile(r"\b[Aa]rguments? (['\"])(.+?)\1")
+
+
+def refusal_data(
+    context: RequestContext, kind: str, handler: Handler, error: Exception
+) -> dict[str, Json]:
+    """Say for programs what was refused: which tool or prompt, and which argument of it."""
+    data: dict[str, Json] = {kind: handler.name, "requestId": context.request.id}
+    named = _ARGUMENT.search(str(error))
+    return data if named is None else {**data, "argument": named[2]}
 
 
 def not_found(revision: Revision, uri: str) -> McpError:

@@ -15,7 +15,7 @@ from trio_mcp.registry.tools import unknown_tool
 from trio_mcp.schema import ArgumentError
 from trio_mcp.server.caller import Caller, log_level
 from trio_mcp.server.calllog import INVALID_ARGUMENTS, NOT_FOUND, log_refusal
-from trio_mcp.server.handlercall import not_found
+from trio_mcp.server.handlercall import not_found, refusal_data
 from trio_mcp.server.lists import (
     PROMPTS,
     RESOURCE_TEMPLATES,
@@ -103,7 +103,9 @@ def call_tool(context: RequestContext) -> dict[str, Json] | ToolCall:
     if tool is None:
         log_refusal("Tool", None, NOT_FOUND, context)
         _require(registry, "tools", context.request.method)
-        raise unknown_tool(name, list(registry.tools))
+        unknown = unknown_tool(name, list(registry.tools))
+        unknown.data = {**(unknown.data or {}), "requestId": context.request.id}
+        raise unknown
     arguments = params.get("arguments")
     try:
         keywords = tool.bind({} if arguments is None else arguments)
@@ -112,7 +114,9 @@ def call_tool(context: RequestContext) -> dict[str, Json] | ToolCall:
         message = f"Invalid arguments for tool {tool.name}: {error}"
         if context.revision.argument_errors_are_results and isinstance(arguments, dict | None):
             return tool_failure(message)
-        raise McpError(INVALID_PARAMS, message) from None
+        raise McpError(
+            INVALID_PARAMS, message, refusal_data(context, "tool", tool, error)
+        ) from None
     timeout = registry.timeout_of(tool, context.server.limits)
     return ToolCall(context, tool, keywords, timeout)
 
@@ -187,7 +191,8 @@ def get_prompt(context: RequestContext) -> PromptCall:
     except ArgumentError as error:
         log_refusal("Prompt", prompt.name, INVALID_ARGUMENTS, context)
         message = f"Invalid arguments for prompt {prompt.name}: {error}"
-        raise McpError(INVALID_PARAMS, message) from None
+        data = refusal_data(context, "prompt", prompt, error)
+        raise McpError(INVALID_PARAMS, message, data) from None
     timeout = registry.timeout_of(prompt, context.server.limits)
     return PromptCall(context, prompt, keywords, timeout)
 

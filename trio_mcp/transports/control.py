@@ -10,18 +10,20 @@ response that holds the server's answer:
      "response": {"subtype": "success", "request_id": "r1", "response": {"mcp_response": {…}}}}
 
 What is wrong with the envelope is told in the envelope (`"subtype": "error"`); what is wrong with
-the message, or with the server that it names, is told as an MCP error in `mcp_response`.
+the message, or with the server that it names, is told as an MCP error in `mcp_response`. `data` has
+the details of either. A request without a `request_id` gets an answer without one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Final
 
 import orjson
+from attrs import frozen
 
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
@@ -30,8 +32,6 @@ from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Id, Json, decode, encode, is_id, json_type
 from trio_mcp.wire.jsonrpc import error_line as encode_error
 from trio_mcp.wire.limits import Limits
-
-_SUBTYPE: Final = "mcp_message"
 
 
 @public
@@ -99,25 +99,21 @@ class ControlRouter:
 
         Cancelled, the call in it is cancelled.
         """
-        request_id = request.get("request_id") if isinstance(request, dict) else None
         problem = self._problem_with(request)
         if problem is not None:
-            return _response({"subtype": "error", "request_id": request_id, "error": problem})
+            return _failure(request, problem)
         body = request["request"]
         answer = await self._route(body["server_name"], body["message"])
-        return _response(
-            {"subtype": "success", "request_id": request_id, "response": {"mcp_response": answer}}
-        )
+        return _response(request, "success", {"response": {"mcp_response": answer}})
 
     async def handle_bytes(self, request: bytes) -> bytes:
         """Answer one control request that is not parsed yet; otherwise as `handle`."""
         try:
             orjson.loads(request)  # strict, but it rounds long integers
         except ValueError as error:
-            problem = f"The control request is not JSON: {error}"
-            return orjson.dumps(
-                _response({"subtype": "error", "request_id": None, "error": problem})
-            )
+            why = str(error)
+            problem = _Problem(f"The control request is not JSON: {why}", {"reason": why})
+            return orjson.dumps(_failure(None, problem))
         return encode(await self.handle(json.loads(request)))[:-1]
 
     async def _route(self, name: str, message: Json) -> Json:
@@ -131,38 +127,74 @@ class ControlRouter:
         line = None if copied is None else await server.answer(copied)
         return None if line is None else json.loads(line)
 
-    def _problem_with(self, request: Json) -> str | None:
+    def _problem_with(self, request: Json) -> _Problem | None:
         """Say what is wrong with a control request; `None` if it can be routed."""
         if self._closed:
-            return "The router is closed"
+            return _Problem("The router is closed", {})
         if not isinstance(request, dict):
-            return f"A control request must be an object, not {json_type(request)}"
-        if request.get("type") != "control_request":
-            return '"type" must be "control_request"'
-        if not is_id(request.get("request_id")):
-            return '"request_id" must be a string or an integer'
-        body = request.get("request")
-        if not isinstance(body, dict):
-            return f'"request" must be an object, not {json_type(body)}'
-        if body.get("subtype") != _SUBTYPE:
-            return f'"request.subtype" must be "{_SUBTYPE}"'
-        if not isinstance(body.get("server_name"), str):
-            return (
-                f'"request.server_name" must be a string, not {json_type(body.get("server_name"))}'
-            )
-        if "message" not in body:
-            return '"request.message" is missing'
-        return self._problem_with_lifespan(body["server_name"])
+            got = json_type(request)
+            return _Problem(f"A control request must be an object, not {got}", {"got": got})
+        for path, expected, fits in _ENVELOPE:
+            found, value = _find(request, path.split("."))
+            if not found or not fits(value):
+                got = _told(value) if found else "nothing"
+                data = {"field": path, "expected": expected, "got": got}
+                return _Problem(f'"{path}" must be {expected}, not {got}', data)
+        return self._problem_with_lifespan(request["request"]["server_name"])
 
-    def _problem_with_lifespan(self, name: str) -> str | None:
+    def _problem_with_lifespan(self, name: str) -> _Problem | None:
         server = self._servers.get(name)
         if server is not None and not server.is_open and self._registries[name].needs_running:
-            return f"The lifespan of server {name} is not open; use the router in `async with`"
+            what = f"The lifespan of server {name} is not open; use the router in `async with`"
+            return _Problem(what, {"server": name})
         return None
 
 
-def _response(response: dict[str, Json]) -> dict[str, Json]:
-    return {"type": "control_response", "response": response}
+@frozen
+class _Problem:
+    """What is wrong with an envelope."""
+
+    message: str
+    data: dict[str, Json]
+    """The same for programs."""
+
+
+_ENVELOPE: Final[tuple[tuple[str, str, Callable[[Json], bool]], ...]] = (
+    ("type", '"control_request"', lambda value: value == "control_request"),
+    ("request_id", "a string or an integer, or left out", lambda id: id is None or is_id(id)),
+    ("request", "an object", lambda value: isinstance(value, dict)),
+    ("request.subtype", '"mcp_message"', lambda value: value == "mcp_message"),
+    ("request.server_name", "a string", lambda value: isinstance(value, str)),
+    ("request.message", "there", lambda value: True),
+)
+"""What there is in a control request, what it must be, and whether it is."""
+
+_MOST_OF_A_TEXT: Final = 100
+
+
+def _find(request: Json, path: list[str]) -> tuple[bool, Json]:
+    """Whether there is something at a path, and what; what may be left out is there as `None`."""
+    for name in path:
+        if name not in request and name != "request_id":
+            return False, None
+        request = request.get(name)
+    return True, request
+
+
+def _told(value: Json) -> str:
+    return json.dumps(value[:_MOST_OF_A_TEXT]) if isinstance(value, str) else json_type(value)
+
+
+def _failure(request: Json, problem: _Problem) -> dict[str, Json]:
+    details = {"data": problem.data} if problem.data else {}
+    return _response(request, "error", {"error": problem.message, **details})
+
+
+def _response(request: Json, subtype: str, body: dict[str, Json]) -> dict[str, Json]:
+    """Make the answer to a request; it has the id of one that has an id."""
+    id = request.get("request_id") if isinstance(request, dict) else None
+    named = {"request_id": id} if is_id(id) else {}
+    return {"type": "control_response", "response": {"subtype": subtype, **named, **body}}
 
 
 def _id_of(message: Json) -> Id:

@@ -183,8 +183,9 @@ def _single(value: Json) -> Single:
     if not isinstance(params, dict):
         if "id" not in value:
             return Notification(method, {})  # a notification is never answered
-        message = f'Invalid params: "params" must be an object, not {json_type(params)}'
-        return Malformed(id, McpError(INVALID_PARAMS, message))
+        data = {"reason": '"params" must be an object', "got": json_type(params)}
+        message = f"Invalid params: {data['reason']}, not {data['got']}"
+        return Malformed(id, McpError(INVALID_PARAMS, message, data))
     return Request(id, method, params) if "id" in value else Notification(method, params)
 
 
@@ -200,10 +201,11 @@ def _response(id: Id, value: dict[str, Json]) -> Single:
 
 
 def _invalid(id: Id, why: str, got: Json = None) -> Malformed:
-    message = f"Invalid request: {why}"
+    message, data = f"Invalid request: {why}", {"reason": why}
     if got is not None:
-        message += f", not {json_type(got)}"
-    return Malformed(id, McpError(INVALID_REQUEST, message))
+        data["got"] = json_type(got)
+        message += f", not {data['got']}"
+    return Malformed(id, McpError(INVALID_REQUEST, message, data))
 
 
 _TYPE_NAMES: Final[dict[type, str]] = {
@@ -238,8 +240,9 @@ def _unread(line: bytes, error: ValueError, max_batch: int) -> Message | None:
         bare = bare[len(_BOM) :].lstrip(_SPACE)
         if not bare.startswith(_BOM):  # one of them: this does not go on for ever
             return decode(bare, max_batch)
-    why = McpError(PARSE_ERROR, f"Parse error: {_explain(bare, error)}")
-    return Malformed(_or_unknown(id_of_unreadable(bare)), why, len(line))
+    reason = _explain(bare, error)
+    told = McpError(PARSE_ERROR, f"Parse error: {reason}", {"reason": reason})
+    return Malformed(_or_unknown(id_of_unreadable(bare)), told, len(line))
 
 
 def _repeats(value: Json, repeated: RepeatedKey, size: int) -> Malformed:
