@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 import trio
 
 from tests.cli.programs.faulty import END, Faulty
-from trio_mcp.cli.doctor.examination import FindOrphans
 from trio_mcp.cli.probing.base import Era, Timeouts
 from trio_mcp.cli.probing.stdio import StdioProbe
 from trio_mcp.transports.background import background_task
@@ -75,7 +74,9 @@ class FaultyInProcess:
 
 
 @asynccontextmanager
-async def probe(server: Faulty, timeouts: Timeouts, era: Era) -> AsyncIterator[StdioProbe]:
+async def probe(
+    server: Faulty, timeouts: Timeouts, era: Era, is_last: bool
+) -> AsyncIterator[StdioProbe]:
     """Run a server for the length of a block and talk to it, as `open_stdio_probe` does."""
     process = FaultyInProcess(server)
     probe = StdioProbe(era, process, timeouts)  # type: ignore[arg-type]
@@ -83,15 +84,7 @@ async def probe(server: Faulty, timeouts: Timeouts, era: Era) -> AsyncIterator[S
         yield probe
 
 
-@asynccontextmanager
-async def last(
-    server: Faulty, timeouts: Timeouts, era: Era
-) -> AsyncIterator[tuple[StdioProbe, FindOrphans]]:
-    """Do the same with one that leaves nothing behind, as none does that is no process."""
-
-    async def find_orphans(patience: float) -> list[str]:
-        await trio.lowlevel.checkpoint()
-        return []
-
-    async with probe(server, timeouts, era) as opened:
-        yield opened, find_orphans
+async def no_orphans(probe: StdioProbe, patience: float) -> list[str]:
+    """Nothing is left behind by what is no process."""
+    await trio.lowlevel.checkpoint()
+    return []

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from tests.cli.in_process import last, probe
+from tests.cli.in_process import no_orphans, probe
 from tests.cli.programs.faulty import Faulty
 from tests.cli.support import CommandLine, faulty, requests
 from tests.support.processes import EXAMPLES
@@ -33,9 +33,7 @@ OPTIONS = ProcessOptions(close_timeout=0.1, terminate_timeout=0.1)
 async def examine(fault: str, name: str = "faulty") -> Report:
     """Examine a server in this process, as long as that may take: the clock jumps."""
     report, times, server = Report(fault), Times(), Faulty(fault, name)
-    await examine_starts(
-        report, partial(probe, server, times.timeouts), partial(last, server, times.timeouts), times
-    )
+    await examine_starts(report, partial(probe, server, times.timeouts), no_orphans, times)
     return report
 
 
@@ -116,7 +114,7 @@ async def test_of_a_good_server_nothing_bad_is_said(
         ("asks", "error", "asks-modern-client", "roots/list"),
         ("invalid-schema", "error", "invalid-schema", "tool 'echo': its inputSchema"),
         ("schema-of-no-object", "error", "invalid-schema", "must have the type 'object'"),
-        ("no-schema", "error", "invalid-schema", "is no JSON object"),
+        ("no-schema", "error", "bad-description", "a tool is not as the schema says"),
         ("unknown-required", "warning", "unknown-required", "requires a"),
         ("doubtful-schema", "warning", "doubtful-schema", "https://example.com/a.json"),
         ("bad-header", "error", "bad-header", "x-mcp-header"),

@@ -9,8 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable
-from typing import Final
 
 from trio_mcp.cli.schemas import json_of
 from trio_mcp.cli.screen import Screen, to_json
@@ -43,7 +41,7 @@ def show_result(screen: Screen, result: dict[str, Json], *, end_line: bool = Fal
         screen.bytes(data + b"\n" if end_line else data)
         return
     for each in blocks:
-        show_block(screen, each)
+        screen.text(in_words(each))
     if structured is not None:
         screen.json(structured)
 
@@ -54,19 +52,19 @@ def words_of(result: dict[str, Json]) -> str:
     return "\n".join(map(in_words, blocks if isinstance(blocks, list) else []))
 
 
-def show_block(screen: Screen, block: Json) -> None:
-    """Show a content block: its text, or in a line what it is."""
-    screen.text(in_words(block))
-
-
 def in_words(block: Json) -> str:
     """Write a content block as text."""
-    kind = block.get("type") if isinstance(block, dict) else None
-    say = _BLOCKS.get(kind) if isinstance(kind, str) else None
-    try:
-        return to_json(block) if say is None else say(block)
-    except (KeyError, TypeError):
-        return to_json(block)
+    match block:
+        case {"type": "text", "text": str(text)} | {"type": "resource", "resource": {"text": text}}:
+            return str(text)
+        case {"type": "image" | "audio" as kind, "mimeType": mime_type, "data": str(data)}:
+            return f"[{kind}: {mime_type}, {_size_of(data)}]"
+        case {"type": "resource_link", "name": name, "uri": uri}:
+            about = f" ({block['description']})" if block.get("description") else ""
+            return f"[{name}: {uri}]{about}"
+        case {"type": "resource", "resource": piece}:
+            return _piece_in_words(piece)
+    return to_json(block)
 
 
 def show_contents(screen: Screen, pieces: list[Json], *, end_line: bool = False) -> None:
@@ -122,20 +120,6 @@ def _size_of(data: str) -> str:
     return f"{len(data) * 3 // 4 - padding:,} bytes"
 
 
-def _media(block: dict[str, Json]) -> str:
-    return f"[{block['type']}: {block['mimeType']}, {_size_of(block['data'])}]"
-
-
-def _link(block: dict[str, Json]) -> str:
-    about = f" ({block['description']})" if block.get("description") else ""
-    return f"[{block['name']}: {block['uri']}]{about}"
-
-
-def _embedded(block: dict[str, Json]) -> str:
-    piece = block["resource"]
-    return str(piece["text"]) if "text" in piece else _piece_in_words(piece)
-
-
 def _piece_in_words(piece: Json) -> str:
     if not isinstance(piece, dict) or not isinstance(piece.get("blob"), str):
         return json.dumps(piece, ensure_ascii=False)
@@ -154,12 +138,3 @@ def _bytes_of(piece: Json) -> bytes | None:
         return base64.b64decode(blob, validate=True) if isinstance(blob, str) else None
     except binascii.Error:
         return None
-
-
-_BLOCKS: Final[dict[str, Callable[[dict[str, Json]], str]]] = {
-    "text": lambda block: str(block["text"]),
-    "image": _media,
-    "audio": _media,
-    "resource_link": _link,
-    "resource": _embedded,
-}

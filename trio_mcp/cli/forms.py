@@ -41,9 +41,9 @@ async def ask_for(
         return await ask_for_all(prompter, field.object or field, within=f"{label}.")
     problem_with = _check(name, field, required=required)
     label = f"{label} ({_kind(field)}{'' if required else ', optional'}): "
-    default = field.schema.get("default") if isinstance(field.schema, dict) else None
+    default = _shown(field.own.get("default"), field)
     while True:
-        text = await prompter.ask(label, default=_shown(default, field), choices=_offered(field))
+        text = await prompter.ask(label, default=default, choices=_offered(field))
         if not text and not required:
             return None
         value = _value_of(text, field) if text else None
@@ -76,9 +76,8 @@ async def _is_wanted(prompter: Prompter, label: str) -> bool:
 def describe(prompter: Prompter, field: Field) -> None:
     """Say what a property is for."""
     for key in ("title", "description"):
-        said = field.schema.get(key) if isinstance(field.schema, dict) else None
-        if isinstance(said, str):
-            prompter.screen.note(said)
+        if isinstance(field.own.get(key), str):
+            prompter.screen.note(field.own[key])
 
 
 def _check(name: str, field: Field, *, required: bool) -> Callable[[Json], str | None]:

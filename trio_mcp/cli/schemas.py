@@ -78,6 +78,11 @@ class Field:
     root: Schema
     depth: int = 0
 
+    @property
+    def own(self) -> Schema:
+        """The keywords that stand in the schema itself; none if it is no object."""
+        return self.schema if isinstance(self.schema, dict) else {}
+
     @cached_property
     def parts(self) -> list[Schema]:
         """The schema and those that it consists of, references followed."""
@@ -132,20 +137,20 @@ class Field:
     @property
     def properties(self) -> dict[str, Field]:
         """The properties of the value by name, if it is an object."""
-        found = self.schema.get("properties") if isinstance(self.schema, dict) else None
+        found = self.own.get("properties")
         several = found if isinstance(found, dict) else {}
         return {name: self._within(each) for name, each in several.items()}
 
     @property
     def required(self) -> list[str]:
         """The properties that the value must have, if it is an object."""
-        found = self.schema.get("required") if isinstance(self.schema, dict) else None
+        found = self.own.get("required")
         return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
 
     @property
     def default(self) -> str:
         """The default, as a person would write it; an empty text if there is none."""
-        default = self.schema.get("default") if isinstance(self.schema, dict) else None
+        default = self.own.get("default")
         if default is None:
             return ""
         return text_of(default) if text_of(default).strip() else json.dumps(default)

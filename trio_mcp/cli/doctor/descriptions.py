@@ -5,96 +5,80 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from typing import Final
+from typing import Any, Final
 
 from trio_mcp.cli.doctor.report import Report, cut
 from trio_mcp.cli.schemas import field_of
 from trio_mcp.schema import SchemaError
 from trio_mcp.schema.bounds import check_schema
+from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.headers import mirrored_parameters
 from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.offers import (
+    PromptDescription,
+    ResourceDescription,
+    ResourceTemplateDescription,
+)
+from trio_mcp.wire.payloads import ToolDescription
 
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _HEAVY_BYTES: Final = 60_000
 _MOST_NAMES: Final = 8
 
-_IDENTITY: Final = {
-    "tools": "name",
-    "resources": "uri",
-    "resourceTemplates": "uriTemplate",
-    "prompts": "name",
+_KINDS: Final[dict[str, tuple[str, type, str]]] = {
+    "tools": ("tool", ToolDescription, "name"),
+    "resources": ("resource", ResourceDescription, "uri"),
+    "resourceTemplates": ("resource template", ResourceTemplateDescription, "uri_template"),
+    "prompts": ("prompt", PromptDescription, "name"),
 }
-_NOUN: Final = {
-    "tools": "tool",
-    "resources": "resource",
-    "resourceTemplates": "resource template",
-    "prompts": "prompt",
-}
-_NAMED: Final = ("resources", "resourceTemplates")
-"""What needs a name besides its identity."""
+"""By list, what to call an item of it, what an item has to be, and what tells it from others."""
 
 
 def check_descriptions(report: Report, kind: str, items: list[Json]) -> None:
     """Check all items of a list."""
-    key, noun = _IDENTITY[kind], _NOUN[kind]
-    names: Counter[str] = Counter()
+    noun, payload, key = _KINDS[kind]
+    described: list[Any] = []
     for item in items:
-        name = item.get(key) if isinstance(item, dict) else None
-        if not isinstance(name, str) or not name:
-            report.add("bad-description", f"a {noun} has no {key}: {cut(json.dumps(item))}")
-            continue
-        names[name] += 1
-        if kind in _NAMED and not isinstance(item.get("name"), str):
-            report.add("bad-description", f"{noun} {cut(name)!r} has no name")
-    for name, number in names.items():
+        try:
+            described.append(from_wire(item, payload))
+        except ValueError as error:
+            what = f"a {noun} is not as the schema says ({cut(error)}): {cut(json.dumps(item))}"
+            report.add("bad-description", what)
+    for name, number in Counter(getattr(each, key) for each in described).items():
+        if not name:
+            report.add("bad-description", f"a {noun} has an empty {key}")
         if number > 1:
             report.add("duplicate", f"{number} {noun}s are called {cut(name)!r}")
-    described = [each for each in items if isinstance(each, dict) and each.get(key) in names]
+    if kind in ("tools", "prompts"):
+        bare = [each.name for each in described if not (each.description or "").strip()]
+        _names(report, "no-description", kind, bare)
     if kind == "tools":
         _check_tools(report, described)
-    elif kind == "prompts":
-        _check_prompts(report, described)
+        size = len(json.dumps(items))
+        if size > _HEAVY_BYTES:
+            report.add("heavy", f"the list of tools is {size // 1000} kB long")
 
 
-def _check_tools(report: Report, tools: list[dict[str, Json]]) -> None:
+def _check_tools(report: Report, tools: list[ToolDescription]) -> None:
+    bare = []
     for tool in tools:
-        name = tool["name"]
-        if not _TOOL_NAME.fullmatch(name):
-            report.add("tool-name", f"tool {cut(name)!r} has a name that hosts may refuse")
-        _check_schema(report, name, "inputSchema", tool.get("inputSchema"))
-        if tool.get("outputSchema") is not None:
-            _check_schema(report, name, "outputSchema", tool["outputSchema"])
-        _check_hints(report, name, tool.get("annotations"))
-    _names(report, "no-description", "tools", [each["name"] for each in tools if _bare(each)])
-    bare = [
-        f"{tool['name']}.{key}"
-        for tool in tools
-        for key, each in field_of(tool.get("inputSchema")).properties.items()
-        if _bare(each.schema)
-    ]
+        if tool.name and not _TOOL_NAME.fullmatch(tool.name):
+            report.add("tool-name", f"tool {cut(tool.name)!r} has a name that hosts may refuse")
+        _check_schema(report, tool.name, "inputSchema", tool.input_schema)
+        if tool.output_schema is not None:
+            _check_schema(report, tool.name, "outputSchema", tool.output_schema)
+        hints = tool.annotations
+        if hints is not None and hints.read_only_hint and hints.destructive_hint:
+            what = f"tool {cut(tool.name)!r} is said to only read, and to destroy"
+            report.add("contradiction", what)
+        for name, each in field_of(tool.input_schema).properties.items():
+            if not str(each.own.get("description") or "").strip():
+                bare.append(f"{tool.name}.{name}")
     _names(report, "undescribed-arguments", "arguments", bare)
-    size = len(json.dumps(tools))
-    if size > _HEAVY_BYTES:
-        report.add("heavy", f"the list of tools is {size // 1000} kB long")
 
 
-def _check_prompts(report: Report, prompts: list[dict[str, Json]]) -> None:
-    _names(report, "no-description", "prompts", [each["name"] for each in prompts if _bare(each)])
-    for prompt in prompts:
-        arguments = prompt.get("arguments") or []
-        good = isinstance(arguments, list) and all(
-            isinstance(each, dict) and isinstance(each.get("name"), str) for each in arguments
-        )
-        if not good:
-            where = f"prompt {cut(prompt['name'])!r}"
-            report.add("bad-description", f"{where} has arguments without a name")
-
-
-def _check_schema(report: Report, tool: str, key: str, schema: Json) -> None:
+def _check_schema(report: Report, tool: str, key: str, schema: dict[str, Json]) -> None:
     where = f"tool {cut(tool)!r}: its {key}"
-    if not isinstance(schema, dict):
-        report.add("invalid-schema", f"{where} is no JSON object")
-        return
     problem = _invalid(schema)
     if problem is not None:
         report.add("invalid-schema", f"{where} is no valid JSON Schema: {problem}")
@@ -130,17 +114,6 @@ def _invalid(schema: dict[str, Json]) -> str | None:
     except RecursionError:
         return "it is nested too deeply"
     return None
-
-
-def _check_hints(report: Report, tool: str, hints: Json) -> None:
-    if isinstance(hints, dict) and hints.get("readOnlyHint") and hints.get("destructiveHint"):
-        report.add("contradiction", f"tool {cut(tool)!r} is said to only read, and to destroy")
-
-
-def _bare(item: Json) -> bool:
-    """Whether something has no description."""
-    text = item.get("description") if isinstance(item, dict) else None
-    return not (isinstance(text, str) and text.strip())
 
 
 def _names(report: Report, code: str, what: str, names: list[str]) -> None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -38,10 +37,10 @@ from trio_mcp.wire.revisions import NEWEST_LEGACY
 
 _MOST_STDERR_LINES: Final = 20
 
-OpenProbe = Callable[[Era], AbstractAsyncContextManager[StdioProbe]]
-FindOrphans = Callable[[float], Awaitable[list[str]]]
+OpenProbe = Callable[[Era, bool], AbstractAsyncContextManager[StdioProbe]]
+"""Starts the server for a conversation in an era; what it leaves behind stays if that is wanted."""
+FindOrphans = Callable[[StdioProbe, float], Awaitable[list[str]]]
 """Finds the commands that a server started and that still run, so many seconds after its exit."""
-OpenLast = Callable[[Era], AbstractAsyncContextManager[tuple[StdioProbe, FindOrphans]]]
 
 
 @frozen(kw_only=True)
@@ -83,9 +82,16 @@ async def examine_process(
     """
     report = Report(target)
     async with marked(options) as (options, find):
-        open_probe = partial(open_stdio_probe, command, options, timeouts=times.timeouts)
-        open_last = partial(_open_last, command, options, times.timeouts)
-        await examine_starts(report, open_probe, open_last, times)
+
+        def open_probe(era: Era, is_last: bool) -> AbstractAsyncContextManager[StdioProbe]:
+            # A child that holds the server's stderr would put off the news of its exit.
+            how = evolve(options, kill_children=False, stderr="ignore") if is_last else options
+            return open_stdio_probe(command, how, era, times.timeouts)
+
+        async def find_orphans(probe: StdioProbe, patience: float) -> list[str]:
+            return commands_of(await orphans_of(probe.transport.pid, find, patience))
+
+        await examine_starts(report, open_probe, find_orphans, times)
         left = commands_of(find())
     if left and not report.has("leaves-processes"):
         _tell_of_orphans(report, left)
@@ -93,18 +99,18 @@ async def examine_process(
 
 
 async def examine_starts(
-    report: Report, open_probe: OpenProbe, open_last: OpenLast, times: Times
+    report: Report, open_probe: OpenProbe, find_orphans: FindOrphans, times: Times
 ) -> None:
     """Visit a server in each era, and see what is left of it.
 
     Args:
         report: Where to write down what is found.
-        open_probe: Starts the server for a conversation in an era.
-        open_last: Does the same, and tells what it leaves behind.
+        open_probe: Starts the server.
+        find_orphans: Finds what it leaves behind.
         times: How long things may take.
     """
     problems: list[str] = []
-    async with open_probe("legacy") as probe:
+    async with open_probe("legacy", False) as probe:
         legacy = await check_legacy(report, probe, patience=times.start)
         _note_problem(report, probe, problems, "initialize" if not legacy else None)
         silent = not legacy and not probe.has_answered and probe.gone is None
@@ -113,14 +119,15 @@ async def examine_starts(
         check_unexpected(report, probe)
     wait = (report.start_seconds or 0) * 2 + times.probe
     first = min(times.start, times.again) if silent else times.start
-    async with open_probe("modern") as probe:
+    async with open_probe("modern", False) as probe:
         modern = await check_modern(report, probe, patience=wait if legacy else first)
         _note_problem(report, probe, problems, "server/discover" if not modern else None)
         if modern and not legacy:
             await _check_exit(report, probe, times)
         check_unexpected(report, probe)
     if legacy or modern:
-        await _check_orphans(report, open_last, times, wait, "legacy" if legacy else "modern")
+        async with open_probe("legacy" if legacy else "modern", True) as probe:
+            await _check_last(report, probe, find_orphans, times, wait)
     if not legacy and not modern:
         report.add("no-revision" if not problems else "does-not-start", _why(problems))
     elif any("server/discover" in each for each in problems):
@@ -200,32 +207,18 @@ def _check_start(report: Report, times: Times) -> None:
         report.add("slow-first-start", what)
 
 
-@asynccontextmanager
-async def _open_last(
-    command: Sequence[str], options: ProcessOptions, timeouts: Timeouts, era: Era
-) -> AsyncIterator[tuple[StdioProbe, FindOrphans]]:
-    async with marked(evolve(options, kill_children=False, stderr="ignore")) as (options, find):
-        async with open_stdio_probe(command, options, era, timeouts) as probe:
-
-            async def find_orphans(patience: float) -> list[str]:
-                return commands_of(await orphans_of(probe.transport.pid, find, patience))
-
-            yield probe, find_orphans
-
-
-async def _check_orphans(
-    report: Report, open_last: OpenLast, times: Times, wait: float, era: Era
+async def _check_last(
+    report: Report, probe: StdioProbe, find_orphans: FindOrphans, times: Times, wait: float
 ) -> None:
-    """Start it once more, and see what is left of it when it has gone."""
-    async with open_last(era) as (probe, find_orphans):
-        if era == "legacy":
-            await check_version_negotiation(report, probe, patience=wait)
-        else:
-            await probe.send_request("server/discover", patience=wait)
-        check_unexpected(report, probe)
-        exits = probe.gone is None and report.exit_seconds is not None
-        if exits and await probe.close_stdin(times.exit) is not None:
-            _tell_of_orphans(report, await find_orphans(times.linger), times.linger)
+    """Ask once more for a version that nobody speaks, and see what is left when it has gone."""
+    if probe.era == "legacy":
+        await check_version_negotiation(report, probe, patience=wait)
+    else:
+        await probe.send_request("server/discover", patience=wait)
+    check_unexpected(report, probe)
+    exits = probe.gone is None and report.exit_seconds is not None
+    if exits and await probe.close_stdin(times.exit) is not None:
+        _tell_of_orphans(report, await find_orphans(probe, times.linger), times.linger)
 
 
 def _tell_of_orphans(report: Report, left: Sequence[str], after: float | None = None) -> None:
