@@ -223,12 +223,21 @@ async def test_the_log_as_one_json_object_a_line(tmp_path: Path) -> None:
         "@registry.tool\n"
         "def boom() -> None:\n"
         "    raise LookupError('first\\nsecond')\n"
+        "@registry.resource('shelf:{row}')\n"
+        "def shelf(row: str) -> str:\n"
+        "    return row\n"
+        "@registry.prompt\n"
+        "def greet() -> str:\n"
+        "    return 'Hello'\n"
     )
     secret = 424242.5
-    requests = lines(call("one", "add", a=secret, b=1), call(2, "boom"))
+    read = {"method": "resources/read", "params": {"uri": f"shelf:{secret}"}}
+    get = {"method": "prompts/get", "params": {"name": "greet"}}
+    others = [{"jsonrpc": "2.0", "id": method["method"], **method} for method in (read, get)]
+    requests = lines(call("one", "add", a=secret, b=1), call(2, "boom"), *others)
     done = await run(serve("server.py", "--log-format", "json"), requests, cwd=tmp_path)
     assert done.returncode == 0
-    assert len(parse(done.stdout)) == 2
+    assert len(parse(done.stdout)) == 4
     entries = [json.loads(line) for line in done.stderr.splitlines()]
     assert {"time", "level", "logger", "message"} <= set.intersection(*map(set, entries))
     calls = {each["tool"]: each for each in entries if "tool" in each and "outcome" in each}
@@ -238,6 +247,10 @@ async def test_the_log_as_one_json_object_a_line(tmp_path: Path) -> None:
     }
     assert calls["add"]["request_id"] == "one"
     assert calls["boom"]["request_id"] == 2
+    (resource,) = (each for each in entries if "resource" in each)
+    (prompt,) = (each for each in entries if "prompt" in each)
+    assert (resource["resource"], resource["outcome"]) == ("shelf:{row}", "ok")
+    assert (prompt["prompt"], prompt["request_id"]) == ("greet", "prompts/get")
     assert len({entry["connection_id"] for entry in calls.values()}) == 1
     assert all(0 <= entry["duration"] < 10 for entry in calls.values())
     assert entries[-1]["message"].startswith("Client disconnected (EOF)")

@@ -9,7 +9,10 @@ import orjson
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 LogFormat = Literal["text", "json"]
 
-_FIELDS: Final = ("tool", "outcome", "duration", "request_id", "connection_id", "status")
+_FIELDS: Final = (
+    *("tool", "resource", "prompt", "completion"),
+    *("outcome", "duration", "request_id", "connection_id", "status"),
+)
 
 
 class JsonFormatter(logging.Formatter):

@@ -41,8 +41,10 @@ def log_call(label: str, outcome: str, duration: float, fields: dict[str, Json])
     logger.info("%s: %s in %.1f ms", label, outcome, duration * 1000, extra=fields)
 
 
-def log_refusal(kind: str, name: str | None, outcome: str, context: RequestContext) -> None:
-    """Tell of a call that never got to a handler; without a name if there is none such."""
+def note_refusal(kind: str, name: str | None, outcome: str, context: RequestContext) -> None:
+    """Count and log a call that never got to a handler; without a name if there is none such."""
+    if context.server.on_refusal is not None:
+        context.server.on_refusal(kind, name, outcome)
     if logger.isEnabledFor(logging.INFO):
         label = f"Unknown {kind.lower()}" if name is None else f"{kind} {name}"
         log_call(label, outcome, 0.0, fields_of(kind, name, context))

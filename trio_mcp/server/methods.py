@@ -14,7 +14,7 @@ from trio_mcp.registry.changes import KINDS, Listener
 from trio_mcp.registry.tools import unknown_tool
 from trio_mcp.schema import ArgumentError
 from trio_mcp.server.caller import Caller, log_level
-from trio_mcp.server.calllog import INVALID_ARGUMENTS, NOT_FOUND, log_refusal
+from trio_mcp.server.calllog import INVALID_ARGUMENTS, NOT_FOUND, note_refusal
 from trio_mcp.server.handlercall import not_found, refusal_data
 from trio_mcp.server.lists import (
     PROMPTS,
@@ -101,7 +101,7 @@ def call_tool(context: RequestContext) -> dict[str, Json] | ToolCall:
     name = params.get("name")
     tool = registry.tools.get(name) if name.__class__ is str else None
     if tool is None:
-        log_refusal("Tool", None, NOT_FOUND, context)
+        note_refusal("Tool", None, NOT_FOUND, context)
         _require(registry, "tools", context.request.method)
         unknown = unknown_tool(name, list(registry.tools))
         unknown.data = {**(unknown.data or {}), "requestId": context.request.id}
@@ -110,7 +110,7 @@ def call_tool(context: RequestContext) -> dict[str, Json] | ToolCall:
     try:
         keywords = tool.bind({} if arguments is None else arguments)
     except ArgumentError as error:
-        log_refusal("Tool", tool.name, INVALID_ARGUMENTS, context)
+        note_refusal("Tool", tool.name, INVALID_ARGUMENTS, context)
         message = f"Invalid arguments for tool {tool.name}: {error}"
         if context.revision.argument_errors_are_results and isinstance(arguments, dict | None):
             return tool_failure(message)
@@ -130,7 +130,7 @@ def read_resource(context: RequestContext) -> ReadCall:
     uri = _param(context.params, "uri")
     found = registry.find_resource(uri)
     if found is None:
-        log_refusal("Resource", None, NOT_FOUND, context)
+        note_refusal("Resource", None, NOT_FOUND, context)
         raise not_found(context.revision, uri)
     resource, keywords = found
     timeout = registry.timeout_of(resource, context.server.limits)
@@ -183,13 +183,13 @@ def get_prompt(context: RequestContext) -> PromptCall:
     _require(registry, "prompts", context.request.method)
     name = _param(context.params, "name")
     if name not in registry.prompts:
-        log_refusal("Prompt", None, NOT_FOUND, context)
+        note_refusal("Prompt", None, NOT_FOUND, context)
     prompt = registry.find_prompt(name)
     arguments = context.params.get("arguments")
     try:
         keywords = prompt.bind({} if arguments is None else arguments)
     except ArgumentError as error:
-        log_refusal("Prompt", prompt.name, INVALID_ARGUMENTS, context)
+        note_refusal("Prompt", prompt.name, INVALID_ARGUMENTS, context)
         message = f"Invalid arguments for prompt {prompt.name}: {error}"
         data = refusal_data(context, "prompt", prompt, error)
         raise McpError(INVALID_PARAMS, message, data) from None
@@ -217,7 +217,11 @@ def complete(context: RequestContext) -> CompletionCall:
                 '"ref/resource" with a "uri") and "argument" with a "name" and a "value"',
             )
     kind = context.params["ref"]["type"]
-    completer = registry.completers.find(kind, target, name)
+    try:
+        completer = registry.completers.find(kind, target, name)
+    except McpError:
+        note_refusal("Completion", None, NOT_FOUND, context)
+        raise
     keywords = completer.keywords(value, _chosen(context.params.get("context")))
     timeout = registry.timeout_of(completer, context.server.limits)
     return CompletionCall(context, completer, keywords, timeout)

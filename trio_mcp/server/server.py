@@ -19,6 +19,8 @@ from trio_mcp.wire.revisions import META_SERVER_INFO, Revision
 Observe = Callable[[Any], AbstractContextManager[None]]
 """Entered around each call of a handler (a `HandlerCall`)."""
 
+OnRefusal = Callable[[str, str | None, str], None]
+
 
 class Server:
     """A registry, and what its lifespan yielded, for any number of connections.
@@ -28,6 +30,8 @@ class Server:
         limits: The bounds to keep.
         state: What the registry's lifespan yielded.
         observe: Entered around each call that runs a handler.
+        on_refusal: Called with kind, name (if there is such a thing) and outcome of each call that
+            is refused before.
     """
 
     def __init__(
@@ -36,11 +40,13 @@ class Server:
         limits: Limits,
         state: Json = None,
         observe: Observe | None = None,
+        on_refusal: OnRefusal | None = None,
     ) -> None:
         self.registry = registry
         self.limits = limits
         self.state = state
         self.threads = trio.CapacityLimiter(limits.max_worker_threads)
+        self.on_refusal = on_refusal
         self.observe = _with_tracing(observe)
         self.lists = ListCache(registry)
         self._meta: dict[Revision, Json] = {}

@@ -11,8 +11,10 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from trio.testing import wait_all_tasks_blocked
 
-from trio_mcp import HttpOptions, Registry, ToolError, connect, serve_http
+from tests.transports.http.support import LegacyClient, hosting
+from trio_mcp import HttpOptions, HttpPolicy, Registry, ToolError, connect, serve_http
 
 pytestmark = pytest.mark.requirement("G2")
 
@@ -85,6 +87,50 @@ async def test_calls_are_counted_and_measured_by_tool_and_outcome(era) -> None:
             assert value(text, "mcp_http_bytes_out_total") > 0
             assert "secret" not in text
         nursery.cancel_scope.cancel()
+
+
+async def test_refused_calls_are_counted() -> None:
+    registry = shop()
+
+    @registry.prompt
+    async def order(item: str) -> str:
+        return item
+
+    registry.add_completion(["lamp"], prompt="order", argument="item")
+    policy = HttpPolicy(rate=0.001, burst=10, max_sessions=1)
+    async with hosting(registry, policy) as host:
+        client = LegacyClient(host, "2025-06-18")
+        await client.initialize()
+        await client.call("sell-secret")
+        for wrong in ({}, {"item": 5}):
+            await client.call("buy", **wrong)
+        await client.request("resources/read", {"uri": "secret://x"})
+        await client.request("prompts/get", {"name": "order"})
+        ref = {"type": "ref/prompt", "name": "secret"}
+        argument = {"name": "item", "value": ""}
+        await client.request("completion/complete", {"ref": ref, "argument": argument})
+        stranger = LegacyClient(host)
+        stranger.address = ("127.0.0.2", 1)
+        busy = client.get()
+        await wait_all_tasks_blocked()
+        assert (await stranger.post(stranger.initialize_request())).status == 503
+        while (await client.begin("ping").end()).status != 429:
+            pass
+        busy.disconnect()
+        text = (await host.ask("GET", "/metrics", client=("127.0.0.3", 1))).body.decode()
+    refused = {
+        ("tool", "", "not found"): 1,
+        ("tool", "buy", "invalid arguments"): 2,
+        ("prompt", "order", "invalid arguments"): 1,
+        ("completion", "", "not found"): 1,
+        ("", "", "too many requests"): 1,
+        ("", "", "no capacity"): 1,
+    }
+    for (kind, name, outcome), count in refused.items():
+        labels = {"kind": kind, "name": name}
+        assert value(text, "mcp_requests_total", **labels, outcome=outcome) == count
+        assert value(text, "mcp_errors_total", **labels) >= count
+    assert "secret" not in text
 
 
 async def test_a_trace_that_the_caller_began_is_continued(spans) -> None:

@@ -73,6 +73,8 @@ _SESSION: Final = b"mcp-session-id"
 _ASSUMED: Final = "2025-03-26"
 """What a legacy client without a version header speaks."""
 _ALLOW: Final = [(b"allow", b"GET, POST, DELETE")]
+_REFUSED: Final = {429: "too many requests", 503: "no capacity"}
+"""The outcome, in the metrics, of requests that are refused before anybody knows what they ask."""
 _PAGES: Final = ("/health", "/tools", "/metrics")
 _GET_ONLY: Final = [(b"allow", b"GET, HEAD")]
 
@@ -130,8 +132,9 @@ class HttpApp:
         if self._server is not None:
             raise RuntimeError("this app is running already")
         async with self.registry.state() as state:
-            observe = None if self.metrics is None else self.metrics.observe_call
-            server = self._server = Server(self.registry, self._limits, state, observe)
+            metrics = self.metrics
+            watch = () if metrics is None else (metrics.observe_call, metrics.refused)
+            server = self._server = Server(self.registry, self._limits, state, *watch)
             sessions = Sessions(server, self._policy, self._slots, self._runner)
             self._sessions = sessions
             if self._sse_path is not None:
@@ -200,6 +203,8 @@ class HttpApp:
                 else:
                     await self._route(http)
             except Refusal as refused:
+                if self.metrics is not None and refused.status in _REFUSED:
+                    self.metrics.refused("", None, _REFUSED[refused.status])
                 if not http.started:
                     await http.respond(refused.status, refused.body, headers=refused.headers)
         if logger.isEnabledFor(logging.INFO):

@@ -44,9 +44,14 @@ class Metrics:
         self._registry = CollectorRegistry()
         labels = ("kind", "name")
         self._requests = Counter(
-            "mcp_requests", "Calls that ended.", (*labels, "outcome"), registry=self._registry
+            "mcp_requests",
+            "Calls that ended, or were refused.",
+            (*labels, "outcome"),
+            registry=self._registry,
         )
-        self._errors = Counter("mcp_errors", "Calls that failed.", labels, registry=self._registry)
+        self._errors = Counter(
+            "mcp_errors", "Calls that failed, or were refused.", labels, registry=self._registry
+        )
         self._duration = Histogram(
             "mcp_request_duration_seconds",
             "How long calls took.",
@@ -83,6 +88,12 @@ class Metrics:
         by_outcome[call.outcome].inc()
         if call.outcome in _ERRORS:
             errors.inc()
+
+    def refused(self, kind: str, name: str | None, outcome: str) -> None:
+        """Count a call that was refused; without a name if there is no such thing."""
+        labels = (kind.lower(), name or "")
+        self._requests.labels(*labels, outcome).inc()
+        self._errors.labels(*labels).inc()
 
     def watch_sessions(self, count: Callable[[], int]) -> None:
         """Say how the number of sessions is found."""
