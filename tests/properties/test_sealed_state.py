@@ -60,7 +60,27 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-few = st.sampled_from([0, 1, 1.0, -0.0, 1.5, True, False, "1", "", None, 2**53 + 1, 2.0**53])
+few = st.sampled_from(
+    [
+        0,
+        1,
+        1.0,
+        -0.0,
+        1.5,
+        1e-7,
+        1e22,
+        10**22,
+        "1.0",
+        "é",
+        True,
+        False,
+        "1",
+        "",
+        None,
+        2**53 + 1,
+        2.0**53,
+    ]
+)
 alike = st.recursive(
     few,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner),

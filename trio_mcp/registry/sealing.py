@@ -28,6 +28,7 @@ from contextlib import suppress
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final, Literal
 
+import orjson
 from attrs import frozen
 
 from trio_mcp.wire.jsonrpc import Json
@@ -294,10 +295,37 @@ class _Used:
 # JSON ---------------------------------------------------------------------------------------
 
 
+_STRICTLY: Final = (
+    orjson.OPT_SORT_KEYS
+    | orjson.OPT_PASSTHROUGH_DATACLASS
+    | orjson.OPT_PASSTHROUGH_DATETIME
+    | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
+
+
 def _digest(binding: Json) -> str:
     """The same for equal JSON values, and only for those."""
-    text = _text(_plain(binding, number=_whole), sort=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(_canonical(binding)).hexdigest()
+
+
+def _canonical(binding: Json) -> bytes:
+    """One text for equal values. They may be large, so they are not walked through in Python."""
+    text = _sorted(binding)
+    if b".0" in text or b"e+" in text:  # JSON has one kind of number: a client may send 1 for 1.0
+        text = _sorted(json.loads(text, parse_float=_whole))
+    return text
+
+
+def _sorted(value: Json) -> bytes:
+    with suppress(TypeError):
+        text = orjson.dumps(value, option=_STRICTLY)
+        if b"null" not in text or orjson.loads(text) == value:  # it writes NaN as null
+            return text
+    plain = _plain(value)
+    try:
+        return orjson.dumps(plain, option=_STRICTLY)
+    except TypeError:  # it has an integer of more than 64 bits
+        return _text(plain, sort=True).encode()
 
 
 def _text(value: Json, *, sort: bool = False) -> str:
@@ -307,32 +335,28 @@ def _text(value: Json, *, sort: bool = False) -> str:
         raise TypeError(f"what is sealed must be JSON: {error}") from None
 
 
-def _same(number: float) -> int | float:
-    return number
+def _whole(number: str) -> int | float:
+    value = float(number)
+    return int(value) if value.is_integer() else value
 
 
-def _whole(number: float) -> int | float:
-    """JSON has one kind of number: a client may send 1 where it sent 1.0 before."""
-    return int(number) if number.is_integer() else number
-
-
-def _plain(value: Json, number: Callable[[float], int | float] = _same) -> Json:
+def _plain(value: Json) -> Json:
     """A copy, once it is clear that nothing would be changed on the way."""
     try:
-        return _copy(value, number)
+        return _copy(value)
     except RecursionError:
         raise TypeError("what is sealed must be JSON, and this is nested too deeply") from None
 
 
-def _copy(value: Json, number: Callable[[float], int | float]) -> Json:
+def _copy(value: Json) -> Json:
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, float) and math.isfinite(value):
-        return number(value)
+        return value
     if isinstance(value, list | tuple):
-        return [_copy(each, number) for each in value]
+        return [_copy(each) for each in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: _copy(each, number) for key, each in value.items()}
+        return {key: _copy(each) for key, each in value.items()}
     raise TypeError(
         f"what is sealed must be JSON, and a {type(value).__name__} in it is not: use strings, "
         "finite numbers, booleans, None, lists, and dictionaries whose keys are strings"
