@@ -1,5 +1,6 @@
 """Which tests need more than Python, and how examples are found, for all tests."""
 
+import gc
 import os
 import shutil
 import signal
@@ -32,6 +33,15 @@ PROGRAMS = {
     ),
 }
 """By the argument of `needs`: whether it is there, and how to get it."""
+
+
+def pytest_collection_finish() -> None:
+    """Have the garbage collector leave alone what was imported and collected: it is there to stay.
+
+    Otherwise each of its rounds goes through thousands of tests again.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

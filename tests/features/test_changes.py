@@ -352,7 +352,6 @@ async def test_each_connection_hears_what_it_asked_for() -> None:
 
 
 @each_way
-@some_revisions
 async def test_changes_by_every_way(way: str, revision: str) -> None:
     """A tool makes them: a thousand at once are one."""
     async with reaching(way, revision) as client:

@@ -8,9 +8,9 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.features import workroom
-from tests.features.ways import client_of, each_quick_client
-from tests.support.client import LEGACY, MODERN, RawClient, serving
+from tests.features import workroom_client
+from tests.features.ways import client_of, each_quick_client, each_way
+from tests.support.client import RawClient, serving
 from tests.support.tools import INTERNAL, each_revision, echo, error_of, registry_of, some_revisions
 from trio_mcp import Completion, Context, Limits, McpError, Registry, ToolError
 from trio_mcp.schema import SchemaError
@@ -574,10 +574,9 @@ async def test_the_client_completes(way, era):
         assert caught.value.code == -32602
 
 
-@pytest.mark.parametrize("way", workroom.WAYS)
-@pytest.mark.parametrize("revision", [LEGACY[0], LEGACY[-1], *MODERN])
+@each_way
 async def test_completion_is_the_same_on_every_way(way, revision):
-    async with workroom.reaching(way, revision) as client:
+    async with workroom_client.reaching(way, revision) as client:
         assert found(await complete(client, "b", "city", prompt="letter")) == (
             ["Berlin", "Bern", "Boston", "Lisbon"],
             4,

@@ -9,15 +9,16 @@ import shutil
 import socket
 import threading
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from tests.features.ways import client_of, each_quick_client, each_way, not_found, reaching
+from tests.features.ways import client_of, each_quick_client, not_found, reaching
 from tests.support.client import RawClient, serving
-from tests.support.tools import each_revision, error_of, some_revisions
+from tests.support.tools import each_revision, error_of
 from trio_mcp import McpError, Registry, ResourceNotFound, connect
 from trio_mcp.schema import SchemaError
 
@@ -129,7 +130,7 @@ async def test_letters_beyond_ascii_need_no_encoding(root: Path) -> None:
         assert contents["text"] == "☃"
 
 
-@each_way
+@pytest.mark.parametrize("way", ["memory", "stdio"])
 async def test_a_directory_by_every_way(way: str, root: Path) -> None:
     async with reaching(way, "2026-07-28", root) as client:
         [contents] = (await read(client, "docs:///guide/one.txt"))["result"]["contents"]
@@ -320,12 +321,12 @@ def attacks(root: Path) -> Iterator[str]:
     yield quote("ü" * 200)
 
 
-@some_revisions
-async def test_no_uri_leads_outside(revision: str, root: Path) -> None:
+@pytest.mark.parametrize(("revision", "every"), [("2025-11-25", 10), ("2026-07-28", 1)])
+async def test_no_uri_leads_outside(revision: str, every: int, root: Path) -> None:
     """Each of them gets the error of a file that is not there, and nothing else."""
     tried = 0
     async with serving(served(root), revision=revision) as (client, _):
-        for path in attacks(root):
+        for path in islice(attacks(root), 0, None, every):
             uri = f"docs:///{path}"
             answer = await read(client, uri)
             assert answer.get("error") == not_found(revision, uri), uri
@@ -333,16 +334,20 @@ async def test_no_uri_leads_outside(revision: str, root: Path) -> None:
             tried += 1
         [contents] = (await read(client, "docs:///guide/one.txt"))["result"]["contents"]
         assert contents["text"] == INSIDE, "the tree is there"
-    assert tried > 700
+    assert tried > 700 // every
 
 
-@pytest.mark.parametrize("uri", ["x:{path}", "x://h{/path}", "x:{?path}", "x:{#path}", "x:{;path}"])
+TEMPLATES = ["x:{path}", "x://h{/path}", "x:{?path}", "x:{#path}", "x:{;path}"]
+
+
+@pytest.mark.parametrize("uri", TEMPLATES)
 async def test_no_uri_leads_outside_however_the_template_is_written(uri: str, root: Path) -> None:
+    """They differ in what may stand around the path and not in it: so each is tried with one."""
     head = uri.partition("{")[0]
     between = {"x:{path}": "", "x://h{/path}": "/", "x:{#path}": "#"}
     joined = between.get(uri, uri.partition("{")[2][0] + "path=")
     async with serving(served(root, uri)) as (client, _):
-        for path in attacks(root):
+        for path in islice(attacks(root), TEMPLATES.index(uri), None, len(TEMPLATES)):
             for spelt in {path, quote(path, safe="")}:
                 answer = await read(client, f"{head}{joined}{spelt}")
                 if "result" in answer:  # a name that means another file here

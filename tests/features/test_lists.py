@@ -156,7 +156,6 @@ async def test_the_client_follows_the_cursors(way: str, era: str) -> None:
 
 
 @each_way
-@some_revisions
 async def test_lists_by_every_way(way: str, revision: str) -> None:
     """The library has two items on a page."""
     async with reaching(way, revision) as client:

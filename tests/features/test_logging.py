@@ -12,8 +12,8 @@ import pytest
 import trio
 from trio.testing import lockstep_stream_pair, memory_stream_pair, wait_all_tasks_blocked
 
-from tests.features import workroom
-from tests.features.ways import client_of, each_quick_client
+from tests.features import workroom_client
+from tests.features.ways import client_of, each_quick_client, each_way
 from tests.support.client import LEGACY, MODERN, RawClient, modern_meta, serving
 from tests.support.tools import (
     each_revision,
@@ -777,7 +777,7 @@ async def test_the_library_s_own_log_is_not_forwarded(revision, caplog):
 
 async def test_of_a_flood_only_some_is_sent_and_the_rest_is_counted(source, autojump_clock):
     async def work() -> str:
-        for number in range(20_000):
+        for number in range(5_000):
             source.info("%d", number)
             source.debug("not wanted")
         return "done"
@@ -792,10 +792,10 @@ async def test_of_a_flood_only_some_is_sent_and_the_rest_is_counted(source, auto
     finally:
         source.propagate = True
     *said, last = messages
-    assert 100 <= len(said) <= 10_000
+    assert 100 <= len(said) <= 2_500
     assert [each["data"] for each in said[:3]] == ["0", "1", "2"]
     assert last["level"] == "warning"
-    assert last["data"] == f"{20_000 - len(said)} log messages were left out"
+    assert last["data"] == f"{5_000 - len(said)} log messages were left out"
 
 
 async def test_a_handler_that_keeps_nothing_after_its_removal(source):
@@ -827,9 +827,9 @@ async def test_questions_and_bridges_go_together(revision, source):
     registry = registry_of(work)
     source.addHandler(registry.log_handler())
     async with serving(registry, revision=revision, capabilities={"roots": {}}) as (client, _):
-        client.answers = workroom.answers()
+        client.answers = workroom_client.answers()
         meta = {"_meta": {LOG_LEVEL: "info"}} if revision in MODERN else {}
-        answer = await workroom.settle(client, "tools/call", {"name": "work", **meta})
+        answer = await workroom_client.settle(client, "tools/call", {"name": "work", **meta})
         assert text_of(answer) == "file:///home"
         again = ["asking"] if revision in MODERN else []
         assert heard(client) == [*again, "asking", "asked"]
@@ -882,10 +882,9 @@ async def test_nothing_is_paid_where_there_is_no_bridge():
 # -- every way ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", workroom.WAYS)
-@pytest.mark.parametrize("revision", [LEGACY[0], LEGACY[-1], *MODERN])
+@each_way
 async def test_logging_is_the_same_on_every_way(way, revision):
-    async with workroom.reaching(way, revision) as client:
+    async with workroom_client.reaching(way, revision) as client:
         await at_level(client, "critical", name="speak")
         assert told(client) == [
             {"level": level, "data": {"said": level}, "logger": "speaker"}

@@ -12,8 +12,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.features import workroom
-from tests.features.ways import client_of, each_quick_client
+from tests.features import workroom_client
+from tests.features.ways import client_of, each_quick_client, each_way
 from tests.support.client import REVISIONS, RawClient, serving
 from tests.support.tools import INTERNAL, each_revision, echo, error_of, registry_of, some_revisions
 from trio_mcp import (
@@ -711,10 +711,9 @@ async def test_the_client_lists_and_gets(way, era):
         assert caught.value.data == {"prompt": "revue", "didYouMean": "review"}
 
 
-@some_revisions
-@pytest.mark.parametrize("way", workroom.WAYS)
+@each_way
 async def test_prompts_are_the_same_on_every_way(way, revision):
-    async with workroom.reaching(way, revision) as client:
+    async with workroom_client.reaching(way, revision) as client:
         [shown] = (await client.request("prompts/list"))["result"]["prompts"]
         assert [(each["name"], each["required"]) for each in shown["arguments"]] == [
             ("to", True),

@@ -213,7 +213,6 @@ async def test_the_client_gets_values(way: str, era: str) -> None:
 
 
 @each_way
-@some_revisions
 async def test_every_way_leads_to_the_same_resources(way: str, revision: str) -> None:
     async with reaching(way, revision) as client:
         answer = await read(client, library.CONFIG)

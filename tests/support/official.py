@@ -9,8 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jsonschema.protocols import Validator
-from jsonschema.validators import validator_for
+from jsonschema_rs import Draft7Validator, Draft202012Validator, validator_for
 
 SCHEMAS = Path(__file__).parents[3] / "shared" / "schema"
 
@@ -50,10 +49,10 @@ def _definitions(revision: str) -> tuple[str, dict[str, Any]]:
 
 
 @cache
-def _validator(revision: str, definition: str) -> Validator:
+def _validator(revision: str, definition: str) -> Draft7Validator | Draft202012Validator:
     key, schema = _definitions(revision)
     whole = {"$schema": schema["$schema"], "$ref": f"#/{key}/{definition}", key: schema[key]}
-    return validator_for(schema)(whole)
+    return validator_for(whole, validate_formats=False)
 
 
 def judge(message: Any, revision: str, method: str | None = None) -> None:
