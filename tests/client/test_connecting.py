@@ -142,11 +142,18 @@ async def test_the_era_can_be_forced(era) -> None:
 @pytest.mark.requirement("E2")
 @pytest.mark.parametrize("revision", [each.name for each in ALL])
 async def test_the_revision_can_be_chosen(revision) -> None:
+    async with connect(registry_of(echo), revision=revision) as client:
+        assert client.revision == revision
+        assert client.tools
+
+
+@pytest.mark.requirement("E2")
+@pytest.mark.parametrize("revision", [ALL[0].name, ALL[-1].name])
+async def test_the_revision_can_be_chosen_for_a_process(revision) -> None:
     calculator = [sys.executable, str(EXAMPLES / "calculator.py")]
-    for target in (registry_of(echo), calculator):
-        async with connect(target, revision=revision) as client:
-            assert client.revision == revision
-            assert client.tools
+    async with connect(calculator, revision=revision) as client:
+        assert client.revision == revision
+        assert client.tools
 
 
 @pytest.mark.requirement("E2")

@@ -211,7 +211,7 @@ async def test_noise_on_stdout_is_reported_and_skipped(caplog) -> None:
         assert client.noise == [b"Welcome to torture 1.0!", b"{not json}", b"\xff\xfe", b"42"]
         assert (await client.call_tool("echo", {"text": "x"})).text == "x"
         assert (
-            await client.call_tool("flood_stdout", {"bytes": 2 << 20}, timeout=TIME_LIMIT)
+            await client.call_tool("flood_stdout", {"bytes": 1 << 18}, timeout=TIME_LIMIT)
         ).text == "flooded"
         assert len(client.noise) == 100
     assert caplog.text.count("a line that is no message") == 100

@@ -1,18 +1,21 @@
-"""The official Python client meets every feature of our server over stdio, in both eras."""
+"""The official Python client meets every feature of our server, in both eras.
+
+That it meets our processes, too, is shown in `test_python_client.py`.
+"""
 
 import base64
-import sys
+import logging
+import runpy
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import anyio
 import mcp_types as types
 import pytest
 import trio
 from mcp import MCPError
 from mcp.client.client import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.subscriptions import (
     PromptsListChanged,
     ResourcesListChanged,
@@ -20,11 +23,13 @@ from mcp.client.subscriptions import (
     ToolsListChanged,
 )
 from mcp.shared.exceptions import MCPDeprecationWarning
+from mcp.shared.message import SessionMessage
 from pydantic import FileUrl
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
 from tests.interop.programs.library import PIXEL
-from tests.support.processes import ENVIRONMENT, ROOT
+from tests.support.processes import ROOT
+from trio_mcp import Registry, serve_stream
 
 LIBRARY = ROOT / "tests" / "interop" / "programs" / "library.py"
 TIME_LIMIT = 20  # seconds
@@ -37,20 +42,51 @@ every_mode = pytest.mark.parametrize("mode", ["legacy", "auto"])
 Connect = Callable[..., Any]
 
 
+@asynccontextmanager
+async def stream_client(registry: Registry) -> AsyncIterator[tuple[Any, Any]]:
+    """What the client's `stdio_client` is for a process, for a stream in memory."""
+    ours, theirs = memory_stream_pair()
+    to_client, incoming = anyio.create_memory_object_stream[SessionMessage | Exception]()
+    outgoing, from_client = anyio.create_memory_object_stream[SessionMessage]()
+
+    async def read() -> None:
+        buffer = bytearray()
+        with suppress(anyio.BrokenResourceError):  # the client has gone
+            async for chunk in ours:
+                *lines, buffer = (buffer + chunk).split(b"\n")
+                for line in lines:
+                    message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                    await to_client.send(SessionMessage(message))
+
+    async def write() -> None:
+        async for each in from_client:
+            text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
+            await ours.send_all(f"{text}\n".encode())
+        await ours.send_eof()
+
+    with to_client, incoming, outgoing, from_client:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve_stream, registry, theirs)
+            nursery.start_soon(read)
+            nursery.start_soon(write)
+            yield incoming, outgoing
+            outgoing.close()  # the end of the input, with which the server and its output end
+
+
 @pytest.fixture
-def connected(tmp_path: Path) -> Connect:
-    """Connects to a server of its own, which says nothing on stderr unless that is expected."""
+def connected(caplog: pytest.LogCaptureFixture) -> Connect:
+    """Connects to a server of its own, which logs nothing unless that is expected."""
 
     @asynccontextmanager
     async def connect(mode: str, says: str = "", **options: Any) -> AsyncIterator[Client]:
-        errors = tmp_path / "stderr"
-        parameters = StdioServerParameters(
-            command=sys.executable, args=[str(LIBRARY)], env=dict(ENVIRONMENT)
-        )
-        with trio.fail_after(TIME_LIMIT), errors.open("w") as errlog:
-            async with Client(stdio_client(parameters, errlog), mode=mode, **options) as client:
+        registry = runpy.run_path(str(LIBRARY))["registry"]
+        with trio.fail_after(TIME_LIMIT):
+            async with Client(stream_client(registry), mode=mode, **options) as client:
                 yield client
-        assert errors.read_text() == says
+        ours = [each for each in caplog.records if each.name.startswith("trio_mcp")]
+        assert [each.getMessage() for each in ours if each.levelno >= logging.WARNING] == (
+            [says] if says else []
+        )
 
     return connect
 
@@ -415,7 +451,7 @@ async def test_questions_side_by_side(mode: str, connected: Connect) -> None:
 
 async def test_questions_side_by_side_travel_together_and_are_sealed(connected: Connect) -> None:
     person = Person()
-    says = "A requestState was refused: foreign\n"
+    says = "A requestState was refused: foreign"
     async with connected("auto", says=says, **person.callbacks) as client:
         session = client.session
         await client.list_tools()
