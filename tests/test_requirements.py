@@ -7,6 +7,7 @@ answer is the same when only a part of them is selected.
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 TESTS = Path(__file__).parent
@@ -40,6 +41,7 @@ def rows_of(mark: ast.expr, file: str) -> Iterator[str]:
             yield row
 
 
+@cache
 def rows_by_file() -> dict[str, set[str]]:
     """Which rows each file of tests names."""
     return {

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.chart import Bar, Panel
@@ -31,7 +31,6 @@ PANELS = [Panel(title, [Bar("trio-mcp", 1000.0, "1,000", ours=True)]) for title 
 words = st.lists(st.text("a1≤@", min_size=1, max_size=6), min_size=1, max_size=3).map(" ".join)
 
 
-@settings(max_examples=30)
 @given(st.integers(1, 5).flatmap(lambda n: st.lists(st.tuples(*[words] * n), min_size=1)))
 def test_what_was_laid_out_is_taken_apart(lines: list[tuple[str, ...]]) -> None:
     headers, *rows = map(list, lines)
@@ -119,11 +118,10 @@ async def test_a_part_of_the_conformance_suite_is_no_record() -> None:
 json_values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=20,
+    max_leaves=5,
 )
 
 
-@settings(max_examples=30)
 @given(st.dictionaries(st.text(), json_values, max_size=5))
 def test_a_record_is_json_whatever_its_layout(tmp_path_factory, content) -> None:
     path = tmp_path_factory.getbasetemp() / "record.json"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from docs.examples import sqlite
@@ -355,7 +355,6 @@ STATEMENTS = st.lists(st.sampled_from(WORDS.split()), max_size=12).map(" ".join)
 )
 
 
-@settings(max_examples=150)
 @given(sql=STATEMENTS | st.text(max_size=50))
 def test_no_statement_changes_anything(sql: str, database: Path) -> None:
     server = query_server(database)

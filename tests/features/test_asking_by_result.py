@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
@@ -1399,7 +1399,6 @@ async def by_result(script: Script, shuffle: random.Random) -> Any:
         raise AssertionError("there is no end to the questions")
 
 
-@settings(deadline=None, max_examples=50)
 @given(scripts, st.integers(0, 2**32))
 def test_a_handler_gives_the_same_in_both_eras_whatever_order_it_is_answered_in(script, seed):
     expected = expected_of(script)

@@ -688,5 +688,5 @@ class AnyOrder(RuleBasedStateMachine):
                 assert id(batch) not in self.whole
 
 
-AnyOrder.TestCase.settings = settings(max_examples=120, stateful_step_count=40)
+AnyOrder.TestCase.settings = settings(stateful_step_count=40)
 TestAnyOrder = AnyOrder.TestCase

@@ -209,5 +209,5 @@ class AnyOrder(RuleBasedStateMachine):
             assert self.outbound.next_deadline == expected
 
 
-AnyOrder.TestCase.settings = settings(max_examples=100, stateful_step_count=30)
+AnyOrder.TestCase.settings = settings(stateful_step_count=30)
 TestAnyOrder = AnyOrder.TestCase

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.client import CLIENT_INFO, LEGACY, modern_meta
@@ -173,7 +173,6 @@ def as_bytes(line: Any, number: int) -> bytes:
 
 
 @pytest.mark.requirement("A3", "A4", "A6", "A7", "A15")
-@settings(max_examples=50, deadline=None)
 @given(
     data=streams(),
     sizes=st.lists(st.integers(1, 400), min_size=1, max_size=6),
@@ -187,7 +186,6 @@ def test_the_pieces_in_which_bytes_come_do_not_matter(
 
 
 @pytest.mark.requirement("A6", "A7")
-@settings(max_examples=50, deadline=None)
 @given(data=st.binary(max_size=300) | streams(), limit=st.sampled_from([100, 2000]))
 def test_after_any_bytes_the_next_request_is_served(data: bytes, limit: int) -> None:
     last = b'\n{"jsonrpc":"2.0","id":"last","method":"ping"}\n'
@@ -214,7 +212,6 @@ CALLS = st.lists(
 
 
 @pytest.mark.requirement("B1", "B2", "B7", "B8")
-@settings(max_examples=50, deadline=None)
 @given(
     calls=CALLS,
     slots=st.integers(1, 4),

@@ -4,7 +4,7 @@ from itertools import count, islice
 from urllib.parse import unquote_to_bytes
 
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from uritemplate import expand
 
@@ -89,7 +89,6 @@ def values_for(draw, parts, simple, reserved):
 
 
 @given(st.data())
-@settings(max_examples=300)
 def test_what_a_template_makes_it_matches(data):
     """Even where several values make the same URI: those that are found make it again."""
     parts = data.draw(templates(st.text("ab.-/:;?&=#,@0é", min_size=1, max_size=4)))
@@ -101,7 +100,6 @@ def test_what_a_template_makes_it_matches(data):
 
 
 @given(st.data())
-@settings(max_examples=300)
 def test_what_matches_is_made_by_the_template(data):
     parts = data.draw(templates(st.text("ab./", min_size=1, max_size=3)))
     template = parsed(parts)
@@ -129,7 +127,6 @@ def pairs_in_order(uri):
 
 
 @given(st.data())
-@settings(max_examples=300)
 def test_values_come_back(data):
     """No value holds what stands between values, and so nothing can be taken for it."""
     parts = data.draw(templates(st.text("XYZ", min_size=1, max_size=3)))
@@ -183,7 +180,6 @@ def test_any_list_comes_back(values):
 
 
 @given(st.text("{}+#./;?&*:,=|ab1_%é \n", max_size=30) | st.text(max_size=30))
-@settings(max_examples=300)
 def test_any_text_is_a_template_or_a_value_error(text):
     try:
         template = UriTemplate.parse(text)

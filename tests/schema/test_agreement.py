@@ -121,9 +121,6 @@ SCHEMAS = st.builds(
 )
 
 RUN = settings(
-    max_examples=300,
-    deadline=None,
-    derandomize=True,
     database=None,
     suppress_health_check=list(HealthCheck),
 )

@@ -377,11 +377,20 @@ def test_nan_beside_a_long_integer_is_not_encoded():
         encode({"value": [2**70, math.nan]})
 
 
-def test_a_value_that_contains_itself_is_not_encoded():
+@pytest.mark.parametrize("before", [[], [2**70]])
+def test_a_value_that_contains_itself_is_not_encoded(before):
     endless: list[object] = []
     endless.append(endless)
     with pytest.raises(TypeError):
-        encode({"value": endless})
+        encode({"value": [*before, endless]})
+
+
+def test_a_value_that_is_too_deep_is_not_encoded():
+    deep: object = 2**70
+    for _ in range(100_000):
+        deep = [2**70, deep]
+    with pytest.raises(TypeError):
+        encode({"value": deep})
 
 
 def test_error_data_that_is_not_json_is_left_out():

@@ -11,6 +11,7 @@ every MCP revision accepts.
 """
 
 import json
+from collections.abc import Iterator
 from typing import Any, Final
 
 import orjson
@@ -289,38 +290,34 @@ def encode(message: Json) -> bytes:
     """
     try:
         line = orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError:
-        return _encode_carefully(message)
+    except TypeError as refusal:
+        return _encode_carefully(message, refusal)
     if b"null" in line and not _is_finite(message, line):  # orjson writes NaN as null
         raise TypeError("NaN and infinite numbers are not JSON")
     return line
 
 
-def _encode_carefully(message: Json) -> bytes:
-    """Encode a message that orjson refuses, if that is for nothing but long integers."""
-    if not any(leaf.__class__ is int and leaf.bit_length() > 63 for leaf in _leaves(message)):
+def _encode_carefully(message: Json, refusal: TypeError) -> bytes:
+    """Encode a message that orjson refuses, if that is for a long integer."""
+    if not str(refusal).startswith("Integer exceeds"):  # json takes more than is JSON
         raise TypeError("the message holds something that is not JSON")
     try:
         text = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return text.encode() + b"\n"
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TypeError(str(error)) from None
 
 
-def _leaves(value: Json) -> list[Json]:
-    leaves: list[Json] = []
+def _leaves(value: Json) -> Iterator[Json]:
     stack = [value]
-    for _ in range(10_000_000):  # a value that contains itself has no end
-        if not stack:
-            return leaves
+    while stack:
         node = stack.pop()
         if isinstance(node, dict):
             stack.extend(node.values())
         elif isinstance(node, list | tuple):
             stack.extend(node)
         else:
-            leaves.append(node)
-    raise TypeError("the value is endless")
+            yield node
 
 
 def _is_finite(value: Json, line: bytes) -> bool:
@@ -338,8 +335,8 @@ def result_line(id: Id, result: Json) -> bytes:
     message = {"jsonrpc": "2.0", "id": id, "result": result}
     try:
         line = orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError:
-        return _encode_carefully(message)
+    except TypeError as refusal:
+        return _encode_carefully(message, refusal)
     return line if b"null" not in line else encode(message)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import h11
 import trio
 from attrs import define, field
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
@@ -128,7 +128,6 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 PLACES = st.lists(st.integers(0, 2000), max_size=8)
 
 
-@settings(max_examples=150, deadline=None)
 @given(data=st.one_of(st.binary(max_size=200), mutated()), places=PLACES)
 def test_any_bytes_end_in_whole_responses_or_a_close(data: bytes, places: list[int]) -> None:
     seen, received = converse(cut(data, places))
@@ -138,7 +137,6 @@ def test_any_bytes_end_in_whole_responses_or_a_close(data: bytes, places: list[i
     assert set(statuses[-1:]) <= refusals | {200}
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     requests=st.lists(st.sampled_from(VALID[:5]), min_size=1, max_size=4).map(b"".join),
     places=PLACES,
@@ -175,7 +173,6 @@ def judged(raw: bytes) -> list[Seen]:
     return seen
 
 
-@settings(max_examples=250, deadline=None)
 @given(data=mutated())
 def test_what_is_accepted_is_understood_as_h11_does(data: bytes) -> None:
     seen, _ = converse([data])
