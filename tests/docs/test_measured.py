@@ -17,7 +17,6 @@ from tests.conformance.install import VERSION
 from tests.conformance.run import REVISIONS
 from tests.docs.test_readme import table
 from tests.support.processes import ROOT
-from tests.test_requirements import rows_by_file
 
 DOCS = ROOT / "docs"
 MEASURED = DOCS / "measured"
@@ -149,16 +148,6 @@ def test_bars_are_as_long_as_their_values_and_leave_room_for_figures() -> None:
 
 
 # -- promises -------------------------------------------------------------------------------------
-
-
-def test_every_promise_has_the_tests_that_name_it() -> None:
-    found = find_tests(ROOT / "tests")
-    named = {(row, f"tests/{file}") for file, rows in rows_by_file().items() for row in rows}
-    assert {(row, file) for row, files in found.items() for file in files} == named
-    sources = {file: (ROOT / file).read_text() for _, file in named}
-    for files in found.values():
-        for file, names in files.items():
-            assert all(f"{name.rpartition('::')[2]}(" in sources[file] for name in names)
 
 
 def test_tests_are_found_wherever_markers_stand(tmp_path: Path) -> None:
