@@ -22,7 +22,15 @@ A_ROW = re.compile(r"\b[A-H]\d+\b")
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 
-@every_page
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(
+            page, id=page.stem, marks=[pytest.mark.long] if page.stem == "profiling" else []
+        )
+        for page in PAGES
+    ],
+)
 def test_what_a_page_shows_runs_and_prints_what_it_says(
     page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -171,9 +171,8 @@ async def test_a_client_that_cannot_be_asked_is_told_so(chat: Chat) -> None:
             await plan(client)
 
 
-@pytest.mark.parametrize("era", ["modern", "legacy"])
-def test_a_person_at_a_terminal(era: str, tmp_path: Path) -> None:
-    terminal = Terminal("call", str(CHAT), "plan_trip", "--era", era, cwd=tmp_path)
+def test_a_person_at_a_terminal(tmp_path: Path) -> None:
+    terminal = Terminal("call", str(CHAT), "plan_trip", cwd=tmp_path)
 
     def accept(question: str) -> None:
         terminal.sees(f"The server asks: {question}")

@@ -22,7 +22,7 @@ ENDLESS = 2**40  # bytes that are not really there; reading them takes far longe
 Connect = Callable[[], AbstractAsyncContextManager[Client]]
 
 
-@pytest.fixture(params=["modern, a process", "legacy, a process", "modern, in process"])
+@pytest.fixture(params=["modern, in process", "legacy, a process"])
 def connected(request: pytest.FixtureRequest) -> Connect:
     """Connects to the example."""
     era, _, where = request.param.partition(", ")

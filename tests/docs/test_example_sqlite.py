@@ -2,6 +2,7 @@
 
 import base64
 import math
+import runpy
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from docs.examples import sqlite
 from docs.examples.sqlite import MOST_BYTES, MOST_ROWS, query_server
-from tests.support.processes import EXAMPLES, ROOT, TIME_LIMIT, python, run
+from tests.support.processes import EXAMPLES, ROOT, TIME_LIMIT, python
 from trio_mcp import CallResult, Client, Limits, McpError, Registry, ToolError, connect
 from trio_mcp.errors import InvalidArguments
 from trio_mcp.transports.process import ProcessOptions
@@ -87,10 +88,14 @@ async def test_the_server_as_a_process(database: Path, unchanged: None) -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["no-such.db"], ["a", "b"]])
-async def test_a_wrong_command_line_is_told(arguments: list[str], tmp_path: Path) -> None:
-    done = await run(python(EXAMPLES / "sqlite.py", *arguments), cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr.startswith(b"usage: ")
+def test_a_wrong_command_line_is_told(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["sqlite.py", *arguments])
+    with pytest.raises(SystemExit) as told:
+        runpy.run_path(str(EXAMPLES / "sqlite.py"), run_name="__main__")
+    assert str(told.value.code).startswith("usage: ")
     assert list(tmp_path.iterdir()) == []  # nothing was made
 
 

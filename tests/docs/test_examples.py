@@ -47,29 +47,28 @@ async def test_the_demo_shows_both_servers() -> None:
     assert "✗" not in shown
 
 
-async def test_lines_are_cut_to_the_width_there_is() -> None:
-    done = await run(DEMO, cwd=ROOT, env={**WIDE, "COLUMNS": "60"})
-    lengths = [len(line) for line in done.stdout.decode().splitlines()]
-    assert done.returncode == 0
-    assert max(lengths) == 60
-
-
-@pytest.mark.parametrize("no_color", ["", "1"])
-async def test_there_is_colour_on_a_terminal_unless_it_is_unwanted(no_color: str) -> None:
+@pytest.mark.parametrize(
+    ("environment", "coloured", "width"),
+    [({"COLUMNS": "80"}, True, 80), ({"COLUMNS": "60", "NO_COLOR": "1"}, False, 60)],
+)
+async def test_on_a_terminal_there_is_colour_unless_it_is_unwanted_and_lines_are_cut_to_its_width(
+    environment: dict[str, str], coloured: bool, width: int
+) -> None:
     ours, theirs = pty.openpty()
     shown: list[bytes] = []
     with trio.fail_after(TIME_LIMIT):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.to_thread.run_sync, collect, ours, shown)
             try:
-                environment = {**WIDE, "NO_COLOR": no_color}
-                await trio.run_process(DEMO, cwd=ROOT, env=environment, stdout=theirs)
+                await trio.run_process(DEMO, cwd=ROOT, env={**WIDE, **environment}, stdout=theirs)
             finally:
                 os.close(theirs)
     os.close(ours)
-    text = b"".join(shown)
-    assert b"Everything was answered as expected." in text
-    assert (b"\x1b[" in text) == (not no_color)
+    text = b"".join(shown).decode()
+    assert "Everything was answered as expected." in text
+    assert ("\x1b[" in text) == coloured
+    lines = re.sub(r"\x1b\[[\d;]*m", "", text).splitlines()
+    assert max(map(len, lines)) == width
 
 
 def collect(terminal: int, shown: list[bytes]) -> None:

@@ -14,6 +14,7 @@ from trio_mcp import Context, ElicitResult, Handlers, Limits, Registry, ToolErro
 from trio_mcp.client.negotiation import Era
 
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+RUN_PYTEST = {"migrating", "testing"}
 EXAMPLE = re.compile(r"\[examples/(\w+\.py)\]\(\.\./examples/\1\)")
 
 every_guide = pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
@@ -48,7 +49,15 @@ def test_examples_are_shown_whole(guide: Path) -> None:
         assert re.sub(r"\n+", "\n", "".join(of_the_example)) == re.sub(r"\n+", "\n", text)
 
 
-@every_guide
+@pytest.mark.parametrize(
+    "guide",
+    [
+        pytest.param(
+            guide, id=guide.stem, marks=[pytest.mark.long] if guide.stem in RUN_PYTEST else []
+        )
+        for guide in GUIDES
+    ],
+)
 def test_what_a_guide_shows_runs_and_prints_what_it_says(
     guide: Path,
     tmp_path: Path,
