@@ -21,7 +21,16 @@ Keywords = dict[str, Any]
 
 
 class RefusedArguments(ToolError):
-    """Arguments that were found not to fit when the call was running already."""
+    """Arguments that were found not to fit when the call was running already.
+
+    Args:
+        text: A sentence for the caller.
+        argument: Which one it was; `None` if it was not one alone.
+    """
+
+    def __init__(self, text: str, argument: str | None = None) -> None:
+        super().__init__(text)
+        self.argument = argument
 
 
 class InputRequired(Exception):
@@ -52,7 +61,8 @@ class Unbound:
         try:
             return await trio.to_thread.run_sync(self.check, abandon_on_cancel=True)
         except ArgumentError as error:
-            raise RefusedArguments(f"Invalid arguments for {self.handler}: {error}") from None
+            text = f"Invalid arguments for {self.handler}: {error}"
+            raise RefusedArguments(text, error.argument) from None
 
 
 @frozen(eq=False, kw_only=True)

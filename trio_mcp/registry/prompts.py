@@ -15,6 +15,7 @@ from trio_mcp.registry.invalid import invalid_result
 from trio_mcp.registry.options import Icons
 from trio_mcp.schema import (
     ArgumentError,
+    Problem,
     SchemaError,
     check_function,
     describe_function,
@@ -48,7 +49,8 @@ class Prompt(Handler):
             raise ArgumentError(f"The arguments must be an object, not {json_type(arguments)}.")
         for name, value in arguments.items():
             if not isinstance(value, str):
-                raise ArgumentError(f"Argument '{name}' must be a string, not {json_type(value)}.")
+                text = f"Argument '{name}' must be a string, not {json_type(value)}."
+                raise ArgumentError(Problem(text, name))
         check = partial(self.arguments.bind, arguments)
         if self.arguments.takes_long(arguments):
             return Unbound(f"prompt {self.name}", check)

@@ -5,7 +5,7 @@ is imported from its module, so that nobody else waits for it.
 """
 
 from trio_mcp.schema.annotations import schema_of
-from trio_mcp.schema.errors import ArgumentError, SchemaError
+from trio_mcp.schema.errors import ArgumentError, Problem, SchemaError
 from trio_mcp.schema.functions import FunctionSchema, describe_function
 from trio_mcp.schema.signatures import check_function, name_of
 from trio_mcp.schema.unstructuring import unstructure
@@ -15,6 +15,7 @@ __all__ = [
     "TAKES_LONG",
     "ArgumentError",
     "FunctionSchema",
+    "Problem",
     "SchemaError",
     "Validator",
     "check_function",

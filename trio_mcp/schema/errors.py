@@ -1,5 +1,9 @@
 """What goes wrong in this room: a schema at registration, or an argument at a call."""
 
+from __future__ import annotations
+
+from typing import Self
+
 
 class SchemaError(ValueError):
     """A schema, an annotation or a default cannot be used; raised at registration.
@@ -10,10 +14,32 @@ class SchemaError(ValueError):
     __module__ = "trio_mcp.errors"
 
 
+class Problem(str):
+    """What is wrong with a value: a sentence or a few, for a person, and for programs the argument.
+
+    Args:
+        text: The sentences.
+        argument: The argument that the first of them is about; `None` if it is about all.
+    """
+
+    argument: str | None
+
+    def __new__(cls, text: str, argument: str | None = None) -> Self:
+        """Make a text that knows what it is about."""
+        problem = super().__new__(cls, text)
+        problem.argument = argument
+        return problem
+
+
 class ArgumentError(ValueError):
-    """A value that its schema accepts cannot become the annotated Python type.
+    """Arguments do not fit, or one that its schema accepts cannot become the annotated type.
 
     A date such as `2024-13-45` is a string, so the schema lets it pass; it is no date, though.
-    The message is a sentence for the caller: it names the argument, what was expected and what
-    came.
+
+    Args:
+        problem: A sentence for the caller: which argument, what was expected, what came.
     """
+
+    def __init__(self, problem: Problem | str) -> None:
+        super().__init__(str(problem))
+        self.argument = problem.argument if isinstance(problem, Problem) else None

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from trio_mcp.schema.errors import Problem
 from trio_mcp.schema.refusals import NO_ALTERNATIVE, SEVERAL, Refusal
 from trio_mcp.schema.sentences import cut, expectation, join_path, json_kind, listed
 from trio_mcp.schema.work import Verdict
@@ -31,24 +32,26 @@ class ErrorFormatter:
 
     # About the whole -----------------------------------------------------------------------
 
-    def of_the_whole(self, verdict: Verdict) -> str:
+    def of_the_whole(self, verdict: Verdict) -> Problem:
         """Say why a value is not held against its schema at all."""
-        return f"The {self._whole} {_VERDICTS[verdict]}."
+        return Problem(f"The {self._whole} {_VERDICTS[verdict]}.")
 
-    def no_json(self) -> str:
+    def no_json(self) -> Problem:
         """Say that a value holds what JSON has not."""
-        return f"The {self._whole} not JSON: something in it is of another type, or no Unicode."
+        what = "not JSON: something in it is of another type, or no Unicode"
+        return Problem(f"The {self._whole} {what}.")
 
     @property
     def _whole(self) -> str:
         return "arguments are" if self.noun == "argument" else f"{self.noun} is"
 
-    def explain(self, refusals: Iterable[Refusal]) -> str:
+    def explain(self, refusals: Iterable[Refusal]) -> Problem:
         """Say what is wrong: up to three sentences."""
         # What is missing before what is unexpected, which may be the same, misspelt.
         nearest = sorted(refusals, key=lambda each: (len(each.path), bool(each.names)))
-        sentences = list(dict.fromkeys(map(self._tell, _without_echoes(nearest))))
-        return " ".join(sentences[:_MOST_SENTENCES])
+        told = _without_echoes(nearest)
+        sentences = list(dict.fromkeys(map(self._tell, told)))
+        return Problem(" ".join(sentences[:_MOST_SENTENCES]), told[0].argument)
 
     # About one reason ------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from trio_mcp.schema.annotations import Builder
 from trio_mcp.schema.bounds import check_schema
 from trio_mcp.schema.building import build_at, checked
 from trio_mcp.schema.defaults import check_default
-from trio_mcp.schema.errors import ArgumentError, SchemaError
+from trio_mcp.schema.errors import ArgumentError, Problem, SchemaError
 from trio_mcp.schema.keywords import REFERENCES
 from trio_mcp.schema.parameters import Parameter
 from trio_mcp.schema.sentences import listed
@@ -127,15 +127,16 @@ class _Passing:
     def __call__(self, arguments: dict[str, Any]) -> dict[str, Any]:
         names = arguments.keys()
         if not self.needs <= names:
-            missing = [repr(each) for each in sorted(self.needs - names)]
-            raise ArgumentError(f"Missing required {_nouns(missing)} {listed(missing, 'and')}.")
+            missing = sorted(self.needs - names)
+            told = list(map(repr, missing))
+            text = f"Missing required {_nouns(told)} {listed(told, 'and')}."
+            raise ArgumentError(Problem(text, missing[0]))
         unknown = {self.context} & names if self.open_ended else names - self.takes
         if unknown:
             told = [repr(str(each)[:60]) for each in names if each in unknown]
             known = listed(map(repr, sorted(self.takes)), "and") or "no arguments"
-            raise ArgumentError(
-                f"Unexpected {_nouns(told)} {listed(told, 'and')}; this tool takes {known}."
-            )
+            text = f"Unexpected {_nouns(told)} {listed(told, 'and')}; this tool takes {known}."
+            raise ArgumentError(Problem(text, next(each for each in names if each in unknown)))
         return arguments
 
 

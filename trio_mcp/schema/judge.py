@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trio_mcp.schema.engine import Engine
+from trio_mcp.schema.errors import Problem
 from trio_mcp.schema.explain import ErrorFormatter
 from trio_mcp.schema.plain import TAKES_LONG
 from trio_mcp.schema.references import References
@@ -30,11 +31,11 @@ class Judge:
         self._burden = Burden(schema, self._references)
         self._refusals = Refusals(schema, self._engine, self._references, self._burden)
 
-    def tell(self, value: Any) -> str | None:
+    def tell(self, value: Any) -> Problem | None:
         """Say what is wrong with a value; `None` if nothing is."""
         return self._tell(value, self._burden.judge(value, IN_A_THREAD))
 
-    def tell_at_once(self, value: Any) -> str | None:
+    def tell_at_once(self, value: Any) -> Problem | None:
         """Do the same, or return `TAKES_LONG` for a value that is not for an event loop."""
         verdict = self._burden.at_once(value)
         return TAKES_LONG if verdict is Verdict.TOO_MUCH else self._tell(value, verdict)
@@ -43,7 +44,7 @@ class Judge:
         """Whether checking a value, or converting it, is not for an event loop."""
         return self._burden.at_once(value) is Verdict.TOO_MUCH
 
-    def _tell(self, value: Any, verdict: Verdict) -> str | None:
+    def _tell(self, value: Any, verdict: Verdict) -> Problem | None:
         if verdict is not Verdict.FINE:
             return self._formatter.of_the_whole(verdict)
         try:

@@ -12,9 +12,11 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from trio_mcp.schema.errors import Problem
+
 __all__ = ["TAKES_LONG", "classes_of", "fits_at_sight", "plain_test"]
 
-TAKES_LONG: Final = "This takes long to check."
+TAKES_LONG: Final = Problem("This takes long to check.")
 """What `Validator.at_once` returns, by identity, for a value that it has not checked."""
 
 _CLASSES: Final[dict[str, frozenset[type]]] = {

@@ -7,7 +7,7 @@ a copy of what is refused, a large value is narrowed down to the part that is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import islice
 from operator import getitem
@@ -57,6 +57,14 @@ class Refusal:
 
     of_name: bool = False
     """Whether it is about the name of a property, in the object at the path."""
+
+    @property
+    def argument(self) -> str | None:
+        """The property of the whole value that it is about; `None` if it is about several."""
+        named: Sequence[Any] = self.path or self.names
+        if not named and self.keyword == "required":
+            named = [each for each in self.wanted if each not in self.value]
+        return str(named[0]) if named else None
 
 
 @frozen

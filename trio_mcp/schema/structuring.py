@@ -27,7 +27,7 @@ from typing import Any
 import attrs
 
 from trio_mcp.schema.annotations import alias_value, is_type_alias, schema_format, schema_of
-from trio_mcp.schema.errors import ArgumentError
+from trio_mcp.schema.errors import ArgumentError, Problem
 from trio_mcp.schema.fields import (
     fields_of,
     is_named_tuple,
@@ -147,7 +147,7 @@ class _Structure:
                     structured = arguments.copy()
                 structured[name] = hook(value)
         except Exception as error:
-            raise ArgumentError(_explain(name, error)) from error
+            raise ArgumentError(Problem(_explain(name, error), name)) from error
         return structured
 
 

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from trio_mcp.schema.errors import Problem
 from trio_mcp.schema.plain import TAKES_LONG, classes_of, plain_test
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Validator:
         self.is_plain = plain_test(schema) or _never
         """Whether a value fits at sight, as most do; if not, it may fit all the same."""
 
-    def __call__(self, value: Any) -> str | None:
+    def __call__(self, value: Any) -> Problem | None:
         """Say what is wrong with a value, in one or a few sentences; `None` if nothing is.
 
         Where, what was expected, what came. A value that would take too much work, that is nested
@@ -40,7 +41,7 @@ class Validator:
         """
         return None if self.is_plain(value) else self._judge.tell(value)
 
-    def at_once(self, value: Any) -> str | None:
+    def at_once(self, value: Any) -> Problem | None:
         """Do the same, unless it may take long, and is better done in a thread by a plain call.
 
         Returns:

@@ -19,7 +19,6 @@ A tool's failures are results for the model to read; those of other handlers are
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -30,6 +29,7 @@ from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
 from trio_mcp.registry import Context
 from trio_mcp.registry.handlers import Handler, InputRequired, Keywords, RefusedArguments, Unbound
 from trio_mcp.registry.invalid import InvalidResult, invalid_result
+from trio_mcp.schema import ArgumentError
 from trio_mcp.server.calllog import fields_of, log_call, logger
 from trio_mcp.server.request import RequestContext
 from trio_mcp.wire.errors import (
@@ -81,7 +81,7 @@ class HandlerCall:
 
     def refused(self, error: RefusedArguments) -> bytes:
         """Make the line that tells of arguments which were checked late, and do not fit."""
-        data = refusal_data(self.context, self.kind.lower(), self.handler, error)
+        data = refusal_data(self.context, self.kind.lower(), self.handler.name, error)
         return error_line(self.context.request.id, McpError(INVALID_PARAMS, str(error), data))
 
     def failed(self, text: str) -> bytes:
@@ -299,16 +299,12 @@ _OUTCOMES: Final[dict[Cause | None, str]] = {
 }
 
 
-_ARGUMENT: Final = re.compile(r"\b[Aa]rguments? (['\"])(.+?)\1")
-
-
 def refusal_data(
-    context: RequestContext, kind: str, handler: Handler, error: Exception
+    context: RequestContext, kind: str, name: str, error: ArgumentError | RefusedArguments
 ) -> dict[str, Json]:
     """Say for programs what was refused: which tool or prompt, and which argument of it."""
-    data: dict[str, Json] = {kind: handler.name, "requestId": context.request.id}
-    named = _ARGUMENT.search(str(error))
-    return data if named is None else {**data, "argument": named[2]}
+    data: dict[str, Json] = {kind: name, "requestId": context.request.id}
+    return data if error.argument is None else {**data, "argument": error.argument[:200]}
 
 
 def not_found(revision: Revision, uri: str) -> McpError:

@@ -114,9 +114,8 @@ def call_tool(context: RequestContext) -> dict[str, Json] | ToolCall:
         message = f"Invalid arguments for tool {tool.name}: {error}"
         if context.revision.argument_errors_are_results and isinstance(arguments, dict | None):
             return tool_failure(message)
-        raise McpError(
-            INVALID_PARAMS, message, refusal_data(context, "tool", tool, error)
-        ) from None
+        data = refusal_data(context, "tool", tool.name, error)
+        raise McpError(INVALID_PARAMS, message, data) from None
     timeout = registry.timeout_of(tool, context.server.limits)
     return ToolCall(context, tool, keywords, timeout)
 
@@ -191,7 +190,7 @@ def get_prompt(context: RequestContext) -> PromptCall:
     except ArgumentError as error:
         note_refusal("Prompt", prompt.name, INVALID_ARGUMENTS, context)
         message = f"Invalid arguments for prompt {prompt.name}: {error}"
-        data = refusal_data(context, "prompt", prompt, error)
+        data = refusal_data(context, "prompt", prompt.name, error)
         raise McpError(INVALID_PARAMS, message, data) from None
     timeout = registry.timeout_of(prompt, context.server.limits)
     return PromptCall(context, prompt, keywords, timeout)
