@@ -14,6 +14,7 @@ from attrs import field, frozen
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.slots import Slots, ThreadSlots
 from trio_mcp.schema import ArgumentError, FunctionSchema, compile_validator
+from trio_mcp.wire.collector import collector_spared
 from trio_mcp.wire.errors import ToolError
 from trio_mcp.wire.jsonrpc import Json
 
@@ -59,10 +60,14 @@ class Unbound:
             RefusedArguments: They do not fit.
         """
         try:
-            return await trio.to_thread.run_sync(self.check, abandon_on_cancel=True)
+            return await trio.to_thread.run_sync(self._check, abandon_on_cancel=True)
         except ArgumentError as error:
             text = f"Invalid arguments for {self.handler}: {error}"
             raise RefusedArguments(text, error.argument) from None
+
+    def _check(self) -> Keywords:
+        with collector_spared():
+            return self.check()
 
 
 @frozen(eq=False, kw_only=True)

@@ -1,4 +1,4 @@
-"""Parsing without the garbage collector, which would find none."""
+"""Making much at once without the garbage collector, which would find nothing to collect."""
 
 import gc
 from collections.abc import Iterator
@@ -20,3 +20,19 @@ def collector_paused() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+@contextmanager
+def collector_spared() -> Iterator[None]:
+    """Keep the garbage collector from ever looking at the many objects that are made in this.
+
+    Holding the interpreter, it would look at all of them each time that they have become a quarter
+    more, and once more in the end: 40 ms for 200,000 objects, 400 ms for a million. In place of
+    that, what is young goes to what is old, unseen. It is for what is seldom and large: small
+    cycles that happen to be young then, in whatever thread, stay until all is looked at again.
+    """
+    with collector_paused():
+        yield
+        if gc.get_freeze_count() == 0:  # else what the application has frozen would thaw
+            gc.freeze()
+            gc.unfreeze()
