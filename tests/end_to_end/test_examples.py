@@ -1,17 +1,29 @@
-"""The examples of the documentation, run as they stand."""
+"""The examples of the documentation, run as they stand: as processes, or their registries here."""
 
 import math
 import re
+import runpy
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
-from tests.support.client import REVISIONS, RawClient
+from tests.support.client import REVISIONS, RawClient, serving
 from tests.support.processes import EXAMPLES, python, running, text_of
+from tests.support.tools import some_revisions
 
 CALCULATOR = python(EXAMPLES / "calculator.py")
 CLOCK = python(EXAMPLES / "clock.py")
+
+
+@asynccontextmanager
+async def client_of(example: str, revision: str = "2025-11-25") -> AsyncIterator[RawClient]:
+    """A client of the registry of an example, in this process."""
+    registry = runpy.run_path(str(EXAMPLES / example))["registry"]
+    async with serving(registry, revision=revision) as (client, _):
+        yield client
 
 
 @pytest.mark.requirement("D5")
@@ -36,9 +48,8 @@ async def test_the_calculator_calculates(revision: str) -> None:
 
 @pytest.mark.requirement("D5", "C1")
 async def test_the_calculator_describes_its_tools_and_their_arguments() -> None:
-    async with running(CALCULATOR) as server:
-        await server.client.initialize()
-        tools = (await server.client.request("tools/list"))["result"]["tools"]
+    async with client_of("calculator.py") as client:
+        tools = (await client.request("tools/list"))["result"]["tools"]
         assert [each["name"] for each in tools] == ["add", "subtract", "multiply", "divide"]
         for tool in tools:
             assert tool["description"]
@@ -50,13 +61,12 @@ async def test_the_calculator_describes_its_tools_and_their_arguments() -> None:
 
 @pytest.mark.requirement("D5", "B6")
 async def test_division_by_zero_is_a_tool_error() -> None:
-    async with running(CALCULATOR) as server:
-        await server.client.initialize()
+    async with client_of("calculator.py") as client:
         for zero in (0, 0.0, -0.0):
-            result = (await server.client.call("divide", a=1, b=zero))["result"]
+            result = (await client.call("divide", a=1, b=zero))["result"]
             assert result["isError"] is True
             assert result["content"] == [{"type": "text", "text": "Error: Division by zero"}]
-        assert text_of(await server.client.call("divide", a=1, b=2)) == "0.5"
+        assert text_of(await client.call("divide", a=1, b=2)) == "0.5"
 
 
 @pytest.mark.requirement("D5", "B4")
@@ -67,27 +77,24 @@ async def test_the_calculator_says_which_argument_is_wrong() -> None:
         ("a", {"a": None, "b": 2}),
         ("c", {"a": 1, "b": 2, "c": 3}),
     ]
-    async with running(CALCULATOR) as server:
-        await server.client.initialize()
+    async with client_of("calculator.py") as client:
         for named, arguments in wrong:
-            result = (await server.client.call("add", **arguments))["result"]
+            result = (await client.call("add", **arguments))["result"]
             assert result["isError"] is True
             told = result["content"][0]["text"].removeprefix("Invalid arguments for tool add: ")
             assert re.search(rf"\b{named}\b", told)
 
 
 @pytest.mark.requirement("B6", "D5")
-async def test_an_overflow_is_no_result() -> None:
+@some_revisions
+async def test_an_overflow_is_no_result(revision: str) -> None:
     """The product of two floats may be infinite, which JSON cannot say."""
-    async with running(CALCULATOR) as server:
-        for revision in REVISIONS:
-            client = RawClient(server.client.stream, revision)
-            await client.initialize()
-            answer = await client.call("multiply", a=1e308, b=10)
-            assert "error" in answer, answer
-            assert answer["error"]["code"] == -32603
-            message = "Invalid handler result type: float (tool multiply)"
-            assert answer["error"]["message"] == message
+    async with client_of("calculator.py", revision) as client:
+        answer = await client.call("multiply", a=1e308, b=10)
+        assert "error" in answer, answer
+        assert answer["error"]["code"] == -32603
+        message = "Invalid handler result type: float (tool multiply)"
+        assert answer["error"]["message"] == message
 
 
 @pytest.mark.requirement("B4", "B5", "C1")
@@ -104,16 +111,15 @@ async def test_the_clock_tells_the_time() -> None:
 
 @pytest.mark.requirement("B6")
 async def test_the_clock_does_not_know_every_time_zone() -> None:
-    async with running(CLOCK) as server:
-        result = (await server.client.call("now", timezone="Nowhere/At_All"))["result"]
+    async with client_of("clock.py", "2026-07-28") as client:
+        result = (await client.call("now", timezone="Nowhere/At_All"))["result"]
         assert result["isError"] is True
         assert result["content"][0]["text"] == "Error: there is no time zone 'Nowhere/At_All'"
 
 
 @pytest.mark.requirement("B3", "B4", "C2")
 async def test_the_clock_counts_days_in_a_worker_thread() -> None:
-    async with running(CLOCK) as server:
-        client = RawClient(server.client.stream, "2026-07-28")
+    async with client_of("clock.py", "2026-07-28") as client:
         dates = {"start": "2024-02-28", "end": "2024-03-13"}
         assert float(text_of(await client.call("days_between", **dates))) == 14
         weeks = await client.call("days_between", **dates, unit="weeks")

@@ -3,7 +3,6 @@
 import os
 import pty
 import socket
-import subprocess
 import tty
 from pathlib import Path
 
@@ -36,26 +35,6 @@ async def test_requests_from_a_file_and_responses_to_a_file(tmp_path: Path) -> N
     assert (done.returncode, done.stderr) == (0, b"")
     answers = {each["id"]: text_of(each) for each in parse(responses.read_bytes())}
     assert answers == {n: str(float(n + 1)) for n in range(2000)}
-
-
-@pytest.mark.requirement("A14")
-async def test_responses_are_appended_to_a_file(tmp_path: Path) -> None:
-    responses = tmp_path / "responses.jsonl"
-    responses.write_bytes(b'{"kept":true}\n')
-    with responses.open("ab") as stdout:
-        done = await run(CALCULATOR, lines(ping(1)), capture_stdout=False, stdout=stdout)
-    assert done.returncode == 0
-    kept, answer = parse(responses.read_bytes())
-    assert kept == {"kept": True}
-    assert answer["id"] == 1
-
-
-@pytest.mark.requirement("A14", "A1")
-async def test_the_null_device_is_an_input_that_has_ended() -> None:
-    null = subprocess.DEVNULL
-    async with running(CALCULATOR, stdin=null, stdout=null) as server:
-        assert await server.exit() == 0
-    assert server.stderr == b""
 
 
 @pytest.mark.requirement("A14", "B8")
@@ -94,11 +73,3 @@ async def test_one_socket_for_both_directions() -> None:
             assert await client.receive() is None
             assert await server.exit() == 0
             await stream.aclose()
-
-
-@pytest.mark.requirement("A14")
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
-async def test_descriptors_that_are_closed_from_the_start(closed: str) -> None:
-    command = ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *CALCULATOR]
-    done = await run(command, lines(ping(1)))
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

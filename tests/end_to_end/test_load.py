@@ -126,32 +126,6 @@ async def test_an_endless_line_does_not_make_the_server_grow() -> None:
     assert b"Request exceeded size limit: 64MB" in server.stderr
 
 
-@pytest.mark.requirement("A7")
-async def test_an_endless_line_without_an_id_is_answered_too() -> None:
-    async with running(workshop()) as server:
-        for _ in range(11):
-            await server.client.send_bytes(b"x" * MIB)
-        answer = await server.client.receive()
-        assert answer["id"] == ""
-        assert answer["error"] == {"code": -32700, "message": "Request exceeds 10MB limit"}
-
-
-@pytest.mark.requirement("B2", "B7")
-async def test_a_cancellation_is_read_while_all_slots_are_taken() -> None:
-    async with running(workshop(max_concurrent_calls=2, eof_grace=0)) as server:
-        await server.client.send(*(call(n, "forever") for n in range(3)))
-        await server.said(b"forever runs", times=2)
-        await server.client.cancel(0)
-        await server.said(b"forever runs", times=3)  # a slot became free for the third
-        await server.client.send(call(3, "echo", text="waits"))
-        await server.client.cancel(1)
-        assert text_of(await server.client.receive()) == "waits"
-        await server.client.send_eof()
-        (last,) = await server.client.receive_all()
-        assert last["id"] == 2
-        assert await server.exit() == 0
-
-
 @pytest.mark.requirement("A1")
 async def test_reading_the_answers_may_stop_at_any_time() -> None:
     """As `server < requests | head -1` does: the reader goes away, the server ends quietly."""

@@ -226,7 +226,7 @@ async def test_restored_after_an_exception(report: Path) -> None:
 
 
 @pytest.mark.requirement("A13", "B8")
-@pytest.mark.parametrize("open_input", [input_pipe, socket_pair, terminal])
+@pytest.mark.parametrize("open_input", [input_pipe, terminal])
 async def test_restored_after_cancellation_of_an_idle_read(
     stack: ExitStack, report: Path, open_input: Opener
 ) -> None:
@@ -237,7 +237,9 @@ async def test_restored_after_cancellation_of_an_idle_read(
 
 
 @pytest.mark.requirement("A13")
-@every_kind
+@pytest.mark.parametrize(
+    ("open_input", "open_output"), [(input_pipe, output_pipe), (socket_pair, terminal)]
+)
 async def test_a_killed_process_leaves_the_blocking_mode_alone(
     stack: ExitStack, report: Path, open_input: Opener, open_output: Opener
 ) -> None:
