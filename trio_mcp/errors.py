@@ -186,16 +186,19 @@ class CallTimeout(ClientError, TimeoutError):
         what: What was asked.
         seconds: How long the client waited.
         stderr: The end of what the server wrote to stderr.
+        setting: What sets how long it waits, unless the call itself said so.
     """
 
-    def __init__(self, what: str, seconds: float, stderr: str = "") -> None:
-        super().__init__(what, seconds, stderr)
+    def __init__(self, what: str, seconds: float, stderr: str = "", setting: str = "") -> None:
+        super().__init__(what, seconds, stderr, setting)
         self.what = what
         self.seconds = seconds
         self.stderr = stderr
+        self.setting = setting
 
     def __str__(self) -> str:
-        return f"{self.what}: no answer within {self.seconds:g} s{_tail(self.stderr)}"
+        hint = f" (to wait longer: {self.setting})" if self.setting else ""
+        return f"{self.what}: no answer within {self.seconds:g} s{hint}{_tail(self.stderr)}"
 
 
 class ProtocolError(ClientError):

@@ -60,8 +60,10 @@ async def test_after_the_block_the_client_is_of_no_use(over) -> None:
 async def test_before_the_handshake_nothing_is_known() -> None:
     identity = ClientIdentity(info=Implementation("x", "1"), capabilities={})
     inbound = InboundHandler(Handlers(), 1, Notifications(None), RawLines(1))
-    session = ClientSession(None, identity, inbound, StateLog(), request_timeout=1, limits=Limits())
-    client = Client(session, ToolTable(1, {}))
+    session = ClientSession(
+        None, identity, inbound, StateLog(), request_timeout=1, max_timeout=1, limits=Limits()
+    )
+    client = Client(session, ToolTable(1, 1, {}))
     with pytest.raises(NotConnected, match="not connected yet"):
         _ = client.era
 

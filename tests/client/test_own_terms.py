@@ -5,11 +5,11 @@ import json
 import pytest
 import trio
 
-from tests.client.http_support import Script, serving
+from tests.client.http_support import Script, in_memory, said, serving
 from tests.client.support import beside, process, tortured
 from tests.support.tools import echo, registry_of
-from trio_mcp import connect, serve_stream
-from trio_mcp.errors import InvalidArguments, NotConnected, UnknownTool
+from trio_mcp import Context, Registry, connect, serve_stream
+from trio_mcp.errors import CallTimeout, InvalidArguments, NotConnected, UnknownTool
 
 pytestmark = pytest.mark.requirement("E10")
 
@@ -168,3 +168,76 @@ async def test_what_is_no_server_any_more_is_not_told() -> None:
 async def test_over_http_there_is_no_shutdown_and_nobody_minds() -> None:
     async with serving(Script("modern")) as url, connect(url, send_shutdown=True):
         pass
+
+
+# -- time-outs ------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("E3")
+@pytest.mark.parametrize(
+    ("published", "expected"),
+    [
+        (8, 9.0),
+        (0.5, 5.0),
+        (118.5, 119.5),
+        (10**30, 120.0),
+        (1e308, 120.0),
+        (-1, 5.0),
+        ("8", 5.0),
+        (None, 5.0),
+    ],
+)
+async def test_a_published_limit_counts_within_bounds(published, expected) -> None:
+    script = Script("modern")
+    script.tools[0] = script.tools[0] | {"_meta": {"trio-mcp/timeout": published}}
+    async with serving(script) as url, connect(url) as client:
+        assert client.tools["echo"].timeout == expected
+
+
+@pytest.mark.requirement("E4")
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_progress_extends_a_call_over_http(era, autojump_clock) -> None:
+    async def call(incoming) -> None:
+        await incoming.start()
+        token = incoming.params.get("_meta", {}).get("progressToken")
+        if token is None:
+            await incoming.until_gone()
+            return
+        for number in range(7):
+            await trio.sleep(3)
+            params = {"progressToken": token, "progress": number}
+            message = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+            await incoming.event(message)
+        result = said(incoming) | ({"resultType": "complete"} if era == "modern" else {})
+        await incoming.event(incoming.answer(result))
+        await incoming.end()
+
+    script = Script(era)
+    script.on["tools/call"] = call
+    async with in_memory(script) as (url, http, _), connect(url, http=http) as client:
+        started = trio.current_time()
+        result = await client.call_tool("echo", {"text": "x"}, on_progress=lambda *_: None)
+        assert result.text == "x"
+        assert trio.current_time() - started == 21
+        with pytest.raises(CallTimeout, match=r"no answer within 5 s \(to wait longer: call_tool"):
+            await client.call_tool("echo", {"text": "x"})
+
+
+@pytest.mark.requirement("E4")
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_progress_extends_other_requests_likewise(era, autojump_clock) -> None:
+    registry = Registry("slow", version="1")
+
+    @registry.resource("slow://it")
+    async def it(context: Context) -> str:
+        for number in range(9):
+            await context.progress(number)
+            await trio.sleep(2)
+        return "done"
+
+    async with connect(registry, era=era, request_timeout=4) as client:
+        hint = r"within 4 s \(to wait longer: timeout=\.\.\. or connect\(request_timeout=\.\.\.\)\)"
+        with pytest.raises(CallTimeout, match=hint):
+            await client.read_resource("slow://it")
+        result = await client.read_resource("slow://it", on_progress=lambda *_: None)
+        assert result.text == "done"

@@ -200,7 +200,7 @@ def test_all_options_are_told() -> None:
     from trio_mcp.registry.tools import make_tool
 
     known = set(inspect.signature(make_tool).parameters)
-    assert known - told == {"function", "name", "input_schema", "parameters"}
+    assert known - told == {"function", "usual_timeout", "name", "input_schema", "parameters"}
 
 
 def test_numbers_are_those_of_the_limits() -> None:

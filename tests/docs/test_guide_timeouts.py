@@ -172,7 +172,9 @@ async def test_whose_limit_a_client_has(connected: Connected, autojump_clock: Mo
     async with connected(registry_of(wait)) as client:
         for expected in (5, 4, 3):
             start = trio.current_time()
-            with pytest.raises(CallTimeout, match=f"^tool 'wait': no answer within {expected} s$"):
+            words = f"^tool 'wait': no answer within {expected} s"
+            hint = "" if expected == 3 else r" \(to wait longer: .*connect\(tool_timeout=\.\.\.\)\)"
+            with pytest.raises(CallTimeout, match=f"{words}{hint}$"):
                 timeout = 3 if expected == 3 else None
                 await client.call_tool("wait", {"seconds": 1000}, timeout=timeout)
             assert trio.current_time() - start == expected
@@ -183,17 +185,46 @@ async def test_whose_limit_a_client_has(connected: Connected, autojump_clock: Mo
     assert issubclass(CallTimeout, TimeoutError)
 
 
-async def test_progress_prolongs_nothing(connected: Connected, autojump_clock: MockClock) -> None:
+async def test_a_published_limit_is_that_of_the_client_as_well(
+    connected: Connected, autojump_clock: MockClock
+) -> None:
+    registry = registry_of(wait)
+    registry.add_tool(wait, name="slow", timeout=30)
+    async with connected(registry) as client:
+        if client.revision >= "2025-06-18":
+            assert client.tools["slow"].details["_meta"] == {"trio-mcp/timeout": 30}
+        assert [each.timeout for each in client.tools.values()] == [5, 31]
+        result = await client.call_tool("slow", {"seconds": 1000})
+        assert result.error == "Tool slow timed out after 30 s"
+    async with connected(registry, max_timeout=20) as client:
+        assert client.tools["slow"].timeout == 20
+    async with connected(registry, max_timeout=0) as client:
+        assert client.tools["slow"].timeout == 5
+    assert says("a second more than the server's limit")
+    assert says("at most 120 seconds (`connect(max_timeout=…)`;")
+
+
+async def test_progress_extends_the_client_s_limit_and_not_the_server_s(
+    connected: Connected, autojump_clock: MockClock
+) -> None:
     async def report(context: Context) -> None:
         for number in range(100):
             await context.progress(number)
             await trio.sleep(1)
 
-    async with connected(registry_of(report, tool_timeout=10)) as client:
-        with pytest.raises(CallTimeout):
-            await client.call_tool("report", on_progress=lambda *_: None)
-        result = await client.call_tool("report", timeout=50, on_progress=lambda *_: None)
-        assert result.error == "Tool report timed out after 10 s"
+    call = {"on_progress": lambda *_: None}
+    async with connected(registry_of(report, tool_timeout=10), max_timeout=8) as client:
+        for options, expected in ((call, 8), ({}, 8), (call | {"timeout": 3}, 3)):
+            start = trio.current_time()
+            with pytest.raises(CallTimeout):
+                await client.call_tool("report", **options)
+            assert trio.current_time() - start == expected
+    async with connected(registry_of(report)) as client:
+        start = trio.current_time()
+        with pytest.raises(CallTimeout, match="no answer within 5 s"):
+            await client.call_tool("report")
+        result = await client.call_tool("report", **call)
+        assert result.error == "Tool report timed out after 60 s"
 
 
 @pytest.mark.parametrize("where", ["connection", "tool"])

@@ -52,6 +52,18 @@ def test_what_could_not_be_sent_fails_at_once():
         _ = request.result
 
 
+def test_a_deadline_is_put_off_but_never_moved_forward():
+    outbound = Outbound()
+    request, _ = request_of(outbound, deadline=5)
+    outbound.open(request, 0)
+    outbound.put_off(request.id, 9)
+    outbound.put_off(request.id, 3)
+    outbound.put_off("no such id", 20)
+    assert outbound.next_deadline == 9
+    assert outbound.overdue(8.9) == []
+    assert outbound.overdue(9) == [request]
+
+
 def test_after_its_deadline_a_response_is_late():
     outbound = Outbound()
     request, woken = request_of(outbound, deadline=5)

@@ -122,6 +122,7 @@ async def connected(
         connect_timeout=max(_START_PATIENCE, options.timeout),
         tool_timeout=options.timeout,
         request_timeout=options.timeout,
+        max_timeout=options.timeout,
         limits=Limits(question_timeout=_THINKING),
         on_log=screen.log,
     )

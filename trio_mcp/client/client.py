@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar, overload
 
 import trio
+from attrs import evolve
 
 from trio_mcp.client.changes import ChangeStream
 from trio_mcp.client.contents import (
@@ -131,7 +132,8 @@ class Client:
         Args:
             method: The method.
             params: Its parameters; `_meta` is completed as the revision wants it.
-            timeout: Seconds to wait, in place of the connection's default.
+            timeout: Seconds to wait, in place of the connection's default; no progress puts that
+                off.
             on_progress: Called with the progress so far, the total if it is known, and a message
                 if there is one.
 
@@ -254,8 +256,9 @@ class Client:
             arguments: Its arguments, as JSON; checked against the tool's schema before they are
                 sent.
             returns: A type to convert the result into.
-            timeout: Seconds to wait, in place of `RemoteTool.timeout`.
-            on_progress: Told of the call's progress.
+            timeout: Seconds to wait, in place of `RemoteTool.timeout`; no progress puts that off.
+            on_progress: Told of the call's progress. Without `timeout`, the call waits as long
+                again from each progress on, up to the `max_timeout` of `connect`.
 
         Returns:
             A `CallResult`; with `returns`, a value of that type.
@@ -281,17 +284,23 @@ class Client:
         given = dict(arguments or {})
         tool = await self._tools.tool_for(name, given)
         seconds = tool.timeout if timeout is None else timeout
-        params: dict[str, Json] = {"name": tool.mcp_name, "arguments": given}
+        request = ClientRequest(
+            method="tools/call",
+            params={"name": tool.mcp_name, "arguments": given},
+            timeout=seconds,
+            is_exact=timeout is not None,
+            on_progress=on_progress,
+        )
         started = trio.current_time()
         try:
-            wire = await self._call(params, seconds, on_progress)
+            wire = await self._session.send(request)
         except McpError as error:
             if error.code != HEADER_MISMATCH:
                 raise
             await self.refresh_tools()  # another schema wants other headers
             tool = self._tools.tools.get(name, tool)
             left = max(seconds - (trio.current_time() - started), 0.0)
-            wire = await self._call(params, left, on_progress)
+            wire = await self._session.send(evolve(request, timeout=left))
         try:
             result = call_result(wire, trio.current_time() - started)
         except ValueError as error:
@@ -304,11 +313,6 @@ class Client:
         if takes_long(result, returns):
             return await trio.to_thread.run_sync(result.value, returns, abandon_on_cancel=True)
         return result.value(returns)
-
-    async def _call(
-        self, params: dict[str, Json], seconds: float, on_progress: ProgressCallback | None
-    ) -> dict[str, Json]:
-        return await self.request("tools/call", params, timeout=seconds, on_progress=on_progress)
 
     # -- resources ------------------------------------------------------------------------
 

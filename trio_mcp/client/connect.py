@@ -111,6 +111,7 @@ def connect(
     tool_names: Mapping[str, str] | None = None,
     list_tools: bool = True,
     request_timeout: float = 30.0,
+    max_timeout: float = 120.0,
     limits: Limits | None = None,
     on_log: LogCallback | None = None,
     log_level: LoggingLevel | None = None,
@@ -135,6 +136,10 @@ def connect(
         list_tools: Whether the server is asked for its tools. Without that, `Client.tools` is empty
             until `Client.refresh_tools`, and calls are checked by the server alone.
         request_timeout: Seconds that other requests wait.
+        max_timeout: Seconds that calls and other requests wait at most where something prolongs
+            those times: a longer limit that the server publishes for its tool (`_meta`,
+            `trio-mcp/timeout`), or progress, which begins them anew where it is asked for with
+            `on_progress`. 0 has nothing prolong them, and nothing prolongs the `timeout` of a call.
         limits: The bounds of the connection, and the time that a handler has for a server's
             question (`question_timeout`); meanwhile the time of the request that it belongs to
             stands still. What bounds a server is for a registry in this process only.
@@ -198,9 +203,10 @@ def connect(
         inbound=InboundHandler(handlers, limits.question_timeout, Notifications(on_log), lines),
         era=era,
         connect_timeout=connect_timeout,
-        tools=ToolTable(tool_timeout, tool_names or {}),
+        tools=ToolTable(tool_timeout, max_timeout, tool_names or {}),
         list_tools=list_tools,
         request_timeout=request_timeout,
+        max_timeout=max_timeout,
         limits=limits,
         log_level=log_level,
     )

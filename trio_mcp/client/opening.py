@@ -114,6 +114,7 @@ class Handshake:
     tools: ToolTable
     list_tools: bool
     request_timeout: float
+    max_timeout: float
     limits: Limits
     log_level: LoggingLevel | None
 
@@ -125,6 +126,7 @@ class Handshake:
             self.inbound,
             self.states,
             request_timeout=self.request_timeout,
+            max_timeout=self.max_timeout,
             limits=self.limits,
         )
 
@@ -143,7 +145,8 @@ class Handshake:
             if self.log_level is not None and "logging" in client.capabilities:
                 await client.set_log_level(self.log_level)
             return client
-        raise CallTimeout(_what_took_so_long(session), self.connect_timeout, session.stderr())
+        what, setting = _what_took_so_long(session), "connect(connect_timeout=...)"
+        raise CallTimeout(what, self.connect_timeout, session.stderr(), setting)
 
     async def _load_tools(self, client: Client) -> None:
         try:

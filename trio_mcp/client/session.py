@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 import trio
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from trio_mcp.client.negotiation import ClientIdentity, Era, Negotiated, negotiate
 from trio_mcp.client.notifications import ProgressCallback
@@ -34,6 +34,8 @@ class ClientRequest:
     params: Params = field(factory=dict)
     timeout: float | None = None
     """Seconds to wait; `None` for the session's default."""
+    is_exact: bool = Factory(lambda self: self.timeout is not None, takes_self=True)
+    """Whether it waits no longer than that. Otherwise progress puts its end off."""
     on_progress: ProgressCallback | None = None
     id: Id | None = None
     """Its id, where that has to be known beforehand."""
@@ -45,6 +47,15 @@ class ClientRequest:
             return f"tool {self.params.get('name')!r}"
         return self.method
 
+    @property
+    def setting(self) -> str:
+        """What sets how long it waits, unless that was said for this request."""
+        if self.is_exact:
+            return ""
+        if self.method == "tools/call":
+            return "call_tool(timeout=...) or connect(tool_timeout=...)"
+        return "timeout=... or connect(request_timeout=...)"
+
 
 class ClientSession:
     """What a `Client` says and hears.
@@ -55,6 +66,7 @@ class ClientSession:
         inbound: Takes in what the server sends.
         states: The state of the connection.
         request_timeout: Seconds that a request waits, unless it says otherwise.
+        max_timeout: Seconds that it waits at most because of progress.
         limits: The bounds of the connection.
     """
 
@@ -66,6 +78,7 @@ class ClientSession:
         states: StateLog,
         *,
         request_timeout: float,
+        max_timeout: float,
         limits: Limits,
     ) -> None:
         self._identity = identity
@@ -78,6 +91,7 @@ class ClientSession:
         self.lines: Final = inbound.lines
         self.limits: Final = limits
         self.request_timeout: Final = request_timeout
+        self._max_timeout = max_timeout
         self.states: Final = states
         self.closed: Final = trio.Event()
         """Set when the session has ended, and it is known how."""
@@ -137,7 +151,8 @@ class ClientSession:
         """
         timeout = self.request_timeout if request.timeout is None else request.timeout
         params, id = request.params, request.id
-        deadline = trio.current_time() + timeout
+        started = trio.current_time()
+        deadline = started + timeout
         try:
             for _ in range(_MOST_ROUNDS):
                 result = await self._send_once(request, params, deadline, id)
@@ -154,7 +169,9 @@ class ClientSession:
                 deadline += trio.current_time() - asked  # a person's time to think is not ours
                 id = None
         except DeadlinePassed:
-            raise CallTimeout(request.what, timeout, self.stderr()) from None
+            if request.on_progress is not None and not request.is_exact:
+                timeout = max(timeout, round(trio.current_time() - started, 1))
+            raise CallTimeout(request.what, timeout, self.stderr(), request.setting) from None
         raise ProtocolError(
             f"{request.method}: the server asked for input {_MOST_ROUNDS} times in a row"
         )
@@ -170,9 +187,26 @@ class ClientSession:
             raise self.failure()
         if request.on_progress is None:
             return await self._transmit(request.method, params, {}, deadline, id)
-        with self.notifications.progress_to(request.on_progress) as token:
+        id = self.next_id() if id is None else id
+        with self.notifications.progress_to(self._progress_of(request, deadline, id)) as token:
             extra = {"progressToken": token}
             return await self._transmit(request.method, params, extra, deadline, id)
+
+    def _progress_of(self, request: ClientRequest, deadline: float, id: Id) -> ProgressCallback:
+        """Make the callback of a request: from each progress on, it waits as long again."""
+        callback = request.on_progress
+        assert callback is not None
+        if request.is_exact:
+            return callback
+        started = trio.current_time()
+        latest = max(deadline, started + self._max_timeout)
+
+        def told(progress: float, total: float | None, message: str | None) -> None:
+            now = trio.current_time()
+            self.transport.put_off(id, min(now + deadline - started, latest))
+            callback(progress, total, message)
+
+        return told
 
     async def _transmit(
         self, method: str, params: Params, extra: Params, deadline: float, id: Id | None
@@ -199,7 +233,8 @@ class ClientSession:
         with trio.move_on_after(timeout):
             return await self._input_responses(result)
         what = f"the answer to a question of the server ({request.method})"
-        raise CallTimeout(what, timeout, self.stderr())
+        setting = "Limits(question_timeout=...)"
+        raise CallTimeout(what, timeout, self.stderr(), setting)
 
     async def _input_responses(self, result: dict[str, Json]) -> Params:
         """Answer the questions in an `input_required` result, side by side."""

@@ -80,7 +80,8 @@ async def _listening(session: ClientSession, stream: ChangeStream) -> AsyncItera
             await stream.agreed.wait()
         if scope.cancelled_caught:
             what = "the acknowledgement of subscriptions/listen"
-            raise CallTimeout(what, session.request_timeout, session.stderr())
+            setting = "connect(request_timeout=...)"
+            raise CallTimeout(what, session.request_timeout, session.stderr(), setting)
         if stream.failure is not None:
             raise stream.failure
         yield

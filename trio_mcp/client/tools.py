@@ -13,11 +13,14 @@ from trio_mcp.errors import InvalidArguments, ToolDisabled, UnknownTool
 from trio_mcp.public import public
 from trio_mcp.schema import SchemaError, Validator, compile_validator
 from trio_mcp.wire.jsonrpc import Json, encode
+from trio_mcp.wire.revisions import META_TIMEOUT
 
 logger = logging.getLogger("trio_mcp.client")
 
 _LONG_SCHEMA: Final = 10_000
 """So many bytes a schema may have to be looked through at once."""
+_LAG: Final = 1.0
+"""Seconds that the word that a tool's time is over may take to get here."""
 
 
 @define(eq=False)
@@ -68,7 +71,8 @@ class RemoteTool:
     description: str | None
     input_schema: dict[str, Json]
     timeout: float = 5.0
-    """Seconds that `Client.call_tool` waits for it. May be changed."""
+    """Seconds that `Client.call_tool` waits for it: 5, what `connect` was told, or a second more
+    than the limit that the server publishes for it. May be changed."""
     enabled: bool = True
     """Whether `Client.call_tool` may call it. May be changed."""
     details: dict[str, Json] = field(factory=dict, repr=False)
@@ -121,14 +125,16 @@ class ToolTable:
 
     Args:
         timeout: Seconds that a call waits, unless the tool says otherwise.
+        max_timeout: Seconds that it waits at most because the tool says so.
         names: By local name, the server's name of tools that are to be called otherwise here.
 
     Raises:
         ValueError: One of the server's names is there twice.
     """
 
-    def __init__(self, timeout: float, names: Mapping[str, str]) -> None:
+    def __init__(self, timeout: float, max_timeout: float, names: Mapping[str, str]) -> None:
         self._timeout = timeout
+        self._max_timeout = max_timeout
         self._remote_names = dict(names)
         self._local_names = {remote: local for local, remote in names.items()}
         if len(self._local_names) < len(names):
@@ -160,11 +166,19 @@ class ToolTable:
             local,
             wire.get("description"),
             wire.get("inputSchema", {}),
-            timeout=known.timeout if known else self._timeout,
+            timeout=known.timeout if known else self._timeout_of(wire),
             enabled=known.enabled if known else True,
             details=wire,
             mcp_name=name,
         )
+
+    def _timeout_of(self, wire: dict[str, Json]) -> float:
+        """How long to wait for a tool: so long that its server's own limit passes before."""
+        meta = wire.get("_meta")
+        limit = meta.get(META_TIMEOUT) if isinstance(meta, dict) else None
+        if not isinstance(limit, int | float):
+            return self._timeout
+        return max(self._timeout, min(limit, self._max_timeout - _LAG) + _LAG)
 
     def leave_out(self, refused: Mapping[str, str]) -> None:
         """Leave out tools, by the server's names, that cannot be called, and say why."""

@@ -60,6 +60,9 @@ class ClientTransport(Protocol):
             DeadlinePassed: It was not answered in time. The server has been told to stop.
         """
 
+    def put_off(self, id: Id, deadline: float) -> None:
+        """Wait longer for the response to a request."""
+
     def notify(self, method: str, params: Params | None = None) -> None:
         """Send a notification."""
 
@@ -72,6 +75,7 @@ class StreamTransport:
     def __init__(self, connection: Connection) -> None:
         self.next_id = connection.requests.next_id
         self.request = connection.requests.send
+        self.put_off = connection.requests.put_off
         self.notify = connection.requests.notify
 
     def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:

@@ -177,6 +177,12 @@ class Outbound:
             request.wake()
         return late
 
+    def put_off(self, id: Id, deadline: float) -> None:
+        """Wait longer for the response to a request, if it is still open; never shorter."""
+        request = self._open.get(id)
+        if request is not None:
+            request.deadline = max(request.deadline, deadline)
+
     def pause(self, now: float) -> None:
         """Let no deadline pass until `resume`: the other side waits for us. Pauses may nest."""
         if not self._pauses:

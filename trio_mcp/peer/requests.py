@@ -36,6 +36,7 @@ class OpenRequests:
         self.renumber = self._outbound.renumber
         self.respond = self._outbound.respond
         self.fail = self._outbound.fail
+        self.put_off = self._outbound.put_off
         self.end = self._outbound.end
 
     @property

@@ -193,7 +193,8 @@ class Registry:
                 their names on the wire, such as `{"readOnlyHint": True}`.
             icons: Pictures for user interfaces.
             meta: The tool's `_meta`, under namespaced keys.
-            timeout: Seconds that a call may take, in place of the registry's.
+            timeout: Seconds that a call may take, in place of the registry's. Clients can see this,
+                or the registry's `tool_timeout`, in the tool's `_meta`, as `trio-mcp/timeout`.
             max_concurrent: How many calls of it may run at the same time, for all clients
                 together; further ones wait, and their time counts. A call that does not end with
                 its time, as a worker thread cannot, keeps its slot until it ends.
@@ -224,7 +225,7 @@ class Registry:
         Raises:
             SchemaError: As for `tool`.
         """
-        tool = make_tool(function, **options)
+        tool = make_tool(function, usual_timeout=self.tool_timeout, **options)
         self._put(self._tools, tool, "Tool", "tools")
         return tool
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -42,6 +43,7 @@ from trio_mcp.wire.errors import INVALID_PARAMS, McpError
 from trio_mcp.wire.headers import mirrored_parameters
 from trio_mcp.wire.jsonrpc import Json, json_type
 from trio_mcp.wire.payloads import CONTENT_BLOCKS, CallToolResult, ToolAnnotations, ToolDescription
+from trio_mcp.wire.revisions import META_TIMEOUT
 
 if TYPE_CHECKING:
     from trio_mcp.schema.parameters import Parameter
@@ -128,6 +130,7 @@ class Tool(Handler):
 def make_tool(
     function: Callable[..., Any],
     *,
+    usual_timeout: float | None = None,
     name: str | None = None,
     title: str | None = None,
     description: str | None = None,
@@ -162,6 +165,7 @@ def make_tool(
 
             check_schema(output_schema)
             returned = json_of("output_schema", output_schema)
+        limit = usual_timeout if timeout is None else timeout
         shown = ToolDescription(
             name=name,
             input_schema=accepted,
@@ -170,7 +174,7 @@ def make_tool(
             output_schema=returned,
             annotations=annotations_of(ToolAnnotations, annotations),
             icons=icons_of(icons),
-            meta=json_of("meta", meta) or None,
+            meta=_published(limit) | (json_of("meta", meta) or {}) or None,
         )
         check_payload(shown)
         check_schema_texts("the input schema", accepted)
@@ -195,6 +199,11 @@ def make_tool(
         ),
         returns_blocks=inferred.lists_results,
     )
+
+
+def _published(timeout: float | None) -> dict[str, Json]:
+    """What tells clients how long a call may take, where that is not for `Limits` to say."""
+    return {} if timeout is None or timeout == inf else {META_TIMEOUT: timeout}
 
 
 def _checked_name(name: Any) -> str:

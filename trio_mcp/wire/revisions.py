@@ -103,3 +103,6 @@ META_CLIENT_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 META_SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 META_LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
 META_SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
+
+META_TIMEOUT: Final = "trio-mcp/timeout"
+"""The key of a tool's `_meta` under which our servers publish its time limit, in seconds."""

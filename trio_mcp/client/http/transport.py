@@ -124,6 +124,10 @@ class HttpTransport:
         """Reserve the id of a request."""
         return self._requests.next_id()
 
+    def put_off(self, id: Id, deadline: float) -> None:
+        """Wait longer for the response to a request."""
+        self._requests.put_off(id, deadline)
+
     def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
         """Take note of how tools are called, and tell which ones must not be, and why."""
         refused = self._tools.learn(tools)
