@@ -47,7 +47,7 @@ def test_commands_from_a_pipe(cli: CommandLine) -> None:
 
 def test_a_command_that_fails_shows_in_the_exit_status(cli: CommandLine, shop: str) -> None:
     script = "call nothing\nlist nothing\ncall fail\ncall say words=on\nread a b\ncall\n"
-    script += "prompt\nsubscribe\nunsubscribe it\nread shop://nothing\ncall say words='\n"
+    script += "prompt\nping a\nsubscribe\nunsubscribe it\nread shop://nothing\ncall say words='\n"
     done = cli("inspect", shop, stdin=script)
     assert (done.status, done.out) == (1, "returned: on\n")
     for told in (
@@ -56,8 +56,9 @@ def test_a_command_that_fails_shows_in_the_exit_status(cli: CommandLine, shop: s
         "tool 'fail' failed: It failed: no reason",
         "usage: read URI",
         "usage: call NAME",
+        "usage: ping",
         "usage: prompt NAME",
-        "subscribe takes URIs",
+        "usage: subscribe URI …|tools|resources|prompts",
         "there is no subscription to 'it'",
         "there is no resource shop://nothing",
         "cannot be split into words",

@@ -52,55 +52,55 @@ def prompts(
 async def show_tools(session: Session, name: str | None = None) -> None:
     """Show all tools, or one of them in full."""
     screen = session.screen
-    found = [each.details for each in session.client.tools.values()]
     if name is not None:
-        found = [session.tool(name).details]
-    if screen.as_json:
-        screen.json({"tools": found})
-    elif name is not None:
-        _show_tool(screen, found[0])
-    elif not found:
-        screen.note("The server offers no tools.")
-    else:
-        rows = [
-            (each["name"], field_of(each["inputSchema"]).signature(), _prose(each))
-            for each in found
-        ]
-        screen.table(("Tool", "Arguments", "What it does"), rows)
+        tool = session.tool(name).details
+        if screen.as_json:
+            screen.json({"tools": [tool]})
+        else:
+            _show_tool(screen, tool)
+        return
+    found = [each.details for each in session.client.tools.values()]
+    rows = [
+        (each["name"], field_of(each["inputSchema"]).signature(), _prose(each)) for each in found
+    ]
+    _show_all(screen, {"tools": found}, ("Tool", "Arguments", "What it does"), rows)
 
 
 async def show_resources(session: Session) -> None:
     """Show all resources and templates."""
-    screen = session.screen
-    found = await listed(session, "resources/list", "resources")
-    families = await listed(session, "resources/templates/list", "resourceTemplates")
-    if screen.as_json:
-        screen.json({"resources": found, "resourceTemplates": families})
-    elif not found and not families:
-        screen.note("The server offers no resources.")
-    else:
-        rows = [
-            (_text(each, key), _text(each, "mimeType"), _name_and_prose(each))
-            for key, several in (("uri", found), ("uriTemplate", families))
-            for each in several
-        ]
-        screen.table(("URI", "Type", "What it is"), rows)
+    found = {
+        "resources": await listed(session, "resources/list", "resources"),
+        "resourceTemplates": await listed(session, "resources/templates/list", "resourceTemplates"),
+    }
+    rows = [
+        (_text(each, key), _text(each, "mimeType"), _name_and_prose(each))
+        for key, several in zip(("uri", "uriTemplate"), found.values(), strict=True)
+        for each in several
+    ]
+    _show_all(session.screen, found, ("URI", "Type", "What it is"), rows)
 
 
 async def show_prompts(session: Session) -> None:
     """Show all prompts."""
-    screen = session.screen
     found = await listed(session, "prompts/list", "prompts")
+    rows = [
+        (_text(each, "name"), prompt_signature(prompt_field(each)), _prose(each)) for each in found
+    ]
+    _show_all(session.screen, {"prompts": found}, ("Prompt", "Arguments", "What it is for"), rows)
+
+
+def _show_all(
+    screen: Screen,
+    found: dict[str, list[Json]],
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+) -> None:
     if screen.as_json:
-        screen.json({"prompts": found})
-    elif not found:
-        screen.note("The server offers no prompts.")
+        screen.json(found)
+    elif rows:
+        screen.table(headers, rows)
     else:
-        rows = [
-            (_text(each, "name"), prompt_signature(prompt_field(each)), _prose(each))
-            for each in found
-        ]
-        screen.table(("Prompt", "Arguments", "What it is for"), rows)
+        screen.note(f"The server offers no {next(iter(found))}.")
 
 
 async def listed(session: Session, method: str, key: str) -> list[Json]:

@@ -32,7 +32,6 @@ from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.wire.errors import HEADER_MISMATCH
 from trio_mcp.wire.headers import METHOD_HEADER, SESSION_HEADER
-from trio_mcp.wire.jsonrpc import encode
 from trio_mcp.wire.revisions import NEWEST_LEGACY
 
 _MOST_STDERR_LINES: Final = 20
@@ -256,9 +255,8 @@ async def _check_exit(report: Report, probe: StdioProbe, times: Times) -> None:
 
 async def _check_session(report: Report, probe: HttpProbe) -> None:
     """Check what is said to the id of a session that is none ("Session Management")."""
-    message = probe.make_request("ping", None, probe.next_id())
-    headers = {**probe.headers("ping", {}), SESSION_HEADER: "trio-mcp-doctor-no-such-session"}
-    answer = await probe.exchange("POST", headers, encode(message)[:-1], message["id"])
+    headers = {SESSION_HEADER: "trio-mcp-doctor-no-such-session"}
+    answer = await probe.post(probe.make_request("ping", None), headers)
     if answer is not None and answer.status != 404:
         what = "a request with the id of an unknown session is answered with HTTP status"
         report.add("unknown-session", f"{what} {answer.status}, not 404")
@@ -266,21 +264,16 @@ async def _check_session(report: Report, probe: HttpProbe) -> None:
 
 async def _check_web(report: Report, probe: HttpProbe, url: str) -> None:
     """Check who may ask, and what is said to those who may not."""
-    if probe.era == "modern":
-        message = probe.make_request("server/discover", None, probe.next_id())
-    else:
-        params = initialize_params(NEWEST_LEGACY.name)
-        message = probe.make_request("initialize", params, probe.next_id())
-    headers = probe.headers(message["method"], message["params"])
-    foreign = {**headers, "Origin": "https://trio-mcp-doctor.invalid"}
-    answer = await probe.exchange("POST", foreign, encode(message)[:-1], message["id"])
+    message = probe.make_request("server/discover", None)
+    if probe.era == "legacy":
+        message = probe.make_request("initialize", initialize_params(NEWEST_LEGACY.name))
+    answer = await probe.post(message, {"Origin": "https://trio-mcp-doctor.invalid"})
     local = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
     if answer is not None and answer.result is not None:
         what = "requests of a foreign web page (Origin) are answered"
         report.add("no-origin-check", what, severity="error" if local else "warning")
     if probe.era == "modern":
-        other = {**headers, METHOD_HEADER: "tools/list"}
-        answer = await probe.exchange("POST", other, encode(message)[:-1], message["id"])
+        answer = await probe.post(message, {METHOD_HEADER: "tools/list"})
         if answer is not None and (answer.status, answer.code) != (400, HEADER_MISMATCH):
             said = f"HTTP status {answer.status}, code {answer.code}"
             what = "a request whose headers contradict its body is answered with"

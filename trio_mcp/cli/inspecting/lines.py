@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -23,24 +22,13 @@ Suggest = Callable[[Sequence[str]], Awaitable[Sequence[str]]]
 """Takes the words that are typed so far, the last one unfinished; returns what it may become."""
 
 
-class Lines(ABC):
-    """Commands, line by line."""
-
-    @abstractmethod
-    async def next(self) -> str | None:
-        """The next line; `None` if there will be no more."""
+async def next_piped() -> str | None:
+    """The next line of stdin, where that is no terminal; `None` if there will be no more."""
+    line = await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+    return line or None
 
 
-class PipedLines(Lines):
-    """Lines from stdin, where that is no terminal."""
-
-    async def next(self) -> str | None:
-        """The next line; `None` if there will be no more."""
-        line = await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
-        return line or None
-
-
-class TypedLines(Lines):
+class TypedLines:
     """Lines that a person types. What is to be told meanwhile appears above the line.
 
     Args:

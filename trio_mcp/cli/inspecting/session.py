@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from inspect import signature
 from typing import Final
 
 import trio
@@ -15,7 +16,7 @@ from trio_mcp import Client
 from trio_mcp.cli.arguments import parse_texts
 from trio_mcp.cli.calling import call_tool, get_prompt, read_resource
 from trio_mcp.cli.failures import FAILED, OK, Failure, Usage, explain, missing, one_line
-from trio_mcp.cli.inspecting.lines import PipedLines, TypedLines
+from trio_mcp.cli.inspecting.lines import TypedLines, next_piped
 from trio_mcp.cli.listing import (
     find_prompt,
     listed,
@@ -47,7 +48,8 @@ class Command:
 
     usage: str
     help: str
-    run: Callable[[Inspection, Sequence[str]], Awaitable[object]]
+    run: Callable[..., Awaitable[object]]
+    """Takes the inspection, and then the words behind the name; as many as its signature has."""
 
 
 class Inspection:
@@ -62,7 +64,9 @@ class Inspection:
     def __init__(self, target: Target, options: ConnectionOptions, screen: Screen) -> None:
         self.screen: Final = screen
         self._connect = partial(connected, target, options, screen)
-        self._lines = TypedLines(screen, self.suggestions) if screen.can_ask else PipedLines()
+        self._next_line = next_piped
+        if screen.can_ask:
+            self._next_line = TypedLines(screen, self.suggestions).next
         self._session: Session | None = None
         self._nursery: trio.Nursery | None = None
         self._running: trio.CancelScope | None = None
@@ -95,7 +99,7 @@ class Inspection:
                     raise
                 self._tell(error)
             self.screen.note("The next command connects again.")
-            line = await self._lines.next()
+            line = await self._next_line()
             if line is not None and line.strip() == "quit":
                 break
         return FAILED if self._failures and not self.screen.can_ask else OK
@@ -141,7 +145,7 @@ class Inspection:
             async with prompter.turn:
                 prompter.occupied = True
                 try:
-                    line = await self._lines.next()
+                    line = await self._next_line()
                 finally:
                     prompter.occupied = False
 
@@ -155,7 +159,7 @@ class Inspection:
             if command is None:
                 raise Usage(f"{missing('command', name, list(COMMANDS), of='inspect')} (see help)")
             with trio.CancelScope() as self._running:
-                self._failures += bool(await command.run(self, _split(rest)))
+                self._failures += bool(await _started(self, command, _split(rest)))
             if self._running.cancelled_caught:
                 self.screen.note("Cancelled.", "yellow")
         except NotConnected:
@@ -249,16 +253,14 @@ class Inspection:
 
     # -- subscriptions --------------------------------------------------------------------
 
-    async def subscribe(self, words: Sequence[str]) -> None:
+    async def subscribe(self, *words: str) -> None:
         """Hear of changes from now on."""
-        if not words:
-            raise Usage("subscribe takes URIs, or: tools, resources, prompts")
         assert self._nursery is not None
         for each in words:
             if each not in self._subscriptions:
                 await self._nursery.start(self._follow, each)
 
-    async def unsubscribe(self, words: Sequence[str]) -> None:
+    async def unsubscribe(self, *words: str) -> None:
         """Hear of them no more."""
         for each in list(self._subscriptions) if list(words) == [_ALL] else words:
             scope = self._subscriptions.get(each)
@@ -315,84 +317,87 @@ def _split(rest: str) -> list[str]:
     return [*words, f"{{{after}".strip()] if brace else words
 
 
-def _one(words: Sequence[str], usage: str) -> str:
-    if len(words) != 1:
-        raise Usage(f"usage: {usage}")
-    return words[0]
+def _started(inspection: Inspection, command: Command, words: Sequence[str]) -> Awaitable[object]:
+    """Start a command, if it can do with so many words.
+
+    Raises:
+        Usage: It cannot.
+    """
+    try:
+        bound = signature(command.run).bind(inspection, *words)
+    except TypeError:
+        raise Usage(f"usage: {command.usage}") from None
+    return command.run(*bound.args)
 
 
 # -- the commands ------------------------------------------------------------------------
 
 
-async def _help(inspection: Inspection, words: Sequence[str]) -> None:
+async def _help(inspection: Inspection) -> None:
     rows = [(each.usage, each.help) for each in COMMANDS.values()]
     inspection.screen.table(("Command", "What it does"), rows)
 
 
-async def _list(inspection: Inspection, words: Sequence[str]) -> None:
+async def _list(inspection: Inspection, *kinds: str) -> None:
     if "tools" in inspection.session.client.capabilities:
         await inspection.session.client.refresh_tools()
-    for each in words or _LISTS:
+    for each in kinds or _LISTS:
         if each not in _LISTS:
-            raise Usage("usage: list [tools|resources|prompts]")
+            raise Usage(f"usage: {COMMANDS['list'].usage}")
         await _LISTS[each](inspection.session)
 
 
-async def _tool(inspection: Inspection, words: Sequence[str]) -> None:
-    await show_tools(inspection.session, _one(words, "tool NAME"))
-
-
-async def _call(inspection: Inspection, words: Sequence[str]) -> int:
-    if not words:
-        raise Usage("usage: call NAME [KEY=VALUE …|JSON]")
-    return await call_tool(inspection.session, words[0], words[1:], end_line=True)
-
-
-async def _read(inspection: Inspection, words: Sequence[str]) -> None:
-    await read_resource(inspection.session, _one(words, "read URI"), end_line=True)
-
-
-async def _prompt(inspection: Inspection, words: Sequence[str]) -> None:
-    if not words:
-        raise Usage("usage: prompt NAME [KEY=VALUE …]")
-    await get_prompt(inspection.session, words[0], words[1:])
-
-
-async def _complete(inspection: Inspection, words: Sequence[str]) -> None:
-    if len(words) < 2:
-        raise Usage(f"usage: {COMMANDS['complete'].usage}")
-    (argument, value), *others = parse_texts(words[1:]).items()
-    found = await inspection.complete(words[0], argument, value, dict(others))
+async def _complete(inspection: Inspection, name: str, pair: str, *pairs: str) -> None:
+    (argument, value), *others = parse_texts([pair, *pairs]).items()
+    found = await inspection.complete(name, argument, value, dict(others))
     for each in found.values:
         inspection.screen.text(each)
     if found.has_more or not found.values:
         inspection.screen.note("There are more." if found.has_more else "There are none.")
 
 
-async def _ping(inspection: Inspection, words: Sequence[str]) -> None:
+async def _ping(inspection: Inspection) -> None:
     began = trio.current_time()
     await inspection.session.client.ping()
     inspection.screen.text(f"{(trio.current_time() - began) * 1000:.1f} ms")
 
 
-async def _quit(inspection: Inspection, words: Sequence[str]) -> None:
+async def _quit(inspection: Inspection) -> None:
     inspection.over = True
 
 
 COMMANDS: Final[dict[str, Command]] = {
     "help": Command("help", "Show this.", _help),
     "list": Command("list [tools|resources|prompts]", "Show what the server offers.", _list),
-    "tool": Command("tool NAME", "Show all that is known of a tool.", _tool),
-    "call": Command("call NAME [KEY=VALUE …|JSON]", "Call a tool.", _call),
-    "read": Command("read URI", "Read a resource.", _read),
-    "prompt": Command("prompt NAME [KEY=VALUE …]", "Have a prompt written.", _prompt),
+    "tool": Command(
+        "tool NAME",
+        "Show all that is known of a tool.",
+        lambda self, name: show_tools(self.session, name),
+    ),
+    "call": Command(
+        "call NAME [KEY=VALUE …|JSON]",
+        "Call a tool.",
+        lambda self, name, *words: call_tool(self.session, name, words, end_line=True),
+    ),
+    "read": Command(
+        "read URI",
+        "Read a resource.",
+        lambda self, uri: read_resource(self.session, uri, end_line=True),
+    ),
+    "prompt": Command(
+        "prompt NAME [KEY=VALUE …]",
+        "Have a prompt written.",
+        lambda self, name, *words: get_prompt(self.session, name, words),
+    ),
     "complete": Command(
         "complete PROMPT|TEMPLATE KEY=VALUE …",
         "See what the first value may become, where the others are chosen.",
         _complete,
     ),
     "subscribe": Command(
-        "subscribe URI …|tools|resources|prompts", "Hear of changes.", Inspection.subscribe
+        "subscribe URI …|tools|resources|prompts",
+        "Hear of changes.",
+        lambda self, one, *more: self.subscribe(one, *more),
     ),
     "unsubscribe": Command(
         "unsubscribe URI …|all", "Hear of them no more.", Inspection.unsubscribe

@@ -116,7 +116,6 @@ class Probe(ABC):
     def gone(self) -> str | None:
         """How the server ended, if it has."""
 
-    @abstractmethod
     async def send_request(
         self, method: str, params: dict[str, Json] | None = None, *, patience: float | None = None
     ) -> Answer | None:
@@ -127,12 +126,18 @@ class Probe(ABC):
             params: Its parameters.
             patience: Seconds to wait, in place of `Timeouts.answer`.
         """
+        return await self.send(self.make_request(method, params), patience)
 
-    @abstractmethod
     async def send_notification(
         self, method: str, params: dict[str, Json] | None = None
     ) -> Answer | None:
         """Send a notification; over HTTP, there is something of a reply."""
+        message: dict[str, Json] = {"jsonrpc": "2.0", "method": method}
+        return await self.send(message if params is None else {**message, "params": params})
+
+    @abstractmethod
+    async def send(self, message: dict[str, Json], patience: float | None = None) -> Answer | None:
+        """Send a message, and wait for what answers it."""
 
     @abstractmethod
     async def send_malformed(self, data: bytes, then: str, id: Id | None = None) -> Reaction:
@@ -152,13 +157,13 @@ class Probe(ABC):
         number = next(self._ids)
         return number if number % 2 else f"request-{number}"
 
-    def make_request(self, method: str, params: dict[str, Json] | None, id: Id) -> dict[str, Json]:
-        """Make a request, as its era has it."""
+    def make_request(self, method: str, params: dict[str, Json] | None) -> dict[str, Json]:
+        """Make a request, as its era has it, with an id of its own."""
         full = dict(params or {})
         if self.era == "modern":
             full["_meta"] = {**modern_meta(), **full.get("_meta", {})}
             full["_meta"] = {key: each for key, each in full["_meta"].items() if each is not None}
-        return {"jsonrpc": "2.0", "id": id, "method": method, "params": full}
+        return {"jsonrpc": "2.0", "id": self.next_id(), "method": method, "params": full}
 
 
 def read_message(line: bytes) -> tuple[dict[str, Json] | None, Noise | None]:

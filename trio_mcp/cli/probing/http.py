@@ -56,22 +56,22 @@ class HttpProbe(Probe):
         """Nobody can tell over HTTP."""
         return None
 
-    async def send_request(
-        self, method: str, params: dict[str, Json] | None = None, *, patience: float | None = None
-    ) -> Answer | None:
-        """Send a request; `None` if there is no answer in time, or will never be one."""
-        id = self.next_id()
-        message = self.make_request(method, params, id)
-        headers = self.headers(method, message["params"])
-        return await self.exchange("POST", headers, encode(message)[:-1], id, patience=patience)
+    async def send(self, message: dict[str, Json], patience: float | None = None) -> Answer | None:
+        """Send a message, and wait for what answers it."""
+        return await self.post(message, patience=patience)
 
-    async def send_notification(
-        self, method: str, params: dict[str, Json] | None = None
+    async def post(
+        self,
+        message: dict[str, Json],
+        more_headers: Mapping[str, str] | None = None,
+        *,
+        patience: float | None = None,
     ) -> Answer | None:
-        """Send a notification; there is something of a reply."""
-        message: dict[str, Json] = {"jsonrpc": "2.0", "method": method}
-        body = encode(message if params is None else {**message, "params": params})[:-1]
-        return await self.exchange("POST", self.headers(method, params or {}), body)
+        """Send a message, with headers that say what is not so."""
+        headers = self.headers(message["method"], message.get("params") or {})
+        headers |= more_headers or {}
+        body, id = encode(message)[:-1], message.get("id")
+        return await self.exchange("POST", headers, body, id, patience=patience)
 
     async def send_malformed(self, data: bytes, then: str, id: Id | None = None) -> Reaction:
         """Send a body that is no proper message, and a request behind it."""

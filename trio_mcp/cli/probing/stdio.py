@@ -57,29 +57,22 @@ class StdioProbe(Probe):
         """Whether it has answered any request at all."""
         return bool(self._answered)
 
-    async def send_request(
-        self, method: str, params: dict[str, Json] | None = None, *, patience: float | None = None
-    ) -> Answer | None:
-        """Send a request; `None` if there is no answer in time, or will never be one."""
-        id = self.next_id()
-        waiting = self._waiting[id] = _Waiting()
+    async def send(self, message: dict[str, Json], patience: float | None = None) -> Answer | None:
+        """Send a message, and wait for what answers it."""
+        waiting, id = _Waiting(), message.get("id")
+        if id is not None:
+            self._waiting[id] = waiting
         began = trio.current_time()
         try:
             with trio.move_on_after(self.timeouts.answer if patience is None else patience):
-                if await self._send(encode(self.make_request(method, params, id))):
+                if await self._send(encode(message)) and id is not None:
                     await waiting.arrived.wait()
             if waiting.message is None and self.closed.is_set():
                 await self._await_exit()
         finally:
-            if self._waiting.pop(id, None) is not None:
+            if id is not None and self._waiting.pop(id, None) is not None:
                 self._given_up.add(id)
         return _answer(waiting, began)
-
-    async def send_notification(self, method: str, params: dict[str, Json] | None = None) -> None:
-        """Send a notification."""
-        message: dict[str, Json] = {"jsonrpc": "2.0", "method": method}
-        with trio.move_on_after(self.timeouts.answer):
-            await self._send(encode(message if params is None else {**message, "params": params}))
 
     async def send_malformed(self, data: bytes, then: str, id: Id | None = None) -> Reaction:
         """Send a line that is no proper message, and a request right behind it."""
