@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from difflib import get_close_matches
-from functools import partial
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -14,60 +13,48 @@ from trio_mcp.cli.arguments import ask_for_missing, check_arguments, parse_argum
 from trio_mcp.cli.content import in_words, show_contents, show_result, words_of
 from trio_mcp.cli.failures import FAILED, OK, Failure, one_line, way_out_of
 from trio_mcp.cli.listing import find_prompt, listed, prompt_field, prompt_signature
-from trio_mcp.cli.options import (
-    NO_OPTIONS,
-    AsJson,
-    ConnectionOptions,
-    TargetWord,
-    ToolArguments,
-)
+from trio_mcp.cli.options import ToolArguments
 from trio_mcp.cli.progress import ProgressBar
 from trio_mcp.cli.schemas import field_of
-from trio_mcp.cli.session import Session, use
+from trio_mcp.cli.session import Session, command
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import McpError, ResourceNotFound
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import META_SERVER_INFO, NEWEST
 
 
-def call(
-    target: TargetWord,
+@command
+async def call(
+    session: Session,
     name: Annotated[str, Parameter(help="The tool.")],
     /,
     *arguments: ToolArguments,
-    as_json: AsJson = False,
-    options: ConnectionOptions = NO_OPTIONS,
 ) -> int:
     """Call a tool.
 
     On a terminal, required arguments that are missing are asked for, and so is what the server
     wants to know meanwhile.
     """
-    return use(target, options, partial(call_tool, name=name, words=arguments), as_json=as_json)
+    return await call_tool(session, name, arguments)
 
 
-def read(
-    target: TargetWord,
-    uri: Annotated[str, Parameter(help="The URI of the resource.")],
-    /,
-    *,
-    as_json: AsJson = False,
-    options: ConnectionOptions = NO_OPTIONS,
+@command
+async def read(
+    session: Session, uri: Annotated[str, Parameter(help="The URI of the resource.")], /
 ) -> int:
     """Read a resource. What is not text goes to a file or a pipe as it is."""
-    return use(target, options, partial(read_resource, uri=uri), as_json=as_json)
+    return await read_resource(session, uri)
 
 
-def prompt(
-    target: TargetWord,
+@command
+async def prompt(
+    session: Session,
     name: Annotated[str, Parameter(help="The prompt.")],
     /,
     *arguments: Annotated[str, Parameter(help="KEY=VALUE.")],
-    as_json: AsJson = False,
-    options: ConnectionOptions = NO_OPTIONS,
 ) -> int:
     """Have a prompt written."""
-    return use(target, options, partial(get_prompt, name=name, words=arguments), as_json=as_json)
+    return await get_prompt(session, name, arguments)
 
 
 # -- what is done ------------------------------------------------------------------------

@@ -3,54 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Annotated, Final
 
 from cyclopts import Parameter
 
 from trio_mcp.cli.constraints import constraints_of
 from trio_mcp.cli.failures import Failure, missing
-from trio_mcp.cli.options import NO_OPTIONS, AsJson, ConnectionOptions, TargetWord
 from trio_mcp.cli.schemas import Field, field_of
 from trio_mcp.cli.screen import Screen
-from trio_mcp.cli.session import Session, use
+from trio_mcp.cli.session import Session, command
 from trio_mcp.wire.jsonrpc import Json
 
 _MOST_CHOICES: Final = 100
 """Choices of an argument that are shown where one tool is shown in full."""
 
 
-def tools(
-    target: TargetWord,
+async def show_tools(
+    session: Session,
     name: Annotated[str | None, Parameter(help="Show all that is known of this tool.")] = None,
     /,
-    *,
-    as_json: AsJson = False,
-    options: ConnectionOptions = NO_OPTIONS,
-) -> int:
+) -> None:
     """Show the tools of a server."""
-    return use(target, options, partial(show_tools, name=name), as_json=as_json)
-
-
-def resources(
-    target: TargetWord, /, *, as_json: AsJson = False, options: ConnectionOptions = NO_OPTIONS
-) -> int:
-    """Show the resources of a server, and its families of resources."""
-    return use(target, options, show_resources, as_json=as_json)
-
-
-def prompts(
-    target: TargetWord, /, *, as_json: AsJson = False, options: ConnectionOptions = NO_OPTIONS
-) -> int:
-    """Show the prompts of a server."""
-    return use(target, options, show_prompts, as_json=as_json)
-
-
-# -- what is shown -----------------------------------------------------------------------
-
-
-async def show_tools(session: Session, name: str | None = None) -> None:
-    """Show all tools, or one of them in full."""
     screen = session.screen
     if name is not None:
         tool = session.tool(name).details
@@ -67,7 +40,7 @@ async def show_tools(session: Session, name: str | None = None) -> None:
 
 
 async def show_resources(session: Session) -> None:
-    """Show all resources and templates."""
+    """Show the resources of a server, and its families of resources."""
     found = {
         "resources": await listed(session, "resources/list", "resources"),
         "resourceTemplates": await listed(session, "resources/templates/list", "resourceTemplates"),
@@ -81,12 +54,17 @@ async def show_resources(session: Session) -> None:
 
 
 async def show_prompts(session: Session) -> None:
-    """Show all prompts."""
+    """Show the prompts of a server."""
     found = await listed(session, "prompts/list", "prompts")
     rows = [
         (_text(each, "name"), prompt_signature(prompt_field(each)), _prose(each)) for each in found
     ]
     _show_all(session.screen, {"prompts": found}, ("Prompt", "Arguments", "What it is for"), rows)
+
+
+tools = command(show_tools)
+resources = command(show_resources)
+prompts = command(show_prompts)
 
 
 def _show_all(

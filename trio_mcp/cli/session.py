@@ -7,7 +7,8 @@ import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Final
+from inspect import Signature, signature
+from typing import Any, Final
 
 import trio
 from attrs import define, field
@@ -15,7 +16,7 @@ from attrs import define, field
 from trio_mcp import Client, RemoteTool, connect
 from trio_mcp.cli.elicitation import terminal_handlers
 from trio_mcp.cli.failures import OK, Failure, missing, one_line
-from trio_mcp.cli.options import ConnectionOptions
+from trio_mcp.cli.options import NO_OPTIONS, AsJson, ConnectionOptions, TargetWord
 from trio_mcp.cli.progress import ProgressBar
 from trio_mcp.cli.prompter import Prompter
 from trio_mcp.cli.running import run_async
@@ -135,21 +136,39 @@ async def connected(
                 yield session
 
 
-def use(
-    word: str,
-    options: ConnectionOptions,
-    work: Callable[[Session], Awaitable[int | None]],
-    *,
-    as_json: bool,
-) -> int:
-    """Connect to a target, do something with it, and return the exit status."""
-    target = parse_target(word)
+def command(work: Callable[..., Awaitable[int | None]]) -> Callable[..., int]:
+    """Make a command of what is done with a server.
 
-    async def main() -> int:
-        async with connected(target, options, Screen(as_json=as_json)) as session:
-            return await work(session) or OK
+    Args:
+        work: Takes a session, and then what the command takes behind the target; returns the exit
+            status, or `None` for success. Its docstring is the command's help.
 
-    return run_async(main)
+    Returns:
+        The command. It takes the target first, and how to reach it and `--json` as options.
+    """
+
+    def run(
+        target: TargetWord,
+        /,
+        *words: str,
+        as_json: AsJson = False,
+        options: ConnectionOptions = NO_OPTIONS,
+    ) -> int:
+        place = parse_target(target)
+
+        async def main() -> int:
+            async with connected(place, options, Screen(as_json=as_json)) as session:
+                return await work(session, *words) or OK
+
+        return run_async(main)
+
+    ours = signature(run, eval_str=True).parameters
+    _, *theirs = signature(work, eval_str=True).parameters.values()
+    described: Any = run
+    described.__signature__ = Signature([ours["target"], *theirs, ours["as_json"], ours["options"]])
+    described.__annotations__ = {}  # the parser would believe them rather than the signature
+    described.__doc__ = work.__doc__
+    return run
 
 
 class _Brief(logging.Formatter):

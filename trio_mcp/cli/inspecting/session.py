@@ -39,7 +39,11 @@ from trio_mcp.wire.offers import Completion
 _ALL: Final = "all"
 _TAB_PATIENCE: Final = 1.0
 """Seconds that a server has for suggestions, while the line cannot be edited."""
-_LISTS: Final = {"tools": show_tools, "resources": show_resources, "prompts": show_prompts}
+_LISTS: Final[dict[str, Callable[[Session], Awaitable[None]]]] = {
+    "tools": show_tools,
+    "resources": show_resources,
+    "prompts": show_prompts,
+}
 
 
 @frozen
