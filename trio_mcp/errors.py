@@ -91,7 +91,7 @@ class ServerExited(NotConnected):
 
 
 class PipeClosed(NotConnected):
-    """One of the server's pipes is closed, but it did not exit.
+    """The server closed one of its pipes, but did not exit.
 
     Attributes:
         stderr: The end of what it wrote to stderr.
@@ -120,19 +120,19 @@ class WriteFailed(PipeClosed):
 
 
 class CannotReach(ClientError):
-    """The server cannot be reached over HTTP: no such host, nobody listens, TLS failed."""
+    """The server cannot be reached over HTTP: no such host, nobody listens, or TLS failed."""
 
 
 class ConnectionLost(ClientError):
-    """The HTTP connection broke before the answer came. Nobody knows whether it was carried out."""
+    """The HTTP connection broke before the answer came. The request may have been carried out."""
 
 
 class ResponseTooLarge(ClientError):
-    """The server's answer, or a list in many, is longer than `Limits.max_message_bytes`."""
+    """The server's answer, or all pages of a list, are longer than `Limits.max_message_bytes`."""
 
 
 class HttpError(ClientError):
-    """The server refused a request on the level of HTTP.
+    """The server refused a request with an HTTP status.
 
     Attributes:
         status: The HTTP status.
@@ -148,7 +148,7 @@ class HttpError(ClientError):
 
 
 class Unauthorized(HttpError):
-    """The server wants credentials, or other ones (401, 403, 407).
+    """The server requires credentials, or different ones (401, 403, 407).
 
     Attributes:
         www_authenticate: What it says about them: the value of `WWW-Authenticate`.
@@ -160,7 +160,7 @@ class Unauthorized(HttpError):
 
 
 class RateLimited(HttpError):
-    """The server has had too many requests (429).
+    """You sent the server too many requests (429).
 
     Attributes:
         retry_after: Seconds to wait, if it says so.
@@ -206,7 +206,7 @@ class ProtocolError(ClientError):
 
 
 class InvalidResult(ProtocolError):
-    """What a tool gave does not fit the output schema that the server has published for it."""
+    """A tool's result does not fit the output schema that the server published for it."""
 
 
 class UnknownTool(ClientError):

@@ -22,10 +22,10 @@ _LIST_CHANGED: Final[dict[str, Kind]] = {
 
 @public
 class ChangeStream:
-    """The changes that come in while a subscription is open; iterate over it.
+    """An asynchronous iterator over the changes that arrive while a subscription is open.
 
-    Equal changes that were not fetched yet are one, so a slow reader keeps no more of them than
-    there are different ones, and 10,000 at most. The iteration ends when the server ends the
+    Equal changes that you have not fetched yet become one, so a slow reader keeps only as many as
+    there are different ones, and at most 10,000. The iteration ends when the server ends the
     subscription.
     """
 

@@ -45,7 +45,7 @@ _MOST_PAGES: Final = 1000
 
 @public
 class Client:
-    """A connection to a server. Made by `connect`, and of use only within its block."""
+    """A connection to a server. Made by `connect`, and usable only within its block."""
 
     def __init__(self, session: ClientSession, tools: ToolTable) -> None:
         self._session = session
@@ -55,12 +55,12 @@ class Client:
 
     @property
     def era(self) -> Era:
-        """Whether the server is spoken to in a modern or a legacy revision."""
+        """The era of the revision that the client speaks: `modern` or `legacy`."""
         return self._session.negotiated.era
 
     @property
     def revision(self) -> str:
-        """The protocol revision that is spoken."""
+        """The protocol revision that the client speaks."""
         return self._session.negotiated.revision.name
 
     @property
@@ -93,28 +93,28 @@ class Client:
     def states(self) -> AsyncIterator[ClientState]:
         """Iterate over the states, from the present one to `Disconnected`, which comes once.
 
-        `ClientConnection.states` has those before as well.
+        `ClientConnection.states` also has the earlier ones.
         """
         return self._session.states.listen()
 
     def messages(self) -> AsyncIterator[bytes]:
         """Iterate over the raw messages that come from the server, from now on.
 
-        A listener that is slow misses the oldest ones: a thousand are kept, as long together as
-        one may be. `ClientConnection.messages` has the first one as well.
+        A slow listener misses the oldest ones: a thousand are kept, and together they are no
+        longer than one message may be. `ClientConnection.messages` also has the earlier ones.
         """
         return self._session.lines.listen()
 
     @property
     def noise(self) -> Sequence[bytes]:
-        """Lines that the server wrote although they are no messages.
+        """Lines from the server that are not messages.
 
         These are the first hundred, and of each the first KiB.
         """
         return self._session.lines.noise
 
     def stderr(self) -> str:
-        """Return the end of what the server wrote to stderr, as far as that is known."""
+        """Return the end of what the server wrote to stderr, as far as it is known."""
         return self._session.stderr()
 
     # -- requests -------------------------------------------------------------------------
@@ -142,9 +142,9 @@ class Client:
             CallTimeout: It did not answer in time. It has been told to stop.
             ProtocolError: Its answer is not MCP.
             NotConnected: The connection ended (a subclass tells how).
-            Exception: Whatever a handler raises that a modern server's question went to.
+            Exception: Whatever your handler raises when a modern server asks it something.
 
-        Cancelled, the server is told to stop, and a late answer is ignored.
+        If cancelled, it tells the server to stop, and ignores a late answer.
         """
         request = ClientRequest(
             method=method, params=params or {}, timeout=timeout, on_progress=on_progress
@@ -152,10 +152,10 @@ class Client:
         return await self._session.send(request)
 
     async def list_all(self, method: str, key: str) -> list[Json]:
-        """Ask for all pages of a list, and return its items just as the server describes them.
+        """Ask for all pages of a list, and return its items as the server sent them.
 
         Args:
-            method: The method that lists, such as `tools/list`.
+            method: The method, such as `tools/list`.
             key: Where the items are in its result, such as `tools`.
 
         Raises:
@@ -186,7 +186,7 @@ class Client:
         return payloads(kind, await self.list_all(method, key), method)
 
     async def ping(self, *, timeout: float | None = None) -> None:
-        """Ask a legacy server whether it is there; a modern one is asked to introduce itself.
+        """Check that the server answers, with `ping`, or `server/discover` if it is a modern one.
 
         Raises:
             ClientError: As for `request`.
@@ -195,9 +195,9 @@ class Client:
         await self.request(method, timeout=timeout)
 
     async def set_log_level(self, level: LoggingLevel) -> None:
-        """Ask for log messages of this level and above; they go to `on_log` of `connect`.
+        """Ask for log messages of this level and above. They go to the `on_log` of `connect`.
 
-        A modern server is told with each request from now on, a legacy one at once.
+        A legacy server is told at once, a modern one with each request from now on.
 
         Raises:
             ValueError: There is no such level.
@@ -208,9 +208,10 @@ class Client:
     # -- tools ----------------------------------------------------------------------------
 
     async def refresh_tools(self) -> None:
-        """Ask for the tools again. Those that stay keep their `timeout` and `enabled`.
+        """Ask for the tools again. Tools that are still there keep their `timeout` and `enabled`.
 
-        A tool that cannot be called, say because it has no schema, is left out with a warning.
+        A tool that cannot be called, for example because it has no schema, is left out with a
+        warning.
 
         Raises:
             ClientError: As for `request`.
@@ -257,8 +258,8 @@ class Client:
                 sent.
             returns: A type to convert the result into.
             timeout: Seconds to wait, in place of `RemoteTool.timeout`; no progress puts that off.
-            on_progress: Told of the call's progress. Without `timeout`, the call waits as long
-                again from each progress on, up to the `max_timeout` of `connect`.
+            on_progress: Called with the call's progress. Without `timeout`, each progress starts the
+                wait anew, up to the `max_timeout` of `connect`.
 
         Returns:
             A `CallResult`; with `returns`, a value of that type.
@@ -274,8 +275,8 @@ class Client:
             ProtocolError: The result is not MCP, or does not fit `returns`.
             NotConnected: The connection ended (a subclass tells how).
 
-        Cancelled, the server is told to stop, and a late answer is ignored. Over HTTP the tools
-        are asked for again, and the call is sent once more, if the server misses headers.
+        If cancelled, it tells the server to stop, and ignores a late answer. If a server over HTTP
+        misses headers, the client asks for the tools again, and repeats the call once.
 
         Example:
             >>> async def total(client: Client) -> float:
@@ -325,7 +326,7 @@ class Client:
         return await self._payloads("resources/list", "resources", ResourceDescription)
 
     async def list_resource_templates(self) -> list[ResourceTemplateDescription]:
-        """Ask for the server's families of resources.
+        """Ask for the server's resource templates.
 
         Raises:
             ClientError: As for `request`.
@@ -341,13 +342,13 @@ class Client:
         Args:
             uri: Its URI.
             timeout: Seconds to wait, in place of the connection's default.
-            on_progress: Told of its progress.
+            on_progress: Called with its progress, as in `request`.
 
         Raises:
             ResourceNotFound: There is nothing at that URI.
             ClientError: As for `request`.
 
-        Cancelled, the server is told to stop, and a late answer is ignored.
+        If cancelled, it tells the server to stop, and ignores a late answer.
         """
         method = "resources/read"
         try:
@@ -378,19 +379,19 @@ class Client:
         timeout: float | None = None,
         on_progress: ProgressCallback | None = None,
     ) -> GetPromptResult:
-        """Have a prompt written.
+        """Get a prompt, filled in with arguments.
 
         Args:
             name: Its name.
-            arguments: Its arguments, which are texts.
+            arguments: Its arguments, which are always text.
             timeout: Seconds to wait, in place of the connection's default.
-            on_progress: Told of its progress.
+            on_progress: Called with its progress, as in `request`.
 
         Raises:
             McpError: There is no such prompt, or the arguments do not fit.
             ClientError: As for `request`.
 
-        Cancelled, the server is told to stop, and a late answer is ignored.
+        If cancelled, it tells the server to stop, and ignores a late answer.
         """
         params: dict[str, Json] = {"name": name, "arguments": dict(arguments or {})}
         wire = await self.request("prompts/get", params, timeout=timeout, on_progress=on_progress)
@@ -419,7 +420,7 @@ class Client:
             timeout: Seconds to wait, in place of the connection's default.
 
         Raises:
-            TypeError: Neither a prompt nor a template is named, or both are.
+            TypeError: You named neither a prompt nor a template, or both.
             ClientError: As for `request`.
         """
         if (prompt is None) == (resource is None):
@@ -440,7 +441,7 @@ class Client:
     def subscribe(
         self, *, resources: Sequence[str] = (), lists: Sequence[Kind] = ()
     ) -> AbstractAsyncContextManager[ChangeStream]:
-        """Hear of changes for the length of a block.
+        """Subscribe to changes for as long as the block lasts.
 
         Args:
             resources: URIs of resources.
@@ -452,9 +453,9 @@ class Client:
 
         Raises:
             McpError: The server refused.
-            ClientError: As for `request`; while it is iterated over, when the connection ends.
+            ClientError: As for `request`; also while you iterate, if the connection ends.
 
-        Cancelled, or left, the server is told to stop.
+        When the block is left or cancelled, the server is told to stop.
 
         Example:
             >>> async def follow(client: Client) -> None:

@@ -36,7 +36,7 @@ _CLIENT: Final = Implementation("trio-mcp", __version__)
 class ClientConnection(AbstractAsyncContextManager[Client, None]):
     """A connection that lasts as long as its block. Made by `connect`.
 
-    Before the block it has `states` and `messages` for those who want to see all of them.
+    Call `states` and `messages` before you enter the block to see all of them.
 
     Example:
         >>> async def watch(connection: ClientConnection) -> None:
@@ -55,16 +55,16 @@ class ClientConnection(AbstractAsyncContextManager[Client, None]):
     def states(self) -> AsyncIterator[ClientState]:
         """Iterate over the states of the connection, from now on.
 
-        Taken before the block is entered, these are `Connecting`, `Connected` if it comes to
-        that, and `Disconnected`, which comes once, and with which the iteration ends.
+        If you start before the block, these are `Connecting`, `Connected` if it gets that far, and
+        `Disconnected`, which comes exactly once and ends the iteration.
         """
         return self._states.listen()
 
     def messages(self) -> AsyncIterator[bytes]:
         """Iterate over the raw messages that come from the server, from now on.
 
-        A listener that is slow misses the oldest ones: a thousand are kept, as long together as
-        one may be.
+        A slow listener misses the oldest ones: a thousand are kept, and together they are no
+        longer than one message may be.
         """
         return self._lines.listen()
 
@@ -120,66 +120,67 @@ def connect(
     """Connect to a server for as long as the block lasts.
 
     Args:
-        target: A command to run, as a list (the server is its process); the URL of a server, with
-            `http://` or `https://`; a `Registry` in this process; or a Trio stream to a server
-            that runs already. Without one, the URL in the environment variable `MCP_SERVER_URL`.
-        era: Speak a `modern` or a `legacy` revision, instead of finding out what the server does.
+        target: A command to run, as a list; the URL of a server, with `http://` or `https://`; a
+            `Registry` in this process; or a Trio stream to a server that is already running. If
+            you give none, the URL in the environment variable `MCP_SERVER_URL`.
+        era: Speak a `modern` or a `legacy` revision, instead of detecting what the server speaks.
         revision: Speak this revision and no other, such as `2024-11-05`.
         handlers: Answers to what the server asks.
-        client_info: Who to say that we are.
+        client_info: How the client introduces itself.
         process_options: How a command is run and ended.
         http: How a URL is reached: headers, proxy, TLS, bounds.
         connect_timeout: Seconds for start, handshake and the list of tools.
         tool_timeout: Seconds that a tool call waits, unless the tool or the call says otherwise.
-        tool_names: Names that tools have on this side, each with the server's name for it
+        tool_names: Local names of tools, each with the server's name for it
             (`RemoteTool.mcp_name`): `{"sum": "add"}` for `call_tool("sum", …)`.
-        list_tools: Whether the server is asked for its tools. Without that, `Client.tools` is empty
-            until `Client.refresh_tools`, and calls are checked by the server alone.
+        list_tools: Whether to ask the server for its tools. If not, `Client.tools` is empty until
+            you call `Client.refresh_tools`, and only the server checks calls.
         request_timeout: Seconds that other requests wait.
         max_timeout: Seconds that calls and other requests wait at most where something prolongs
             those times: a longer limit that the server publishes for its tool (`_meta`,
             `trio-mcp/timeout`), or progress, which begins them anew where it is asked for with
             `on_progress`. 0 has nothing prolong them, and nothing prolongs the `timeout` of a call.
-        limits: The bounds of the connection, and the time that a handler has for a server's
-            question (`question_timeout`); meanwhile the time of the request that it belongs to
-            stands still. What bounds a server is for a registry in this process only.
+        limits: The bounds of the connection, and the time that your handlers have for a question
+            of the server (`question_timeout`); the clock of the request that it belongs to stops
+            meanwhile. The bounds of a server are only for a registry in this process.
         on_log: Called with each log message that the server sends.
-        log_level: The least severe level of log messages to ask for; without it, a modern server
+        log_level: The least severe level of log messages to ask for. Without it, a modern server
             sends none, and a legacy one what it likes.
-        send_shutdown: Whether the server is sent the request `shutdown` before the connection is
-            closed, unless the block is cancelled, and has a second to answer it. It is not of MCP;
-            some servers want it.
+        send_shutdown: Whether to send the request `shutdown` before the connection is closed,
+            unless the block is cancelled. The server has a second to answer. This is not part of
+            MCP, but some servers expect it.
 
     Returns:
-        A context manager that yields the client: handshake done, tools known.
+        A context manager that yields the `Client`, once the handshake is done and the tools are
+        known.
 
     Raises:
-        AlreadyConnected: The stream is in use by another connection, which is not disturbed, or
-            what was returned is entered for a second time.
+        AlreadyConnected: Another connection, which is not disturbed, uses the stream; or you
+            entered the returned context manager for a second time.
         CannotStart: The command does not exist, or cannot be executed.
-        CannotReach: Nobody answers at the URL.
+        CannotReach: There is no server at the URL.
         HttpError: The server refuses (`Unauthorized`, `RateLimited` and so on).
         ServerExited: It exited before the handshake was done.
         OutputClosed: It closed its output before the handshake was done.
-        CallTimeout: It did not do its part in time.
-        ProtocolError: It does not speak MCP, or no revision that this client is to speak.
+        CallTimeout: It did not answer in time.
+        ProtocolError: It does not speak MCP, or none of the revisions that you allow.
         TypeError: The target is none of those, or there is none.
-        ValueError: The URL is none, there is no such revision, a tool has two of the `tool_names`,
-            `limits` sets a bound that is the server's own, or HTTP+SSE needs more connections than
-            `HttpOptions.max_connections`.
+        ValueError: The URL is invalid, there is no such revision, a tool has two of the
+            `tool_names`, `limits` sets a bound that only a server has, or HTTP+SSE needs more
+            connections than `HttpOptions.max_connections`.
         RuntimeError: For a URL, the package `httpx2` is needed (`trio-mcp[http]`).
 
-    Cancelled at any point, it leaves nothing behind: the process and its children are ended
-    within the time that `ProcessOptions` allows.
+    If cancelled at any point, it leaves nothing behind: the process and its children end within
+    the time that `ProcessOptions` allows.
 
     Over HTTP there is no connection that could end before the block does: each request reaches
-    the server or fails on its own, with `CannotReach` or `ConnectionLost`. Only what cannot do
-    anything twice is sent once more, on its own, when a connection broke: `server/discover`,
-    lists, `resources/read`, `prompts/get`, `completion/complete`, and calls of tools whose
-    annotations have `readOnlyHint` or `idempotentHint`. A legacy session that the server has
-    ended is begun anew, with its log level and subscriptions. A server that knows no transport but
-    HTTP+SSE, which revision 2024-11-05 had, is the exception: its connection is a stream of events,
-    and ends with that (`ConnectionLost`).
+    the server or fails on its own, with `CannotReach` or `ConnectionLost`. If a connection breaks,
+    only requests that can do no harm twice are repeated, once: `server/discover`, lists,
+    `resources/read`, `prompts/get`, `completion/complete`, and calls of tools whose annotations
+    have `readOnlyHint` or `idempotentHint`. If the server has ended a legacy session, the client
+    begins a new one, with its log level and subscriptions. A server that only knows HTTP+SSE, the
+    transport of revision 2024-11-05, is the exception: its connection is a stream of events, and
+    ends with it (`ConnectionLost`).
 
     Example:
         >>> async def total() -> float:

@@ -21,11 +21,11 @@ T = TypeVar("T")
 @public
 @frozen
 class ReadResult:
-    """What `Client.read_resource` found.
+    """The result of `Client.read_resource`.
 
     Args:
         contents: Its pieces; most resources have one.
-        ttl: Seconds for which it may be taken for fresh.
+        ttl: Seconds for which it can be considered fresh.
         cache_scope: Whether it may be kept for everybody (`public`) or for this caller alone.
         meta: The result's `_meta`.
     """
@@ -37,14 +37,14 @@ class ReadResult:
 
     @property
     def text(self) -> str:
-        """The text of all pieces that are text, one after the other."""
+        """The text of all pieces that are text, joined."""
         return "".join(
             each.text for each in self.contents if isinstance(each, TextResourceContents)
         )
 
     @property
     def data(self) -> bytes:
-        """The bytes of all pieces, one after the other.
+        """The bytes of all pieces, joined.
 
         Raises:
             ProtocolError: One of them is not base64.

@@ -19,11 +19,11 @@ Handler = Callable[[Params], Awaitable[dict[str, Json]]]
 @public
 @frozen(kw_only=True)
 class Handlers:
-    """Answers to a server's questions. What has no answer here is not declared, and is refused.
+    """Answers to a server's questions. Only what has a handler is declared to the server.
 
     Args:
         sampling: Answers `sampling/createMessage`: parameters in, result out, as JSON objects.
-        sampling_tools: Whether `sampling` can deal with tools for the model.
+        sampling_tools: Whether `sampling` supports tools for the model.
         elicitation: Answers `elicitation/create` with a form, likewise.
         elicitation_url: Answers `elicitation/create` with a web page to visit, likewise.
         roots: The roots of the file system that the server may see, as `file:` URIs.
@@ -42,7 +42,7 @@ class Handlers:
 
     @property
     def capabilities(self) -> dict[str, Json]:
-        """What to declare to the server: just what there is a handler for."""
+        """What to declare to the server: exactly what there is a handler for."""
         declared: dict[str, Json] = {}
         if self.sampling is not None:
             declared["sampling"] = {"tools": {}} if self.sampling_tools else {}

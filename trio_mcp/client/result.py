@@ -38,7 +38,7 @@ class CallResult:
 
     @property
     def success(self) -> bool:
-        """Whether the tool did what it should."""
+        """Whether the tool succeeded."""
         return self.error is None
 
     @property
@@ -49,7 +49,7 @@ class CallResult:
     def value(self, kind: type[T]) -> T:
         """Convert the result into a type: the structured content, or else the text as JSON.
 
-        Many servers wrap what is no object as `{"result": value}`; then it is the value that is
+        Many servers wrap values that are not objects as `{"result": value}`. If so, that value is
         converted, unless the object itself fits the type.
 
         Args:

@@ -23,7 +23,7 @@ class Connected:
 @public
 @frozen
 class Disconnected:
-    """The connection has ended, or never came about.
+    """The connection has ended, or never began.
 
     Args:
         error: Why; `None` if its block was left, or cancelled while it was being entered.

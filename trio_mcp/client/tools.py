@@ -104,14 +104,14 @@ class RemoteTool:
         return self._arguments.problem_with(arguments)
 
     async def check(self, arguments: dict[str, Json]) -> str | None:
-        """Do the same as `problem_with`, in a worker thread if that takes long."""
+        """Like `problem_with`, but in a worker thread if it takes long."""
         return await self._arguments.check(arguments)
 
     async def check_result(self, result: dict[str, Json]) -> str | None:
-        """Say what is wrong with a result of its, by its output schema; `None` if nothing is.
+        """Say what is wrong with a result, by the tool's output schema; `None` if nothing is.
 
-        What is not checked here: failures, which have no structure, and what belongs to a schema
-        that is not acceptable.
+        Failures, which have no structure, and results for a schema that is not acceptable are not
+        checked.
         """
         if self.output_schema is None or result.get("isError"):
             return None

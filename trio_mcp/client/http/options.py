@@ -1,4 +1,4 @@
-"""How a server is reached over HTTP."""
+"""How to reach a server over HTTP."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def _alone(options: HttpOptions, attribute: Attribute[Any], _: object) -> None:
 @public
 @frozen(kw_only=True)
 class HttpOptions:
-    """How a server is reached over HTTP.
+    """How to reach a server over HTTP.
 
-    How long an answer may be is, as on any transport, `Limits.max_message_bytes`.
+    As on any transport, `Limits.max_message_bytes` bounds how long an answer may be.
 
     Args:
         headers: Headers of every request, such as `Authorization`. They never appear in messages
             or logs.
         proxy: The URL of a proxy; without it, those of the environment (`HTTPS_PROXY` and so on).
         verify: An `ssl.SSLContext` for TLS; `False` to trust any certificate.
-        trust_env: Whether the environment's proxies and certificates count.
-        client_factory: Makes the `httpx2.AsyncClient`, with a proxy, TLS and connections of its
-            own. It is closed with the connection.
+        trust_env: Whether to use the proxies and certificates of the environment.
+        client_factory: Makes the `httpx2.AsyncClient`, with its own proxy, TLS and connections. It
+            is closed with the connection.
 
     Example:
         >>> HttpOptions(headers={"Authorization": "Bearer secret"}).max_connections
