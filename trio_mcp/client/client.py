@@ -257,9 +257,9 @@ class Client:
             arguments: Its arguments, as JSON; checked against the tool's schema before they are
                 sent.
             returns: A type to convert the result into.
-            timeout: Seconds to wait, in place of `RemoteTool.timeout`; no progress puts that off.
-            on_progress: Called with the call's progress. Without `timeout`, each progress starts the
-                wait anew, up to the `max_timeout` of `connect`.
+            timeout: Seconds to wait, in place of `RemoteTool.timeout`. Progress does not extend it.
+            on_progress: Called with the call's progress. Without `timeout`, each progress starts
+                the wait anew, up to the `max_timeout` of `connect`.
 
         Returns:
             A `CallResult`; with `returns`, a value of that type.
