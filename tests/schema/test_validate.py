@@ -174,7 +174,7 @@ TOOL = {
             "A property name in argument 'map' must have at most 3 characters, but a string came "
             "('long').",
         ),
-        ({"map": {}}, "Argument 'map' must have at least 1 properties, but an object came ({})."),
+        ({"map": {}}, "Argument 'map' must have at least 1 property, but an object came ({})."),
         (
             {"map": {"a": 1, "b": {"c": []}, "d": {}}},
             "Argument 'map' must have at most 2 properties, but an object came "

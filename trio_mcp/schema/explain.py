@@ -7,7 +7,7 @@ the outermost first.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from attrs import frozen
@@ -59,22 +59,19 @@ class ErrorFormatter:
         special = _SPECIAL.get(refusal.keyword)
         if special is not None:
             return special(self, refusal)
-        demand = _DEMANDS.get(str(refusal.keyword), _unknown)(refusal)
-        came = json_kind(refusal.value)
-        return f"{self._subject(refusal)} must {demand}, but {came} came{self._quoted(refusal)}."
+        came = f"{json_kind(refusal.value)} came{self._quoted(refusal)}"
+        return f"{self._subject(refusal)} must {_demand(refusal)}, but {came}."
 
     def _quoted(self, refusal: Refusal) -> str:
         return f" ({cut(refusal.value)})" if self.shows_values else ""
 
     def _subject(self, refusal: Refusal) -> str:
         path = join_path(refusal.path)
-        subject = f"{self.noun.capitalize()} {path!r}" if path else self._root()
+        whole = "The arguments" if self.noun == "argument" else f"The {self.noun}"
+        subject = f"{self.noun.capitalize()} {path!r}" if path else whole
         if refusal.of_name:
             return f"A property name in {subject[0].lower()}{subject[1:]}"
         return subject
-
-    def _root(self) -> str:
-        return "The arguments" if self.noun == "argument" else f"The {self.noun}"
 
     def _verb(self, refusal: Refusal, one: str, many: str) -> str:
         return one if refusal.path or self.noun != "argument" else many
@@ -168,61 +165,42 @@ def _cut_name(name: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-# What the keywords demand ---------------------------------------------------------------------
-
-
-def _be(text: str) -> Callable[[Refusal], str]:
-    return lambda refusal: f"{text} {cut(refusal.wanted)}"
-
-
-def _have(bound: str, unit: str) -> Callable[[Refusal], str]:
-    def demand(refusal: Refusal) -> str:
-        number = refusal.wanted
-        return f"have at {bound} {number} {unit}{'' if number == 1 else 's'}"
-
-    return demand
-
-
-def _expected(refusal: Refusal) -> str:
-    return f"be {expectation({refusal.keyword: refusal.wanted})}"
-
-
-def _expected_type(refusal: Refusal) -> str:
-    schema = refusal.schema
-    kept = {each: schema[each] for each in ("type", "format", "contentEncoding") if each in schema}
-    return f"be {expectation(kept)}"
-
-
-def _properties(bound: str) -> Callable[[Refusal], str]:
-    return lambda refusal: f"have at {bound} {refusal.wanted} properties"
-
-
-def _unknown(refusal: Refusal) -> str:
-    return f"fit the schema's {refusal.keyword!r}"
-
-
-_DEMANDS: dict[str, Callable[[Refusal], str]] = {
-    "type": _expected_type,
-    "enum": _expected,
-    "const": _expected,
-    "anyOf": _expected,
-    "oneOf": _expected,
-    "minimum": _be("be at least"),
-    "maximum": _be("be at most"),
-    "exclusiveMinimum": _be("be more than"),
-    "exclusiveMaximum": _be("be less than"),
-    "multipleOf": _be("be a multiple of"),
-    "minLength": _have("least", "character"),
-    "maxLength": _have("most", "character"),
-    "minItems": _have("least", "item"),
-    "maxItems": _have("most", "item"),
-    "minProperties": _properties("least"),
-    "maxProperties": _properties("most"),
-    "pattern": _be("match the pattern"),
-    "uniqueItems": lambda _: "hold no item twice",
-    "contains": lambda refusal: f"contain {expectation(refusal.wanted)}",
-    "minContains": _have("least", "fitting item"),
-    "maxContains": _have("most", "fitting item"),
-    "items": lambda refusal: f"have at most {len(refusal.schema.get('prefixItems', ()))} items",
-    "not": lambda refusal: f"not be {expectation(refusal.wanted)}",
+# What the keywords demand: these words, and what stands at the keyword; where that is counted, in
+# one and in many of its units.
+_BOUNDS: Final[dict[str, tuple[str, tuple[str, str] | None]]] = {
+    "minimum": ("be at least", None),
+    "maximum": ("be at most", None),
+    "exclusiveMinimum": ("be more than", None),
+    "exclusiveMaximum": ("be less than", None),
+    "multipleOf": ("be a multiple of", None),
+    "pattern": ("match the pattern", None),
+    "minLength": ("have at least", ("character", "characters")),
+    "maxLength": ("have at most", ("character", "characters")),
+    "minItems": ("have at least", ("item", "items")),
+    "maxItems": ("have at most", ("item", "items")),
+    "minContains": ("have at least", ("fitting item", "fitting items")),
+    "maxContains": ("have at most", ("fitting item", "fitting items")),
+    "minProperties": ("have at least", ("property", "properties")),
+    "maxProperties": ("have at most", ("property", "properties")),
 }
+
+_EXPECTED: Final = {"contains": "contain", "not": "not be"}
+"""Where a schema stands at the keyword."""
+
+
+def _demand(refusal: Refusal) -> str:
+    keyword, wanted = str(refusal.keyword), refusal.wanted
+    if keyword in _BOUNDS:
+        words, units = _BOUNDS[keyword]
+        return f"{words} {cut(wanted)}" + (f" {units[wanted != 1]}" if units else "")
+    if keyword in _EXPECTED:
+        return f"{_EXPECTED[keyword]} {expectation(wanted)}"
+    if keyword in ("enum", "const", "anyOf", "oneOf"):
+        return f"be {expectation({keyword: wanted})}"
+    if keyword == "type":
+        return f"be {expectation(_without_choices(refusal.schema))}"
+    return "hold no item twice" if keyword == "uniqueItems" else f"fit the schema's {keyword!r}"
+
+
+def _without_choices(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: schema[key] for key in ("type", "format", "contentEncoding") if key in schema}
