@@ -12,15 +12,14 @@ has that.
 
 from __future__ import annotations
 
-import datetime
+import functools
 import math
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from attrs import field, frozen
 
+from trio_mcp.schema.engine import Test
 from trio_mcp.schema.errors import SchemaError
 from trio_mcp.schema.sentences import cut, expectation, listed
 from trio_mcp.schema.validate import compile_test
@@ -108,7 +107,7 @@ class FormField:
     def missed_format(self, value: Json) -> str | None:
         """What a value that fits the schema should have been, if it is not of its format."""
         name = self._keywords.get("format")
-        if name is None or _FORMATS[name](value):
+        if name is None or _format_test(name)(value):
             return None
         return _FORMAT_WORDS.get(name) or expectation({"type": "string", "format": name})
 
@@ -304,40 +303,15 @@ def _write_options(shape: _Shape, options: list[_Option], beside: bool) -> dict[
 
 # Formats --------------------------------------------------------------------------------------
 
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_DATE_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
-_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[\w.~:/?#\[\]@!$&'()*+,;=%-]*", re.ASCII)
-_EMAIL: Final = re.compile(r"[^\s@]+@[^\s@]+")
-
-
-def _is_date(text: str) -> bool:
-    return bool(_DATE.fullmatch(text)) and _parses(datetime.date.fromisoformat, text)
-
-
-def _is_date_time(text: str) -> bool:
-    return bool(_DATE_TIME.fullmatch(text)) and _parses(datetime.datetime.fromisoformat, text)
-
-
-def _is_uri(text: str) -> bool:
-    return bool(_URI.fullmatch(text)) and _parses(urlsplit, text)
-
-
-def _is_email(text: str) -> bool:
-    return bool(_EMAIL.fullmatch(text))
-
-
-def _parses(parse: Callable[[str], object], text: str) -> bool:
-    try:
-        parse(text)
-    except ValueError:
-        return False
-    return True
-
-
-_FORMATS: Final[dict[str, Callable[[str], bool]]] = {
-    "email": _is_email,
-    "uri": _is_uri,
-    "date": _is_date,
-    "date-time": _is_date_time,
-}
+_FORMATS: Final = {"email": "idn-email", "uri": "uri", "date": "date", "date-time": "date-time"}
+"""The formats of forms, and what is taken for them: people have letters beyond ASCII."""
 _FORMAT_WORDS: Final = {"email": "an email address such as user@example.com"}
+
+
+@functools.cache
+def _format_test(name: str) -> Test:
+    import jsonschema_rs
+
+    schema = {"format": _FORMATS[name]}
+    test: Test = jsonschema_rs.Draft202012Validator(schema, validate_formats=True).is_valid
+    return test
