@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import base64
 import collections.abc as abc
-import dataclasses
 import datetime
 import enum
 import functools
@@ -209,9 +208,8 @@ def hook_for(annotation: Any) -> Hook:
     """The function that structures a value of this annotation."""
     # What describes the type says nothing here, and its raw keywords could not be looked up.
     annotation = resolve_names(bare(annotation), {}, {}, describe=False)
-    by_type = _NUMBERS.get(annotation) if isinstance(annotation, type) else None
-    if by_type is not None:
-        return by_type
+    if isinstance(annotation, type) and annotation in _SCALARS:
+        return _SCALARS[annotation]
     hook = _converter().get_structure_hook(annotation)
     return lambda value: hook(value, annotation)
 
@@ -229,7 +227,7 @@ def _float(value: Any) -> float:
         raise _Unfit("a number that fits a float", value) from None
 
 
-_NUMBERS: dict[type, Hook] = {int: _int, float: _float}
+_SCALARS: dict[Any, Hook] = {str: str, int: _int, float: _float}
 
 
 def _parse(make: Callable[[Any], Any], expected: str) -> Callable[[Any, Any], Any]:
@@ -280,8 +278,11 @@ def _converter() -> Converter:
     from cattrs import Converter
 
     converter = Converter()
-    for kind, hook in _BY_CLASS.items():
-        converter.register_structure_hook(kind, hook)
+    for kind in _SCALARS:
+        converter.register_structure_hook(kind, _structure_scalar)
+    for kind in (bool, type(None)):
+        converter.register_structure_hook(kind, _as_is)
+    converter.register_structure_hook(bytes, _parse(_bytes, "base64 text"))
     for moment in (datetime.datetime, datetime.date, datetime.time):
         expected = expectation(schema_of(moment))
         converter.register_structure_hook(moment, _parse(moment.fromisoformat, expected))
@@ -295,31 +296,10 @@ def _as_is(value: Any, _: Any) -> Any:
     return value
 
 
-# What is registered for a class also gets its subclasses, and those are choices: an `IntEnum`.
-
-
-def _structure_str(value: Any, kind: Any) -> Any:
-    return value if kind is str else _make_choice(kind)(value, kind)
-
-
-def _structure_int(value: Any, kind: Any) -> Any:
-    return _int(value) if kind is int else _make_choice(kind)(value, kind)
-
-
-def _structure_float(value: Any, kind: Any) -> Any:
-    if kind is not float:
-        return _make_choice(kind)(value, kind)
-    return value if type(value) is float else _float(value)
-
-
-_BY_CLASS: dict[type, Callable[[Any, Any], Any]] = {
-    str: _structure_str,
-    int: _structure_int,
-    float: _structure_float,
-    bool: _as_is,
-    type(None): _as_is,
-    bytes: _parse(_bytes, "base64 text"),
-}
+def _structure_scalar(value: Any, kind: Any) -> Any:
+    """What is registered for a class also gets its subclasses, which are choices: an `IntEnum`."""
+    convert = _SCALARS.get(kind)
+    return convert(value) if convert is not None else _make_choice(kind)(value, kind)
 
 
 def _make_formatted(kind: Any) -> Callable[[Any, Any], Any]:
@@ -341,23 +321,14 @@ def _key(value: Any) -> tuple[bool, Any]:
     return isinstance(value, bool), value  # True is not 1 here, though 1.0 is
 
 
-def _make_attrs(kind: Any) -> Callable[[Any, Any], Any]:
+def _make_record(kind: Any) -> Callable[[Any, Any], Any]:
     """The hook that cattrs makes, once the names within the annotations are resolved."""
-    from cattrs.gen import make_dict_structure_fn
+    from cattrs.gen import make_dict_structure_fn, typeddicts
 
-    attrs.resolve_types(kind, localns={kind.__name__: kind})
-    return make_dict_structure_fn(kind, _converter(), **_overrides(kind))
-
-
-def _make_awkward_dataclass(kind: Any) -> Callable[[Any, Any], Any]:
-    from cattrs.gen import make_dict_structure_fn
-
-    return make_dict_structure_fn(kind, _converter(), **_overrides(kind))
-
-
-def _make_awkward_typed_dict(kind: Any) -> Callable[[Any, Any], Any]:
-    from cattrs.gen.typeddicts import make_dict_structure_fn
-
+    if is_typed_dict(kind):
+        return typeddicts.make_dict_structure_fn(kind, _converter(), **_overrides(kind))
+    if attrs.has(kind):
+        attrs.resolve_types(kind, localns={kind.__name__: kind})
     return make_dict_structure_fn(kind, _converter(), **_overrides(kind))
 
 
@@ -380,10 +351,6 @@ def _later(annotation: Any) -> Callable[[Any, Any], Any]:
         return hook_for(annotation)
 
     return lambda value, _: hook()(value)
-
-
-def _is_awkward(kind: Any) -> bool:
-    return not all(_is_hashable(each.annotation) for each in fields_of(kind))
 
 
 def _is_hashable(annotation: Any) -> bool:
@@ -484,13 +451,8 @@ class _Member:
 _FACTORIES: list[tuple[Callable[[Any], bool], Callable[[Any], Callable[[Any, Any], Any]]]] = [
     (lambda kind: isinstance(kind, type) and issubclass(kind, enum.Enum), _make_choice),
     (lambda kind: typing.get_origin(kind) is typing.Literal, _make_choice),
-    (lambda kind: isinstance(kind, type) and attrs.has(kind), _make_attrs),
-    (
-        lambda kind: dataclasses.is_dataclass(kind) and _is_awkward(kind),
-        _make_awkward_dataclass,
-    ),
-    (lambda kind: is_typed_dict(kind) and _is_awkward(kind), _make_awkward_typed_dict),
-    (is_named_tuple, _make_named_tuple),
+    (is_record, _make_record),
+    (is_named_tuple, _make_named_tuple),  # which is a record, too: the later row wins
     (is_type_alias, _make_alias),
     (lambda kind: _is_in(typing.get_origin(kind) or kind, _CONCRETE), _make_collection),
     (lambda kind: typing.get_origin(kind) in _UNIONS, _make_union),
