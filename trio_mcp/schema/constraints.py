@@ -10,49 +10,32 @@ refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 __all__ = ["apply_metadata"]
 
-_LENGTH_KEYWORDS = {
-    "string": ("minLength", "maxLength"),
-    "array": ("minItems", "maxItems"),
-    "object": ("minProperties", "maxProperties"),
+_NUMBER, _LENGTH, _TEXT = (int, float), (int,), (str,)
+
+# Attribute: what it may be, and the keyword that it becomes; that of a length, by type.
+_ATTRIBUTES: dict[str, tuple[tuple[type, ...], str | dict[str, str]]] = {
+    "gt": (_NUMBER, "exclusiveMinimum"),
+    "ge": (_NUMBER, "minimum"),
+    "lt": (_NUMBER, "exclusiveMaximum"),
+    "le": (_NUMBER, "maximum"),
+    "multiple_of": (_NUMBER, "multipleOf"),
+    "min_length": (
+        _LENGTH,
+        {"string": "minLength", "array": "minItems", "object": "minProperties"},
+    ),
+    "max_length": (
+        _LENGTH,
+        {"string": "maxLength", "array": "maxItems", "object": "maxProperties"},
+    ),
+    "pattern": (_TEXT, "pattern"),
+    "description": (_TEXT, "description"),
+    "documentation": (_TEXT, "description"),
 }
-
-
-def _plain(keyword: str) -> Callable[[dict[str, Any], Any], None]:
-    def set_keyword(schema: dict[str, Any], value: Any) -> None:
-        schema[keyword] = value
-
-    return set_keyword
-
-
-def _length(index: int) -> Callable[[dict[str, Any], Any], None]:
-    def set_length(schema: dict[str, Any], value: int) -> None:
-        if index == 0 and value == 0:
-            return
-        kind = schema.get("type")
-        pair = _LENGTH_KEYWORDS.get(kind) if isinstance(kind, str) else None
-        if pair is None:
-            raise TypeError("a length constrains strings, arrays and objects, nothing else")
-        schema[pair[index]] = value
-
-    return set_length
-
-
-_BOUNDS: dict[str, Callable[[dict[str, Any], Any], None]] = {
-    "gt": _plain("exclusiveMinimum"),
-    "ge": _plain("minimum"),
-    "lt": _plain("exclusiveMaximum"),
-    "le": _plain("maximum"),
-    "multiple_of": _plain("multipleOf"),
-    "min_length": _length(0),
-    "max_length": _length(1),
-    "pattern": _plain("pattern"),
-}
-_WORDS = ("description", "documentation")
 
 _OF_CONSTRAINTS = ("annotated_types", "pydantic")
 """Packages whose metadata is there to be kept."""
@@ -106,18 +89,26 @@ def _taken_apart(metadata: Iterable[Any], depth: int) -> Iterator[Any]:
 
 def _apply_object(schema: dict[str, Any], bounded: dict[str, Any], item: Any) -> None:
     understood = set()
-    for name in (*_BOUNDS, *_WORDS):
-        value = getattr(item, name, None)
+    for name, (wanted, keyword) in _ATTRIBUTES.items():
+        value: Any = getattr(item, name, None)
         if value is None or callable(value):
             continue
         if name == "pattern":
             value = getattr(value, "pattern", value)
-        _check(name, value)
+        if not isinstance(value, wanted) or isinstance(value, bool):
+            raise TypeError(
+                f"the constraint {name}={value!r} has no JSON Schema counterpart; "
+                f"give {' or '.join(kind.__name__ for kind in wanted)}"
+            )
         understood.add(name)
-        if name in _WORDS:
-            schema["description"] = value.strip()
-        else:
-            _BOUNDS[name](bounded, value)
+        if keyword == "description":
+            schema[keyword] = value.strip()
+        elif isinstance(keyword, str):
+            bounded[keyword] = value
+        elif name == "max_length" or value > 0:  # nothing is shorter than 0
+            if str(bounded.get("type")) not in keyword:
+                raise TypeError("a length constrains strings, arrays and objects, nothing else")
+            bounded[keyword[bounded["type"]]] = value
     _refuse_unknown(item, understood)
 
 
@@ -136,18 +127,4 @@ def _refuse_unknown(item: Any, understood: set[str]) -> None:
         raise TypeError(
             f"the constraint {what[:100]} of {kind.__module__.partition('.')[0]} is not "
             "understood; check the value in the function, or give JSON Schema keywords in a dict"
-        )
-
-
-def _check(name: str, value: Any) -> None:
-    if name == "pattern" or name in _WORDS:
-        wanted: tuple[type, ...] = (str,)
-    elif name.endswith("_length"):
-        wanted = (int,)
-    else:
-        wanted = (int, float)
-    if not isinstance(value, wanted) or isinstance(value, bool):
-        raise TypeError(
-            f"the constraint {name}={value!r} has no JSON Schema counterpart; "
-            f"give {' or '.join(kind.__name__ for kind in wanted)}"
         )

@@ -6,7 +6,7 @@ Each type is a value that knows its JSON Schema, and they nest as deep as need b
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from attrs import NOTHING, field, frozen
 
@@ -36,54 +36,51 @@ class ParameterType(Protocol):
         ...
 
 
+@frozen
+class _Plain:
+    _type: ClassVar[str | None] = None
+
+    def to_schema(self) -> dict[str, Any]:
+        """Return the JSON Schema, as a new dictionary."""
+        return {} if self._type is None else {"type": self._type}
+
+
 @public
 @frozen
-class String:
+class String(_Plain):
     """Text."""
 
-    def to_schema(self) -> dict[str, Any]:
-        """Return `{"type": "string"}`."""
-        return {"type": "string"}
+    _type = "string"
 
 
 @public
 @frozen
-class Integer:
+class Integer(_Plain):
     """A whole number."""
 
-    def to_schema(self) -> dict[str, Any]:
-        """Return `{"type": "integer"}`."""
-        return {"type": "integer"}
+    _type = "integer"
 
 
 @public
 @frozen
-class Number:
+class Number(_Plain):
     """Any number."""
 
-    def to_schema(self) -> dict[str, Any]:
-        """Return `{"type": "number"}`."""
-        return {"type": "number"}
+    _type = "number"
 
 
 @public
 @frozen
-class Boolean:
+class Boolean(_Plain):
     """True or false."""
 
-    def to_schema(self) -> dict[str, Any]:
-        """Return `{"type": "boolean"}`."""
-        return {"type": "boolean"}
+    _type = "boolean"
 
 
 @public
 @frozen
-class AnyValue:
+class AnyValue(_Plain):
     """Whatever JSON can say."""
-
-    def to_schema(self) -> dict[str, Any]:
-        """Return `{}`, which every value fits."""
-        return {}
 
 
 @public
