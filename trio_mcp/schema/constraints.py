@@ -95,7 +95,7 @@ def _apply_object(schema: dict[str, Any], bounded: dict[str, Any], item: Any) ->
             continue
         if name == "pattern":
             value = getattr(value, "pattern", value)
-        if not isinstance(value, wanted) or isinstance(value, bool):
+        if type(value) is bool or not any(isinstance(value, kind) for kind in wanted):
             raise TypeError(
                 f"the constraint {name}={value!r} has no JSON Schema counterpart; "
                 f"give {' or '.join(kind.__name__ for kind in wanted)}"
