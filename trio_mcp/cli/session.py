@@ -126,11 +126,10 @@ async def connected(
         max_timeout=options.timeout,
         limits=Limits(question_timeout=_THINKING),
         on_log=screen.log,
+        log_level=options.log_level,
     )
     with _plain_log():
         async with connection as client:
-            if client.era == "modern" or "logging" in client.capabilities:
-                await client.set_log_level(options.log_level)
             session = Session(client, screen, prompter, options.timeout, options.verbose)
             with session.blaming_new_stderr():
                 yield session

@@ -142,11 +142,15 @@ class Handshake:
             elif self.list_tools:
                 await self._load_tools(client)
             self.states.move(Connected())
-            if self.log_level is not None and "logging" in client.capabilities:
+            if self.log_level is not None and self._may_log(client):
                 await client.set_log_level(self.log_level)
             return client
         what, setting = _what_took_so_long(session), "connect(connect_timeout=...)"
         raise CallTimeout(what, self.connect_timeout, session.stderr(), setting)
+
+    def _may_log(self, client: Client) -> bool:
+        """Whether the level may be set: in the `_meta` of modern requests it can do no harm."""
+        return client.era == "modern" or "logging" in client.capabilities
 
     async def _load_tools(self, client: Client) -> None:
         try:
