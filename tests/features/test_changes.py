@@ -1084,6 +1084,7 @@ class Puppet:
         self.heard: list[Any] = []
         self.stream: trio.abc.Stream
         self.silent: set[str] = set()
+        self.unknown: set[str] = set()
         self.capabilities: dict[str, Any] = {
             "resources": {"subscribe": True, "listChanged": True},
             "tools": {"listChanged": True},
@@ -1106,6 +1107,10 @@ class Puppet:
                     await self.answer(message)
 
     async def answer(self, message: Any) -> None:
+        if message["method"] in self.unknown:
+            error = {"code": -32601, "message": "Method not found"}
+            await self.send({"jsonrpc": "2.0", "id": message["id"], "error": error})
+            return
         result: dict[str, Any] = {}
         match message["method"]:
             case "server/discover":
@@ -1138,8 +1143,12 @@ class Puppet:
 
 
 @asynccontextmanager
-async def puppet(era: Any, **options: Any) -> AsyncIterator[tuple[Client, Puppet]]:
+async def puppet(
+    era: Any, capabilities: dict[str, Any] | None = None, **options: Any
+) -> AsyncIterator[tuple[Client, Puppet]]:
     server = Puppet()
+    if capabilities is not None:
+        server.capabilities = capabilities
     with patience():
         async with beside(server.serve) as stream, connect(stream, era=era, **options) as client:
             yield client, server
@@ -1235,6 +1244,48 @@ async def test_a_server_that_does_not_acknowledge(autojump_clock: Any) -> None:
         [request] = server.sent("subscriptions/listen")
         [cancel] = server.sent("notifications/cancelled")
         assert cancel["params"]["requestId"] == request["id"]
+
+
+@pytest.mark.parametrize("declares", [True, False])
+async def test_a_legacy_server_without_subscriptions_may_still_tell_of_lists(declares) -> None:
+    """Whether it says so, or declares what it does not have."""
+    resources = {"subscribe": True} if declares else {}
+    async with puppet("legacy", {"resources": resources, "tools": {"listChanged": True}}) as (
+        client,
+        server,
+    ):
+        server.unknown = {"resources/subscribe", "resources/unsubscribe"}
+        async with client.subscribe(resources=[ONE, TWO], lists=["tools", "resources"]) as changes:
+            assert (changes.uris, changes.kinds) == (set(), {"tools"})
+            await server.say("notifications/tools/list_changed")
+            assert await anext(changes) == ListChanged("tools")
+        assert len(server.sent("resources/subscribe")) == (2 if declares else 0)
+        assert server.sent("resources/unsubscribe") == []
+
+
+async def test_a_modern_server_without_subscriptions_tells_of_nothing() -> None:
+    async with puppet("modern") as (client, server):
+        server.unknown = {"subscriptions/listen"}
+        async with client.subscribe(resources=[ONE], lists=["tools"]) as changes:
+            assert (changes.uris, changes.kinds) == (set(), set())
+            await client.request("tools/list")
+            await server.stream.aclose()
+            with pytest.raises(OutputClosed):
+                await anext(changes)
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+@pytest.mark.parametrize("declares", [True, False])
+async def test_messages_for_the_log_are_asked_for_where_that_can_do_no_harm(era, declares) -> None:
+    """A modern server reads of it in each request, whatever it has declared."""
+    capabilities: dict[str, Any] = {"logging": {}} if declares else {}
+    async with puppet(era, capabilities, log_level="info") as (client, server):
+        await client.request("anything")
+        meta = server.heard[-1].get("params", {}).get("_meta", {})
+        level = meta.get("io.modelcontextprotocol/logLevel")
+        assert level == ("info" if era == "modern" else None)
+        asked = era == "legacy" and declares
+        assert len(server.sent("logging/setLevel")) == asked
 
 
 async def test_what_the_client_sends_is_what_it_was_told_to() -> None:

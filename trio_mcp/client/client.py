@@ -449,7 +449,8 @@ class Client:
 
         Returns:
             A context manager that yields an asynchronous iterator of `ResourceUpdated` and
-            `ListChanged`. Its `uris` and `kinds` say what the server has agreed to.
+            `ListChanged`. Its `uris` and `kinds` say what the server has agreed to; it may tell of
+            less than was wanted, or of nothing.
 
         Raises:
             McpError: The server refused.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from math import inf
 from typing import Final
 
@@ -20,7 +21,7 @@ from trio_mcp.client.session import ClientRequest, ClientSession
 from trio_mcp.errors import CallTimeout, ClientError
 from trio_mcp.registry.changes import KINDS, Kind
 from trio_mcp.transports.background import background_task
-from trio_mcp.wire.errors import McpError
+from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Json
 
 _CLOSE_TIMEOUT: Final = 1.0
@@ -73,7 +74,11 @@ async def _listening(session: ClientSession, stream: ChangeStream) -> AsyncItera
             )
             stream.end()
         except (ClientError, McpError) as failure:
-            stream.end(failure)
+            if not _is_unknown(failure):
+                stream.end(failure)
+                return
+            stream.agree({})  # it tells of nothing, which is less than was wanted, but no failure
+            await _end_with(session, stream)
 
     async with background_task(listen):
         with trio.move_on_after(session.request_timeout) as scope:
@@ -92,26 +97,33 @@ async def _subscribe(session: ClientSession, uri: str) -> bool:
     try:
         await session.send(ClientRequest(method="resources/subscribe", params={"uri": uri}))
     except McpError as error:
-        if is_not_found(error, uri):
+        if is_not_found(error, uri) or _is_unknown(error):
             return False
         raise
     return True
 
 
+def _is_unknown(error: Exception) -> bool:
+    """Whether a server refused a request because it does not know the method."""
+    return isinstance(error, McpError) and error.code == METHOD_NOT_FOUND
+
+
+async def _end_with(session: ClientSession, stream: ChangeStream) -> None:
+    """End a stream of changes with the connection."""
+    await session.closed.wait()
+    stream.end(session.failure())
+
+
 @asynccontextmanager
 async def _subscribed(session: ClientSession, stream: ChangeStream) -> AsyncIterator[None]:
     """Legacy: a request for each resource, and one to end it."""
-    stream.kinds = frozenset(kind for kind in stream.kinds if _is_announced(session, kind))
+    stream.kinds = frozenset(kind for kind in stream.kinds if _offers(session, kind, "listChanged"))
     mine: list[str] = []
-
-    async def watch() -> None:
-        await session.closed.wait()
-        stream.end(session.failure())
-
     try:
-        await _join(session, stream.uris, mine)
+        if _offers(session, "resources", "subscribe"):
+            await _join(session, stream.uris, mine)
         stream.uris = frozenset(mine)
-        async with background_task(watch):
+        async with background_task(partial(_end_with, session, stream)):
             yield
     finally:
         # Shielded: who leaves by being cancelled has subscribed as well, and the server goes on
@@ -121,10 +133,10 @@ async def _subscribed(session: ClientSession, stream: ChangeStream) -> AsyncIter
         session.notifications.subscriptions.users.subtract(mine)  # if its turn never came
 
 
-def _is_announced(session: ClientSession, kind: Kind) -> bool:
-    """Whether a legacy server says that it tells of changes to a list."""
-    offered = session.negotiated.capabilities.get(kind)
-    return isinstance(offered, dict) and offered.get("listChanged") is True
+def _offers(session: ClientSession, capability: str, detail: str) -> bool:
+    """Whether a legacy server says that it tells of something."""
+    offered = session.negotiated.capabilities.get(capability)
+    return isinstance(offered, dict) and offered.get(detail) is True
 
 
 async def _join(session: ClientSession, uris: Collection[str], mine: list[str]) -> None:
