@@ -320,6 +320,27 @@ async def test_who_keeps_all_his_sessions_busy_gets_no_more_of_others() -> None:
             stream.disconnect()
 
 
+@pytest.mark.requirement("F2")
+async def test_nobody_keeps_others_out_with_sessions_that_are_all_busy() -> None:
+    policy = HttpPolicy(max_sessions=4, tokens={"a-token": "alice", "b-token": "bob"})
+    async with hosting(registry_of(echo), policy) as host:
+        many = [await of(host, "alice") for _ in range(4)]
+        streams, mine = [], []
+        for each in many:
+            streams.append(each.get())
+            await streams[-1].started()
+        for _ in range(2):
+            mine.append(await of(host, "bob"))
+            streams.append(mine[-1].get())
+            await streams[-1].started()
+        await streams[0].end()
+        assert [await status_of(each) for each in (*many, *mine)] == [404] * 2 + [200] * 4
+        third = LegacyClient(host, headers={"authorization": "Bearer b-token"})
+        assert (await third.post(third.initialize_request())).status == 503, "both have two"
+        for each in streams:
+            each.disconnect()
+
+
 @pytest.mark.requirement("F2", "F3")
 async def test_what_is_kept_for_all_sessions_is_bounded_and_shared() -> None:
     async def write(context: Context, size: int) -> str:

@@ -586,6 +586,20 @@ async def test_sessions_are_counted_with_the_others(manner: str) -> None:
         assert (await second.request("ping"))["result"] == {}
 
 
+async def test_nobody_keeps_others_out_with_streams_that_are_all_open() -> None:
+    async with serving(registry_of(echo), HttpPolicy(max_sessions=3)) as host:
+        many = [SseClient(host) for _ in range(3)]
+        for each in many:
+            await each.begin_session()
+        stranger = LegacyClient(host)
+        stranger.address = ("192.0.2.7", 1)
+        await stranger.initialize()
+        await many[0].stream.end()
+        assert await sessions_of(host) == 3
+        for each in many[1:]:
+            assert (await each.request("ping"))["result"] == {}
+
+
 async def test_calls_of_all_clients_share_one_bound(autojump_clock: trio.testing.MockClock) -> None:
     """Those that wait for a place can be cancelled, and their time begins when they have one."""
     worker = Worker()

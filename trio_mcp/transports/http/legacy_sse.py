@@ -171,8 +171,7 @@ class SseEndpoint:
             raise Refusal(406, "The client must accept text/event-stream.")
         if self._stopping:
             raise Refusal(503, "The server is stopping.", _RETRY)
-        with self._sessions.lasting(http.owner):
-            await while_connected(http, lambda: self._hold(http))
+        await while_connected(http, lambda: self._hold(http))
 
     async def _hold(self, http: HttpRequest) -> None:
         id = secrets.token_urlsafe(32)
@@ -198,16 +197,17 @@ class SseEndpoint:
             finally:
                 stream.finish()
 
-        self._open[id] = _SseSession(http.principal, stream, connection)
-        try:
-            await http.start_stream()
-            endpoint = f"{quote(self._mounted_at(http))}?{_SESSION}={id}"
-            await http.send_raw(encode_event(endpoint.encode(), event="endpoint"))
-            async with background_task(run):
-                await stream.pass_on(http, self._policy.keep_alive)
-                await http.end_stream()  # here, because a call may go on for longer
-        finally:
-            no_more()
+        with self._sessions.lasting(http.owner, connection.stop):
+            self._open[id] = _SseSession(http.principal, stream, connection)
+            try:
+                await http.start_stream()
+                endpoint = f"{quote(self._mounted_at(http))}?{_SESSION}={id}"
+                await http.send_raw(encode_event(endpoint.encode(), event="endpoint"))
+                async with background_task(run):
+                    await stream.pass_on(http, self._policy.keep_alive)
+                    await http.end_stream()  # here, because a call may go on for longer
+            finally:
+                no_more()
 
     def _mounted_at(self, http: HttpRequest) -> str:
         root: str = http.scope.get("root_path", "").rstrip("/")

@@ -103,7 +103,8 @@ class HttpPolicy:
     max_sessions: int = field(default=1000, validator=_positive)
     """Sessions of legacy clients. A new one takes the place of one that is idle, but only of its
     own owner's, or of one who has more sessions: of those who have most, the one that was idle
-    for longest. An owner is a principal, or without tokens an address."""
+    for longest. If none is idle, an owner who has most, and will not have fewer than the newcomer,
+    loses a busy one. An owner is a principal, or without tokens an address."""
 
     session_idle: float = field(default=1800.0, validator=_positive)
     """Seconds after which a session that nobody uses is ended."""

@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 import secrets
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
 import trio
+from attrs import frozen
 
 from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.peer.inbound import Inbound, InboundRequest, Slots
@@ -361,6 +362,15 @@ def no_session() -> Refusal:
     return Refusal(404, "There is no such session (any more); send initialize again.")
 
 
+@frozen(eq=False)
+class _Lasting:
+    """A session that somebody else keeps."""
+
+    owner: str
+    end: Callable[[], None]
+    busy: ClassVar = True
+
+
 class Sessions:
     """The sessions of one server.
 
@@ -379,11 +389,11 @@ class Sessions:
         self._memory = EventMemory(policy.max_total_event_bytes)
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
         self._nursery: trio.Nursery | None = None
-        self._lasting: Counter[str] = Counter()
+        self._lasting: dict[_Lasting, None] = {}
 
     def __len__(self) -> int:
         """How many there are."""
-        return len(self._sessions) + self._lasting.total()
+        return len(self._sessions) + len(self._lasting)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep sessions, and end those that are idle for too long; until cancelled."""
@@ -430,40 +440,49 @@ class Sessions:
         return MemoryEventStore(policy.max_events, policy.max_event_bytes, self._memory, owner)
 
     def _make_room(self, newcomer: str) -> None:
-        """End an idle session if there are as many as may be.
+        """End a session if there are as many as may be: an idle one, if there is any.
 
-        Nobody pushes out the session of an owner who has no more of them than he has himself.
+        Nobody pushes out the session of an owner who has no more of them than he has himself, and
+        no busy one of an owner who would then have fewer.
         """
         if len(self) < self._policy.max_sessions:
             return
-        counts = self._lasting + Counter(each.owner for each in self._sessions.values())
-        idle = (
-            each
-            for each in self._sessions.values()  # the one that was used last at the end
-            if (each.owner == newcomer or counts[each.owner] > counts[newcomer]) and not each.busy
+        # Those that were used last, or began last, are at the end.
+        there: list[HttpSession | _Lasting] = [*self._sessions.values(), *self._lasting]
+        counts = Counter(each.owner for each in there)
+        most = counts[newcomer]
+
+        def may_go(each: HttpSession | _Lasting) -> bool:
+            count = counts[each.owner]
+            return count > most + 1 if each.busy else each.owner == newcomer or count > most
+
+        found = max(
+            filter(may_go, there),
+            key=lambda each: (not each.busy, counts[each.owner]),
+            default=None,
         )
-        found = max(idle, key=lambda each: counts[each.owner], default=None)
         if found is None:
             raise Refusal(503, "Too many sessions; try again later.", [(b"retry-after", b"10")])
         self.end(found)
 
     @contextmanager
-    def lasting(self, owner: str) -> Iterator[None]:
+    def lasting(self, owner: str, end: Callable[[], None]) -> Iterator[None]:
         """Count a session that lasts as long as the block, and is kept by whoever enters it.
 
         Args:
             owner: To whose share of all sessions it counts.
+            end: Called when it has to make room for another.
 
         Raises:
             Refusal: There are as many as may be, and none can make room (503).
         """
         self._make_room(owner)
-        self._lasting[owner] += 1
+        session = _Lasting(owner, end)
+        self._lasting[session] = None
         try:
             yield
         finally:
-            self._lasting[owner] -= 1
-            self._lasting += Counter()  # forgets who has none
+            self._lasting.pop(session, None)
 
     def find(self, id: str | None, principal: str | None) -> HttpSession:
         """Return the session with that id, if it is the client's own.
@@ -480,9 +499,12 @@ class Sessions:
         session.last_used = trio.current_time()
         return session
 
-    def end(self, session: HttpSession) -> None:
+    def end(self, session: HttpSession | _Lasting) -> None:
         """End a session."""
-        self._sessions.pop(session.id, None)
+        if isinstance(session, HttpSession):
+            self._sessions.pop(session.id, None)
+        else:
+            self._lasting.pop(session, None)
         session.end()
 
     def stop(self) -> None:
