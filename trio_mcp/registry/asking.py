@@ -51,7 +51,7 @@ class ElicitResult(Generic[T]):
 
     Args:
         action: `accept`, `decline` (an explicit no) or `cancel` (dismissed without a choice).
-        content: What was filled in; `None` unless it was accepted.
+        content: What the user filled in; `None` unless the action is `accept`.
     """
 
     action: Action
@@ -64,7 +64,7 @@ class ElicitResult(Generic[T]):
 
     @property
     def value(self) -> T:
-        """What was filled in.
+        """What the user filled in.
 
         Raises:
             ToolError: The user did not accept; the text says what happened instead.

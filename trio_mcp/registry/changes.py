@@ -32,7 +32,7 @@ class ListChanged:
 @public
 @frozen
 class ResourceUpdated:
-    """What a resource says has changed."""
+    """The contents of a resource have changed."""
 
     uri: str
 

@@ -24,11 +24,11 @@ T = TypeVar("T")
 @public
 @frozen(kw_only=True)
 class Context:
-    """The request that a handler is serving, and the way back to who sent it.
+    """The request that a handler is serving, and the way to talk back to its caller.
 
-    A handler gets one by having a parameter annotated with this class; callers do not see that
-    parameter. Its methods are for the Trio thread: a plain `def` function, which runs in a worker
-    thread, calls them through `trio.from_thread.run`.
+    Annotate a parameter with this class to get one; callers do not see that parameter. The methods
+    must run on the Trio thread: a plain `def` function, which runs in a worker thread, calls them
+    with `trio.from_thread.run`.
 
     Example:
         >>> async def count(to: int, context: Context) -> str:
@@ -68,10 +68,11 @@ class Context:
     async def progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
-        """Tell the caller how far the work is (2026-07-28, "Progress").
+        """Report progress to the caller (2026-07-28, "Progress").
 
-        Nothing is sent if the caller did not ask for it, if the number is not more than the last
-        one, or after the answer. Of a flood only some are sent, the last one among them.
+        Nothing is sent if the caller did not ask for progress, if the number is not greater than
+        the last one, or after the answer. If you report too often, only some reports are sent, but
+        always the last one.
 
         Args:
             progress: How far the work is, in any unit.
@@ -81,7 +82,7 @@ class Context:
         Raises:
             ValueError: A number is not finite.
 
-        A checkpoint in any case, so a loop that reports progress can be cancelled.
+        This is always a checkpoint, so a loop that reports progress can be cancelled.
         """
         if self._conversation is None:
             await trio.lowlevel.checkpoint()
@@ -89,18 +90,18 @@ class Context:
             await self._conversation.progress(progress, total, message)
 
     async def log(self, level: LoggingLevel, data: Json, *, logger: str | None = None) -> None:
-        """Send the caller a log message, if it wants messages of that level.
+        """Send a log message to the caller, if it wants messages of that level.
 
         Args:
             level: How severe it is.
             data: The message: any JSON.
-            logger: What it comes from.
+            logger: The name of the logger that it comes from.
 
         Raises:
             ValueError: There is no such level.
             TypeError: The data is not JSON.
 
-        Cancelled while the connection is full, the message is dropped.
+        If cancelled while the connection is full, the message is dropped.
         """
         if self._conversation is None:
             await trio.lowlevel.checkpoint()
@@ -142,8 +143,8 @@ class Context:
     def close_sse_stream(self) -> None:
         """Close the HTTP response of this request, but not the request (2025-11-25, "Polling").
 
-        A client with a session comes back for the rest after a while, so a long job need not hold
-        a connection open. On any other transport, and in modern revisions, nothing happens.
+        A client with a session comes back for the rest after a while, so a long job need not keep
+        a connection open. On any other transport, and in modern revisions, this does nothing.
         """
         if self._conversation is not None:
             self._conversation.close_sse_stream()
@@ -153,8 +154,8 @@ class Context:
     def supports(self, *capability: str) -> bool:
         """Whether the caller has declared a capability, such as `"elicitation", "url"`.
 
-        `False` also where the caller's revision does not have what the capability is about, so a
-        question that is supported is never refused for its revision.
+        It is also `False` if the caller's revision does not have such questions. So if it is
+        `True`, a question is never refused because of the revision.
         """
         return self._conversation is not None and self._conversation.supports(*capability)
 
@@ -176,21 +177,21 @@ class Context:
     async def elicit(self, message: str, kind: Any, *, key: str | None = None) -> ElicitResult[Any]:
         """Ask the user to fill in a form (2026-07-28, "Elicitation").
 
-        To a caller of a modern revision the handler is unwound, with `trio.Cancelled`, and runs
-        again from its beginning once the answer is there: what comes before a question runs again.
-        Questions asked side by side in a nursery travel together. Where cancellation does not get,
-        which is inside a shielded scope and in a worker thread, another exception ends this run.
+        In a modern revision, the handler is ended with `trio.Cancelled`, and runs again from its
+        beginning once the answer is there, so whatever comes before a question runs again.
+        Questions that you ask side by side in a nursery travel together. Inside a shielded scope
+        and in a worker thread, which cancellation does not reach, another exception ends the run.
 
-        To a caller of a legacy revision it is a request. The handler's time limit waits for the
-        answer, which has a limit of its own (`Limits.question_timeout`). Cancelled, it tells the
-        client that the question is off.
+        In a legacy revision, the question is a request. The handler's clock stops while it waits
+        for the answer, which has a limit of its own (`Limits.question_timeout`). If cancelled, it
+        withdraws the question.
 
         Args:
-            message: Why it is asked.
+            message: The question, or the reason for it.
             kind: A flat class (attrs, dataclass, TypedDict) of text, numbers, booleans and
                 choices; one of these alone; or a JSON Schema of that kind.
-            key: A name for the question. It has to be the same each time the handler runs; without
-                one, the question itself is its name.
+            key: A name for the question, which must be the same each time the handler runs. Without
+                one, the question is recognised by its text and its form.
 
         Returns:
             The answer: accepted with a value, declined, or cancelled.
@@ -209,11 +210,11 @@ class Context:
     ) -> ElicitResult[None]:
         """Ask the user to visit a web page, for what must not pass through the client.
 
-        An accepted answer means that the user has agreed to go there, not that anything has been
-        done there.
+        If the answer is accepted, the user has agreed to go there. It does not mean that anything
+        was done there.
 
         Args:
-            message: Why.
+            message: Why the user should go there.
             url: The page.
             key: As for `elicit`.
 
@@ -238,7 +239,7 @@ class Context:
         tool_choice: str | None = None,
         key: str | None = None,
     ) -> CreateMessageResult:
-        """Ask the client to have its model write something (2026-07-28, "Sampling").
+        """Ask the client's model to write something (2026-07-28, "Sampling").
 
         Args:
             messages: The conversation so far; a string is what the user says.
@@ -247,8 +248,8 @@ class Context:
             temperature: How random the model may be.
             stop_sequences: Texts at which the model stops.
             model_preferences: What matters in the choice of a model.
-            tools: Tools that the model may wish to use.
-            tool_choice: Whether it does: `auto`, `required` or `none`.
+            tools: Tools that the model may ask for.
+            tool_choice: Whether it does so: `auto`, `required` or `none`.
             key: As for `elicit`.
 
         Raises:

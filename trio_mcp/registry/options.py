@@ -18,7 +18,7 @@ Icons = Sequence[Icon | Mapping[str, Any]]
 
 @public
 class ToolOptions(TypedDict, total=False):
-    """The options of `Registry.tool`, where it says what they are."""
+    """The options of `Registry.tool`, which documents them."""
 
     name: str | None
     title: str | None
@@ -35,7 +35,7 @@ class ToolOptions(TypedDict, total=False):
 
 @public
 class FileOptions(TypedDict, total=False):
-    """The options of `Registry.add_directory`: those of `Registry.resource`, but for `size`."""
+    """The options of `Registry.add_directory`: those of `Registry.resource`, except `size`."""
 
     name: str | None
     title: str | None
@@ -51,14 +51,14 @@ class FileOptions(TypedDict, total=False):
 
 @public
 class ResourceOptions(FileOptions, total=False):
-    """The options of `Registry.resource`, where it says what they are."""
+    """The options of `Registry.resource`, which documents them."""
 
     size: int | None
 
 
 @public
 class PromptOptions(TypedDict, total=False):
-    """The options of `Registry.prompt`, where it says what they are."""
+    """The options of `Registry.prompt`, which documents them."""
 
     name: str | None
     title: str | None

@@ -58,27 +58,27 @@ _CLOSED: Final = object()
 
 @public
 class Registry:
-    """What a server offers, and who it is.
+    """What a server offers: tools, resources, prompts and completions.
 
     Args:
         name: The server's name, for programs.
         version: The server's own version.
         title: The server's name, for people.
-        description: One sentence on what the server is for.
+        description: One sentence that says what the server is for.
         instructions: How a model should use the server.
         website_url: Where to read about it.
         icons: Pictures for user interfaces.
-        tool_timeout: Seconds that a tool may run, unless it says otherwise itself; `None` for
-            `Limits.tool_timeout`.
-        page_size: Items in one page of a list; `None` for all in one.
+        tool_timeout: Seconds that a tool may run, unless it has a time limit of its own; `None`
+            for `Limits.tool_timeout`.
+        page_size: Items in one page of a list; `None` for a single page.
         cache_ttl: Seconds for which a client may keep a list without asking again.
-        cache_scope: Whether lists may be kept for everybody or for one caller alone.
-        state_keys: Keys that seal what a client of a modern revision carries from one question to
-            the next. The first one seals, all of them open, so keys can be rotated. Servers that
-            share their clients need the same keys; without any, each process has its own.
-        state_ttl: Seconds for which a client may take with its answers.
+        cache_scope: Whether clients may keep lists for everybody or for one caller alone.
+        state_keys: Keys to encrypt what a client of a modern revision carries from one question to
+            the next. The first one encrypts, all of them decrypt, so you can rotate keys. Servers
+            that share their clients need the same keys. By default, each process makes its own.
+        state_ttl: Seconds that a client has for its answers.
         lifespan: Makes an async context manager that opens what the server needs and yields it.
-            It is entered once when serving begins and left when serving has ended; handlers find
+            It is entered once when serving begins and left when serving has ended. Handlers find
             what it yielded in `Context.state`.
 
     Raises:
@@ -173,7 +173,7 @@ class Registry:
     def tool(self, **options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
 
     def tool(self, function: F | None = None, **options: Unpack[ToolOptions]) -> Any:
-        """Register a function as a tool; a decorator, with or without arguments.
+        """Register a function as a tool. Use it as a decorator, with or without arguments.
 
         Name, description and schemas come from the function: its name, its docstring, its
         annotations and defaults. An `async def` function runs on the Trio thread, a plain `def`
@@ -181,23 +181,23 @@ class Registry:
 
         Args:
             function: The function.
-            **options: The following.
-            name: The tool's name, in place of the function's.
+            **options: See below.
+            name: The tool's name, instead of the function's.
             title: A name for people.
-            description: What it does, in place of the docstring.
-            input_schema: A JSON Schema for the arguments, in place of the annotations; the
-                function gets them as they came. Its properties must be the function's parameters.
-            output_schema: A JSON Schema for the result, in place of the return annotation.
-            parameters: Explicit declarations, in place of the annotations or of `input_schema`.
+            description: What it does, instead of the docstring.
+            input_schema: A JSON Schema for the arguments, instead of the annotations. The function
+                gets the arguments as they came. The properties must be parameters of the function.
+            output_schema: A JSON Schema for the result, instead of the return annotation.
+            parameters: Explicit declarations, instead of the annotations or of `input_schema`.
             annotations: Hints on what the tool does to the world: `ToolAnnotations`, or a dict with
                 their names on the wire, such as `{"readOnlyHint": True}`.
             icons: Pictures for user interfaces.
             meta: The tool's `_meta`, under namespaced keys.
-            timeout: Seconds that a call may take, in place of the registry's. Clients can see this,
-                or the registry's `tool_timeout`, in the tool's `_meta`, as `trio-mcp/timeout`.
+            timeout: Seconds that a call may take, instead of the registry's. Clients see this, or
+                the registry's `tool_timeout`, in the tool's `_meta`, as `trio-mcp/timeout`.
             max_concurrent: How many calls of it may run at the same time, for all clients
-                together; further ones wait, and their time counts. A call that does not end with
-                its time, as a worker thread cannot, keeps its slot until it ends.
+                together. Further calls wait, and their time counts. A call that goes on after its
+                time limit, such as one in a worker thread, keeps its slot until it ends.
 
         Returns:
             The function, unchanged.
@@ -240,7 +240,7 @@ class Registry:
         self.changes.list_changed(kind)
 
     def remove_tool(self, name: str) -> None:
-        """Take a tool out. Calls that run already are not disturbed.
+        """Remove a tool. Calls that are running are not disturbed.
 
         Raises:
             KeyError: There is no tool of that name.
@@ -271,12 +271,12 @@ class Registry:
         *,
         limits: Limits | None = None,
     ) -> Any:
-        """Run a tool directly, with the checks and the time limit that a client's call has.
+        """Run a tool directly, with the same checks and time limit as for a client.
 
         Args:
             name: The tool's name.
             arguments: Its arguments, as JSON.
-            limits: Where the time limit comes from if neither tool nor registry has one.
+            limits: Has the time limit to use if neither the tool nor the registry has one.
 
         Returns:
             What the function returned.
@@ -284,7 +284,7 @@ class Registry:
         Raises:
             McpError: There is no such tool, the arguments do not fit it (`-32602`), or its result
                 does not fit its output schema (`-32603`).
-            trio.TooSlowError: It outran its time limit.
+            trio.TooSlowError: Its time limit passed.
             Exception: Whatever the function raises.
         """
         tool = self.find_tool(name)
@@ -309,27 +309,27 @@ class Registry:
     # -- resources ------------------------------------------------------------------------
 
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
-        """Register a function as a resource, or as a family of them; a decorator.
+        """Register a function as a resource or resource template. Use it as a decorator.
 
         A URI with variables, such as `users://{id}/profile` (RFC 6570), is a template: the
-        function has a parameter for each variable, and gets it in the type of its annotation. What
-        it returns is the resource: text, bytes, anything that is JSON-able, or contents objects.
-        It raises `ResourceNotFound` where there is nothing.
+        function has a parameter for each variable, and gets it in the type of its annotation. It
+        returns the contents: text, bytes, anything that can be JSON, or contents objects. If there
+        is nothing at the URI, it raises `ResourceNotFound`.
 
         Args:
             uri: The URI, or the URI template.
-            **options: The following.
-            name: Its name for programs, in place of the function's.
+            **options: See below.
+            name: Its name for programs, instead of the function's.
             title: A name for people.
-            description: What it is, in place of the docstring.
-            mime_type: Its media type; otherwise it follows from what the function returns.
+            description: What it is, instead of the docstring.
+            mime_type: Its media type; by default, it depends on what the function returns.
             size: Its size in bytes; not for templates.
-            annotations: Hints on how it is meant to be used.
+            annotations: Hints on how to use it.
             icons: Pictures for user interfaces.
             meta: Its `_meta`, under namespaced keys.
-            timeout: Seconds that reading it may take, in place of the registry's `tool_timeout`.
+            timeout: Seconds that reading it may take, instead of the registry's `tool_timeout`.
             cache_ttl: Seconds for which a client may keep what it has read.
-            cache_scope: Whether it may be kept for everybody (`public`) or for one caller alone.
+            cache_scope: Whether clients may keep it for everybody (`public`) or for one caller.
 
         Raises:
             SchemaError: It cannot be registered; the message says why and what to do.
@@ -387,7 +387,7 @@ class Registry:
             **options: Those of `resource`.
 
         Raises:
-            SchemaError: As for `resource`, or the URI has not just one variable.
+            SchemaError: As for `resource`, or the URI does not have exactly one variable.
         """
         from trio_mcp.registry.directories import Directory
         from trio_mcp.registry.resources import ResourceTemplate
@@ -408,7 +408,7 @@ class Registry:
         max_bytes: int = 10 * 1024 * 1024,
         **options: Unpack[ResourceOptions],
     ) -> Resource:
-        """Register a file. It is read anew each time.
+        """Register a file as a resource. It is read anew each time.
 
         Args:
             uri: Its URI.
@@ -430,10 +430,10 @@ class Registry:
         return made
 
     def remove_resource(self, uri: str) -> None:
-        """Take a resource or a template out. Reads that run already are not disturbed.
+        """Remove a resource or a template. Reads that are running are not disturbed.
 
         Raises:
-            KeyError: There is none of that URI.
+            KeyError: There is none with that URI.
         """
         items: dict[str, Any] = self._resources if uri in self._resources else self._templates
         self._take(items, uri, "resources")
@@ -462,9 +462,9 @@ class Registry:
         return self.find_resource(uri) is not None
 
     def notify_resource_updated(self, uri: str) -> None:
-        """Tell those clients that subscribed to a resource that it says something else now.
+        """Tell the clients that subscribed to a resource that its contents have changed.
 
-        May be called in any thread. Several calls before a client is told are one.
+        You can call this in any thread. Several calls before a client is told become one.
         """
         self.changes.resource_updated(uri)
 
@@ -477,21 +477,21 @@ class Registry:
     def prompt(self, **options: Unpack[PromptOptions]) -> Callable[[F], F]: ...
 
     def prompt(self, function: F | None = None, **options: Unpack[PromptOptions]) -> Any:
-        """Register a function as a prompt; a decorator, with or without arguments.
+        """Register a function as a prompt. Use it as a decorator, with or without arguments.
 
-        Its parameters are the prompt's arguments. They travel as text; what is not annotated as
-        text is read as JSON. What it returns is what the user says: text, a content block, a
-        `PromptMessage`, or a list of these.
+        Its parameters are the prompt's arguments. They are always sent as text; if a parameter is
+        not annotated as text, it is parsed as JSON. The function returns what the user says: text,
+        a content block, a `PromptMessage`, or a list of these.
 
         Args:
             function: The function.
-            **options: The following.
-            name: The prompt's name, in place of the function's.
+            **options: See below.
+            name: The prompt's name, instead of the function's.
             title: A name for people.
-            description: What it is for, in place of the docstring.
+            description: What it is for, instead of the docstring.
             icons: Pictures for user interfaces.
             meta: The prompt's `_meta`, under namespaced keys.
-            timeout: Seconds that it may take, in place of the registry's `tool_timeout`.
+            timeout: Seconds that it may take, instead of the registry's `tool_timeout`.
 
         Raises:
             SchemaError: The prompt cannot be registered; the message says why and what to do.
@@ -522,7 +522,7 @@ class Registry:
         return prompt
 
     def remove_prompt(self, name: str) -> None:
-        """Take a prompt out. Requests that run already are not disturbed.
+        """Remove a prompt. Requests that are running are not disturbed.
 
         Raises:
             KeyError: There is no prompt of that name.
@@ -558,11 +558,11 @@ class Registry:
         argument: str,
         timeout: float | None = None,
     ) -> Callable[[F], F]:
-        """Register a function that completes an argument; a decorator.
+        """Register a function that completes an argument. Use it as a decorator.
 
-        The function takes `value`, what has been typed so far, and, if it likes, `arguments`, the
-        texts of those that were chosen already. It returns a list of strings, the best first, or a
-        `Completion`.
+        The function takes `value`, what has been typed so far. It can also take `arguments`, the
+        other arguments that were chosen already, as text. It returns a list of strings, the best
+        first, or a `Completion`.
 
         Args:
             prompt: The prompt that the argument belongs to; or
@@ -571,8 +571,8 @@ class Registry:
             timeout: Seconds that it may take.
 
         Raises:
-            SchemaError: There is no such prompt, template or argument, or the function does not
-                take what it is given.
+            SchemaError: There is no such prompt, template or argument, or the function has the
+                wrong parameters.
 
         Example:
             >>> registry = Registry("reviews")
@@ -599,7 +599,7 @@ class Registry:
         argument: str,
         timeout: float | None = None,
     ) -> None:
-        """Register who completes an argument: a function as for `completion`, or a list of values.
+        """Register how to complete an argument: a function as for `completion`, or a list of values.
 
         Raises:
             SchemaError: As for `completion`.
@@ -614,14 +614,14 @@ class Registry:
     def log_handler(self, level: int | str = logging.INFO) -> logging.Handler:
         """Make a handler that forwards the standard library's log to clients.
 
-        Attached to a logger, it sends what a tool, resource, prompt or completion of this registry
-        logs while it serves a request, in its tasks and worker threads, to the caller of that
-        request, as far as the caller wants messages of that level. What is logged elsewhere goes
-        nowhere, and neither do tracebacks and the log of this library. Of a flood only some
+        Attach it to a logger. When a tool, resource, prompt or completion of this registry logs
+        something while it serves a request, in a task or a worker thread, the caller of that
+        request gets the message, if it wants messages of that level. Messages that are logged
+        elsewhere, tracebacks and the log of this library are not forwarded. In a flood, only some
         messages are sent.
 
         Args:
-            level: The least severe level that is forwarded.
+            level: The least severe level to forward.
 
         Raises:
             ValueError: There is no such level.
@@ -667,8 +667,8 @@ class Registry:
     async def running(self) -> AsyncIterator[Any]:
         """Open the lifespan for everything that is served inside the block.
 
-        Without it each `serve…` opens the lifespan for itself. With it, connections that are
-        served side by side share one.
+        Without it, each `serve…` opens the lifespan for itself. Inside the block, all connections
+        share one.
 
         Yields:
             What the lifespan yielded; `None` without a lifespan.
