@@ -599,7 +599,7 @@ class Registry:
         argument: str,
         timeout: float | None = None,
     ) -> None:
-        """Register how to complete an argument: a function as for `completion`, or a list of values.
+        """Register a completion: a function as for `completion`, or a list of values.
 
         Raises:
             SchemaError: As for `completion`.

@@ -6,7 +6,7 @@ from typing import Self
 
 
 class SchemaError(ValueError):
-    """A schema, an annotation or a default cannot be used; raised at registration.
+    """A schema, an annotation or a default cannot be used. Raised at registration.
 
     The message names the tool and the parameter where they are known, and says what to do.
     """

@@ -80,13 +80,13 @@ class Boolean(_Plain):
 @public
 @frozen
 class AnyValue(_Plain):
-    """Whatever JSON can say."""
+    """Any JSON value."""
 
 
 @public
 @frozen
 class Array:
-    """A list whose items are all of one type."""
+    """A list whose items all have the same type."""
 
     items: ParameterType = field(factory=AnyValue)
 
@@ -102,7 +102,7 @@ class Object:
 
     Args:
         properties: The type of each property, by name.
-        required: The names of those that must be there; by default all of them.
+        required: The names of those that must be present; by default all of them.
     """
 
     properties: Mapping[str, ParameterType]
@@ -151,14 +151,14 @@ class OneOf:
 @public
 @frozen
 class Parameter:
-    """A parameter that is declared by hand.
+    """An explicit declaration of a parameter.
 
     Args:
-        name: The name by which the argument is passed.
-        type: What it may be.
+        name: The name of the argument.
+        type: Its type.
         description: What it means, for the caller.
         required: Whether it must be given; a default makes it optional.
-        default: What the function assumes when it is left out; published in the schema.
+        default: What the function assumes if it is left out; published in the schema.
     """
 
     name: str
@@ -169,7 +169,7 @@ class Parameter:
 
     @property
     def must_be_given(self) -> bool:
-        """Whether the caller cannot leave it out."""
+        """Whether the caller must give it."""
         return self.required and self.default is NOTHING
 
     def to_schema(self) -> dict[str, Any]:

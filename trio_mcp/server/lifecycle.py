@@ -10,7 +10,7 @@ from trio_mcp.public import public
 
 @public
 class ServerState(Enum):
-    """Where a server is in its life. It only ever moves forward."""
+    """The state of a server. It only ever moves forward."""
 
     STARTING = "starting"
     """It is opening its lifespan."""
@@ -27,7 +27,7 @@ _ORDER = list(ServerState)
 
 @public
 class ServerHandle:
-    """A running server, seen from outside. `nursery.start(serve, registry)` returns one.
+    """A handle of a running server. `nursery.start(serve, registry)` returns one.
 
     Example:
         >>> async def main(nursery, registry, stream):
@@ -44,11 +44,11 @@ class ServerHandle:
 
     @property
     def state(self) -> ServerState:
-        """Where the server is in its life."""
+        """The state of the server."""
         return self._state
 
     def stop(self) -> None:
-        """Shut the server down gracefully: no new requests, and the grace of `Limits` for old ones.
+        """Shut down gracefully: no new requests, and `Limits.shutdown_grace` for old ones.
 
         Returns at once; further calls change nothing.
         """

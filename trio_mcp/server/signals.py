@@ -22,14 +22,14 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 async def stop_at_signals(handle: ServerHandle) -> None:
     """Stop a server gracefully at SIGINT or SIGTERM, and return once it has stopped.
 
-    A second signal ends the process at once. Signals are handled only in the main thread, and not
-    if they are ignored. `serve` does this by itself, because the process is its own; so does
-    `serve_http(own_process=True)`, and before it says that it listens.
+    A second signal ends the process at once. Signals are handled only in the main thread, and only
+    if they are not ignored. `serve` does this by itself, because the process is its own. So does
+    `serve_http(own_process=True)`, before it reports that it listens.
 
     Args:
         handle: The server, as `nursery.start` returns it.
 
-    Cancelled, it gives the signals back and leaves the server as it is.
+    If cancelled, it restores the handling of signals and leaves the server as it is.
 
     Example:
         >>> async def main(registry: Registry) -> None:

@@ -36,11 +36,11 @@ from trio_mcp.wire.limits import Limits
 
 @public
 class ControlRouter:
-    """Passes MCP messages to the server that they are meant for.
+    """Routes the MCP messages in control requests to named servers.
 
-    Each server keeps one conversation: what a legacy `initialize` agreed on holds for the messages
-    after it. Used as an async context manager, it opens the registries' lifespans; that is needed
-    only where there are any. Registries are never closed.
+    Each server keeps one conversation: what a legacy `initialize` agreed on is valid for the
+    messages after it. If a registry has a lifespan, use the router as an async context manager,
+    which opens it. Registries are never closed.
 
     Args:
         servers: Registries by name.
@@ -48,7 +48,7 @@ class ControlRouter:
 
     Raises:
         ValueError: There is no server to route to.
-        TypeError: One of them is no registry.
+        TypeError: One of them is not a registry.
 
     Example:
         >>> async def route(request: dict[str, object], registry: Registry) -> object:
@@ -85,7 +85,7 @@ class ControlRouter:
         return await self._lifespans.__aexit__(kind, error, traceback)
 
     def close(self) -> None:
-        """Take no more messages. The registries are not touched; closing twice is fine."""
+        """Accept no more messages. The registries are not touched; closing twice is fine."""
         self._closed = True
 
     async def handle(self, request: Json) -> dict[str, Json]:
@@ -97,7 +97,7 @@ class ControlRouter:
         Returns:
             The control response. `mcp_response` is `null` for a notification.
 
-        Cancelled, the call in it is cancelled.
+        If cancelled, the call in the request is cancelled.
         """
         problem = self._problem_with(request)
         if problem is not None:
@@ -107,7 +107,7 @@ class ControlRouter:
         return _response(request, "success", {"response": {"mcp_response": answer}})
 
     async def handle_bytes(self, request: bytes) -> bytes:
-        """Answer one control request that is not parsed yet; otherwise as `handle`."""
+        """Answer one control request that is not parsed yet. Otherwise like `handle`."""
         try:
             orjson.loads(request)  # strict, but it rounds long integers
         except ValueError as error:

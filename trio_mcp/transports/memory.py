@@ -209,12 +209,12 @@ async def handle_message(
 ) -> bytes | None:
     """Answer one JSON-RPC message, for hosts that carry messages themselves.
 
-    Each message stands for itself: what a legacy `initialize` agreed on is not remembered, and
-    the registry's lifespan is opened for the message unless it is open (see `Registry.running`).
-    For a whole conversation use `ControlRouter` or `connect(registry)`.
+    Each message stands for itself: what a legacy `initialize` agreed on is not remembered, and the
+    registry's lifespan is opened for the message, unless it is open (see `Registry.running`). For
+    a whole conversation, use `ControlRouter` or `connect(registry)`.
 
     Args:
-        registry: What is served. It is never closed.
+        registry: What to serve. It is never closed.
         message: The message.
         limits: The bounds to keep.
 
@@ -224,7 +224,7 @@ async def handle_message(
     Raises:
         TypeError: There is no registry to serve.
 
-    Cancelled, the call is cancelled; no task survives it in any case.
+    If cancelled, the call is cancelled. No task survives it in any case.
 
     Example:
         >>> async def ping(registry: Registry) -> bytes | None:

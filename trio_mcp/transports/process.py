@@ -70,17 +70,16 @@ _at_least_zero: Any = validators.ge(0)
 @public
 @frozen(kw_only=True)
 class ProcessOptions:
-    """How a server process is started, and how it is ended.
+    """How to start a server process, and how to end it.
 
     Args:
         env: Variables of its environment, in addition to `SAFE_ENVIRONMENT`.
         cwd: Its working directory; `None` for that of this process.
-        stderr: What becomes of its stderr: kept (its end), passed on to ours as well, or dropped.
-        close_timeout: Seconds that it has to go after its input was closed, before SIGTERM.
-        terminate_timeout: Seconds that it has to go after SIGTERM, before SIGKILL.
-        kill_timeout: Seconds that its end is waited for after SIGKILL. A process in the kernel's
-            hands cannot be waited for any longer.
-        kill_children: Whether processes that it started and that outlive it are killed at once.
+        stderr: What happens to its stderr: kept (its end), also passed on to ours, or dropped.
+        close_timeout: Seconds to wait after closing its input, before SIGTERM.
+        terminate_timeout: Seconds to wait after SIGTERM, before SIGKILL.
+        kill_timeout: Seconds to wait for its end after SIGKILL, in case the kernel still holds it.
+        kill_children: Whether to kill processes that it started and that outlive it at once.
 
     Raises:
         ValueError: A timeout is less than 0.
@@ -110,7 +109,7 @@ class ProcessRunning:
 @public
 @frozen
 class ProcessExited:
-    """The process has exited: with a status, or, where that is negative, by a signal."""
+    """The process has exited, with a status, or by a signal if that is negative."""
 
     returncode: int
 
@@ -119,10 +118,10 @@ class ProcessExited:
 class StdioTransport(trio.abc.Stream):
     """The stdin and stdout of a server process. Made by `open_process`.
 
-    It carries messages, one a line, with `send_message` and `receive_message`, and bytes like any
-    stream, but knows nothing of the protocol. Use it either way, or give it to `connect`, not both:
-    part of a message may have been read already. Receiving bytes ends (`b""`) when the process
-    closes its stdout, or shortly after it has exited.
+    It carries messages, one per line, with `send_message` and `receive_message`, and bytes like any
+    stream, but knows nothing of the protocol. Use it in one of these ways, or give it to `connect`,
+    but don't mix them: part of a message may have been read already. Receiving bytes ends (`b""`)
+    when the process closes its stdout, or shortly after it has exited.
     """
 
     def __init__(
@@ -182,8 +181,8 @@ class StdioTransport(trio.abc.Stream):
             ServerExited: The process has exited.
             WriteFailed: It has closed its stdin.
 
-        Cancelled while the process does not read, part of the message may have been sent; no other
-        one can be then (`WriteFailed`).
+        If cancelled while the process does not read, part of the message may have been sent. No
+        other message can be sent then (`WriteFailed`).
         """
         if b"\n" in message:
             raise ValueError("a message is one line, without a line break in it")
@@ -206,7 +205,7 @@ class StdioTransport(trio.abc.Stream):
             OutputClosed: It has closed its stdout.
             trio.BusyResourceError: Another task is receiving.
 
-        Cancelled, no message is lost.
+        If cancelled, no message is lost.
         """
         await trio.lowlevel.checkpoint()
         while True:
@@ -256,7 +255,7 @@ class StdioTransport(trio.abc.Stream):
             self._is_receiving = False
 
     async def aclose(self) -> None:
-        """Close its stdin. What ends the process is leaving the block of `open_process`."""
+        """Close its stdin. The process is ended when you leave the block of `open_process`."""
         await self._stdin.aclose()
 
     async def _watch(self) -> None:
@@ -343,8 +342,8 @@ async def open_process(
 
     Args:
         command: The program and its arguments.
-        options: How it is started and ended.
-        limits: How long a message may be that is received.
+        options: How to start and end it.
+        limits: How long a received message may be (`max_message_bytes`).
 
     Yields:
         Its stdin and stdout, for messages or bytes.
@@ -352,7 +351,7 @@ async def open_process(
     Raises:
         CannotStart: The program does not exist, or cannot be executed.
 
-    Cancelled at any point, it ends the process and all its children within the time that
+    If cancelled at any point, it ends the process and all its children within the time that
     `ProcessOptions` allows, and raises `trio.Cancelled`.
 
     Example:

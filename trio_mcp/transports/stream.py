@@ -26,22 +26,22 @@ async def serve_stream(
     limits: Limits | None = None,
     task_status: trio.TaskStatus[ServerHandle] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve a registry to the client at the other end of a stream, until it disconnects.
+    """Serve a registry to the client at the other end of a stream until it disconnects.
 
     Any Trio stream will do: a TCP or TLS connection, a Unix socket, an in-memory pipe.
 
     Args:
         registry: What to serve.
         stream: The connection. It is closed on return.
-        limits: The bounds to keep.
-        task_status: Tells that requests are being read, and gives a `ServerHandle`.
+        limits: The bounds of messages and calls.
+        task_status: Reports that it reads requests, with a `ServerHandle`.
 
     Raises:
-        trio.BusyResourceError: The stream is in use by another connection, which is not disturbed.
+        trio.BusyResourceError: Another connection, which is not disturbed, uses the stream.
         Exception: Whatever the registry's lifespan raises.
 
-    Cancelled, it cancels its calls, still writes what is answered already for at most
-    `Limits.flush_timeout` seconds, and closes the lifespan.
+    If cancelled, it cancels its calls, takes at most `Limits.flush_timeout` seconds to write what
+    has been answered, and closes the lifespan.
 
     Example:
         >>> async def serve_tcp(registry: Registry) -> None:

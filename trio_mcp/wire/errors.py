@@ -21,12 +21,12 @@ UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
 
 
 class McpError(Exception):
-    """A JSON-RPC error: raised by a handler it is sent, received from a peer it is raised.
+    """A JSON-RPC error. Raise it in a handler to send it; a client raises the one that it receives.
 
     Args:
         code: The JSON-RPC error code.
         message: One sentence for a person.
-        data: Anything JSON-able that helps the caller further.
+        data: Any JSON value that helps the caller.
 
     Example:
         >>> raise McpError(-32602, "Unknown tool: sum")
@@ -48,9 +48,9 @@ class McpError(Exception):
 
 
 class ToolError(Exception):
-    """Raised by a tool to tell its caller what went wrong.
+    """Raise it in a tool to tell its caller what went wrong.
 
-    The text reaches the caller as it is, in a result with `isError: true`. The text of any other
+    The caller gets the text as it is, in a result with `isError: true`. The text of any other
     exception stays in the log.
 
     Example:
@@ -64,9 +64,9 @@ class ToolError(Exception):
 
 
 class ResourceNotFound(Exception):
-    """Raised by the function of a resource when there is nothing at that URI.
+    """Raise it in the function of a resource when there is nothing at that URI.
 
-    The caller is told with the error code that its revision has for that.
+    The caller gets the error code that its revision has for this.
 
     Example:
         >>> raise ResourceNotFound("users://42/profile")

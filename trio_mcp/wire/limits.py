@@ -21,7 +21,7 @@ SERVER_BOUNDS: Final = ("max_worker_threads", "tool_timeout", "progress_rate", "
 @public
 @frozen(kw_only=True)
 class Limits:
-    """The bounds that a server or a client keeps.
+    """The bounds and time limits of a server or a client.
 
     Example:
         >>> Limits(tool_timeout=5.0, max_concurrent_calls=8).tool_timeout

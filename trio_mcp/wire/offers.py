@@ -14,7 +14,7 @@ _2025_06, _2025_11 = "2025-06-18", "2025-11-25"
 @public
 @frozen
 class ResourceTemplateDescription:
-    """A family of resources, as `resources/templates/list` shows it."""
+    """A resource template, as `resources/templates/list` shows it."""
 
     uri_template: str
     name: str
@@ -57,7 +57,7 @@ class PromptMessage:
 
     Args:
         role: Who says it: `user` or `assistant`.
-        content: A content block; a string is taken for a block of text.
+        content: A content block; a string becomes a block of text.
     """
 
     role: Role
@@ -81,7 +81,7 @@ class Completion:
 
     Args:
         values: At most 100 of them, the best first.
-        total: How many there are altogether, if that is known.
+        total: How many there are altogether, if known.
         has_more: Whether there are more than these.
     """
 

@@ -29,7 +29,7 @@ class Icon:
 
     Args:
         src: An `https:` or `data:` URI.
-        mime_type: Its media type, if the URI does not tell.
+        mime_type: Its media type, if the URI does not imply it.
         sizes: The sizes that it suits, such as `["48x48"]` or `["any"]`.
         theme: The background it is made for: `light` or `dark`.
     """
@@ -56,7 +56,7 @@ class Implementation:
 @public
 @frozen(kw_only=True)
 class Annotations:
-    """Hints on how content is meant to be used.
+    """Hints on how to use content.
 
     Args:
         audience: Who it is for.
@@ -86,7 +86,7 @@ class ImageContent:
     """A picture, and its media type.
 
     Args:
-        data: Its bytes, or their base64 as text. It is base64 from then on.
+        data: Its bytes, or their base64 as text. The attribute is always base64.
         mime_type: Its media type, such as `image/png`.
     """
 
@@ -102,10 +102,10 @@ class ImageContent:
 class AudioContent:
     """A sound, and its media type.
 
-    Revision 2024-11-05 has no such block; it gets an embedded resource with the same bytes.
+    Revision 2024-11-05 has no such block; its clients get an embedded resource with the same bytes.
 
     Args:
-        data: Its bytes, or their base64 as text. It is base64 from then on.
+        data: Its bytes, or their base64 as text. The attribute is always base64.
         mime_type: Its media type, such as `audio/wav`.
     """
 
@@ -137,7 +137,7 @@ class ResourceDescription:
 class ResourceLink(ResourceDescription):
     """A pointer to a resource that the client may read.
 
-    Revisions before 2025-06-18 have no such block; they get its name and URI as text.
+    Revisions before 2025-06-18 have no such block; their clients get its name and URI as text.
     """
 
     type: Literal["resource_link"] = type_field("resource_link")
@@ -161,7 +161,7 @@ class BlobResourceContents:
 
     Args:
         uri: The resource.
-        blob: Its bytes, or their base64 as text. It is base64 from then on.
+        blob: Its bytes, or their base64 as text. The attribute is always base64.
         mime_type: Its media type.
     """
 
@@ -205,7 +205,7 @@ BLOCK_SINCE: Final[dict[type, frozenset[Revision]]] = {
 @public
 @frozen(kw_only=True)
 class ToolAnnotations:
-    """Hints on what a tool does to the world. A client need not believe them.
+    """Hints on what a tool does. A client need not believe them.
 
     Args:
         title: A name for people.
@@ -240,7 +240,7 @@ class ToolDescription:
 @public
 @frozen
 class CallToolResult:
-    """What a tool call gave.
+    """The result of a tool call.
 
     Args:
         content: Blocks for the model to read.

@@ -33,7 +33,7 @@ class Root:
 @public
 @frozen
 class ToolUseContent:
-    """A model's wish to use a tool (sampling, since 2025-11-25)."""
+    """A model's request to use a tool (sampling, since 2025-11-25)."""
 
     id: str
     name: str
@@ -45,7 +45,7 @@ class ToolUseContent:
 @public
 @frozen
 class ToolResultContent:
-    """What a tool gave to the model that wanted it (sampling, since 2025-11-25)."""
+    """The result of a tool that the model asked for (sampling, since 2025-11-25)."""
 
     tool_use_id: str
     content: list[ContentBlock]
@@ -75,7 +75,7 @@ class SamplingMessage:
 
     Args:
         role: Who says it: `user` or `assistant`.
-        content: A block, or (since 2025-11-25) a list of blocks; a string is a block of text.
+        content: A block, or (since 2025-11-25) a list of blocks; a string becomes a block of text.
     """
 
     role: Role
@@ -86,7 +86,7 @@ class SamplingMessage:
 @public
 @frozen
 class ModelHint:
-    """A part of the name of a model that would suit."""
+    """A part of the name of a suitable model."""
 
     name: str | None = None
 
@@ -105,7 +105,7 @@ class ModelPreferences:
 @public
 @frozen
 class CreateMessageResult:
-    """What a model answered (`sampling/createMessage`)."""
+    """A model's answer (`sampling/createMessage`)."""
 
     role: Role
     content: SamplingBlock | list[SamplingBlock] = field(metadata=_BLOCKS)

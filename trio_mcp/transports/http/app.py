@@ -537,19 +537,20 @@ def http_app(
 ) -> HttpApp:
     """Make an ASGI app of a registry, for any ASGI server that runs on Trio.
 
-    The server must support ASGI lifespans, or the app must be used in `async with app.running()`.
+    If the server does not support ASGI lifespans, or another app mounts this one, use it inside
+    `async with app.running()`.
 
     Args:
-        registry: What is served.
+        registry: What to serve.
         path: The path of the MCP endpoint.
-        sse_path: The path for clients that know no transport but HTTP+SSE, which revision
-            2024-11-05 had, such as `/sse`; without it, they are not served.
-        policy: Who may use it. By default only clients on this machine: give `allowed_hosts` to
-            be reached by another name.
+        sse_path: The path for clients that only know HTTP+SSE, the transport of revision
+            2024-11-05, such as `/sse`. Without it, they are not served.
+        policy: Who may use it; by default only clients on this machine. Set `allowed_hosts` if
+            it is reached by another name.
         limits: The bounds of requests.
 
     Raises:
-        ValueError: A path does not begin with a slash, or there is something at it already.
+        ValueError: A path does not begin with a slash, or is already in use.
 
     Example:
         >>> app = http_app(Registry("empty"), policy=HttpPolicy(allowed_hosts=["mcp.example.com"]))

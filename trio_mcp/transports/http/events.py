@@ -29,10 +29,10 @@ class EventStore(Protocol):
     """
 
     def append(self, stream: str, line: bytes) -> int:
-        """Keep an event; returns its number within its stream, from 1 on."""
+        """Keep an event. Return its number within its stream, from 1 on."""
 
     def since(self, stream: str, number: int) -> list[tuple[int, bytes]]:
-        """Return those events of a stream that are kept and come after a number."""
+        """Return the events of a stream that are kept and come after a number."""
 
     def drop(self, stream: str) -> None:
         """Forget a stream."""
@@ -120,7 +120,7 @@ class MemoryEventStore:
         self._events: OrderedDict[Key, bytes] = OrderedDict()
 
     def append(self, stream: str, line: bytes) -> int:
-        """Keep an event; returns its number within its stream, from 1 on."""
+        """Keep an event. Return its number within its stream, from 1 on."""
         number = self._numbers[stream] = self._numbers.get(stream, 0) + 1
         self._events[stream, number] = line
         self._bytes += len(line)
@@ -133,7 +133,7 @@ class MemoryEventStore:
         return self._bytes > self._most_bytes and len(self._events) > 1
 
     def since(self, stream: str, number: int) -> list[tuple[int, bytes]]:
-        """Return those events of a stream that are kept and come after a number."""
+        """Return the events of a stream that are kept and come after a number."""
         last = self._numbers.get(stream, 0)
         numbers = range(max(number + 1, last - self._most + 1), last + 1)
         return [

@@ -49,15 +49,15 @@ def _are_addresses(policy: HttpPolicy, attribute: Attribute[Any], values: Sequen
 class HttpPolicy:
     """Who may use an HTTP server, and how much of it.
 
-    What is not allowed is refused: without further ado, only clients on this machine are served.
+    By default, only clients on this machine are served.
 
     Args:
-        allowed_hosts: Values of the `Host` header that are served, without port; `*` for any.
-        allowed_origins: Values of the `Origin` header that are served, such as
-            `https://example.com`; `*` for any. Pages of the allowed hosts are always allowed.
-            Browsers are told so (CORS), so such a page may be a client.
-        tokens: Bearer tokens, and whose each one is.
-        verify: Says whose a bearer token is, where there is no list of them.
+        allowed_hosts: Values of the `Host` header to serve, without port; `*` for any.
+        allowed_origins: Values of the `Origin` header to serve, such as `https://example.com`; `*`
+            for any. Pages of the allowed hosts are always allowed. Browsers are told so (CORS), so
+            such a page can be a client.
+        tokens: Bearer tokens, each with the principal that it belongs to.
+        verify: Returns whose a bearer token is, or `None`; for tokens that are not in a list.
         realm: What `WWW-Authenticate` tells clients that they need a token for.
 
     Example:

@@ -34,7 +34,7 @@ logger = logging.getLogger("trio_mcp.http")
 
 @public
 class HttpHandle(Lifecycle):
-    """A running HTTP server, seen from outside. `nursery.start(serve_http, ...)` returns one."""
+    """A handle of a running HTTP server. `nursery.start(serve_http, ...)` returns one."""
 
     def __init__(self, path: str, secure: bool) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class HttpHandle(Lifecycle):
         return f"{'https' if self._secure else 'http'}://{host}:{port}{self._path}"
 
     def places(self) -> list[str]:
-        """Where it can be reached, in words: URLs, or the paths of Unix sockets."""
+        """Where it can be reached, as text: URLs, or the paths of Unix sockets."""
         return [
             f"the Unix socket {each}, path {self._path}"
             if isinstance(each, str)
@@ -99,27 +99,27 @@ async def serve_http(
     own_process: bool = False,
     task_status: trio.TaskStatus[ServerHandle] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve a registry over HTTP/1.1, until it is stopped or cancelled.
+    """Serve a registry over HTTP/1.1 until stopped or cancelled.
 
     Args:
         registry: What to serve.
-        host: The address to listen on: this machine alone, unless told otherwise.
+        host: The address to listen on; only this machine by default.
         port: The port; 0 for any that is free.
-        path: The path of the MCP endpoint. Beside it there are `/health`, `/tools` and `/metrics`.
-        sse_path: The path for clients that know no transport but HTTP+SSE, which revision
-            2024-11-05 had, such as `/sse`; without it, they are not served.
+        path: The path of the MCP endpoint. There are also `/health`, `/tools` and `/metrics`.
+        sse_path: The path for clients that only know HTTP+SSE, the transport of revision
+            2024-11-05, such as `/sse`. Without it, they are not served.
         unix_socket: Listen on this Unix socket instead.
         unix_socket_mode: Its permissions: who may write to it may connect.
         listeners: Accept connections from these instead, such as sockets that a supervisor has
-            opened; they are closed on return.
+            opened. They are closed on return.
         ssl_context: Speak TLS, with this context.
         policy: Who may use the server.
         limits: The bounds of messages and calls, as on any transport.
         http_limits: The bounds that only HTTP connections have.
         own_process: The process is the server's own, as with `serve`: SIGINT and SIGTERM stop it,
-            and are handled before anybody is told that it listens. Otherwise signals are the
-            application's, see `stop_at_signals`.
-        task_status: Tells that it is listening, and gives an `HttpHandle` with `url` and `stop()`.
+            from before it reports that it listens. Otherwise signals are left to the
+            application; see `stop_at_signals`.
+        task_status: Reports that it listens, with an `HttpHandle`.
 
     Raises:
         OSError: It cannot listen there.
@@ -127,9 +127,10 @@ async def serve_http(
             are given.
         Exception: Whatever the registry's lifespan raises.
 
-    Stopped, it accepts no more connections, and closes idle ones after `HttpLimits.idle_grace`
-    seconds; running requests may finish within `Limits.shutdown_grace` seconds, after which
-    they are cancelled and answered; then the lifespan is closed. Cancelled, it ends at once.
+    When stopped, it accepts no more connections, and closes idle ones after
+    `HttpLimits.idle_grace` seconds. Running requests have `Limits.shutdown_grace` seconds to
+    finish; then they are cancelled and answered. Last, the lifespan is closed. If cancelled, it
+    ends at once.
 
     Example:
         >>> async def main(registry: Registry) -> None:

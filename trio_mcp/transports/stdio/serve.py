@@ -27,25 +27,25 @@ async def serve(
     limits: Limits | None = None,
     task_status: trio.TaskStatus[ServerHandle] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve a registry on stdin and stdout, until the client disconnects.
+    """Serve a registry on stdin and stdout until the client disconnects.
 
     While it serves, stdout belongs to the protocol: whatever this process or its children print
     goes to stderr. SIGINT and SIGTERM shut it down gracefully; a second one ends the process at
-    once. Both are handled only if it runs in the main thread and they are not ignored.
+    once. Both are handled only in the main thread, and only if they are not ignored.
 
     Args:
         registry: What to serve.
-        limits: The bounds to keep.
-        task_status: Tells that requests are being read, and gives a `ServerHandle`.
+        limits: The bounds of messages and calls.
+        task_status: Reports that it reads requests, with a `ServerHandle`.
 
     Raises:
         RuntimeError: Stdin and stdout are being served already.
         Exception: Whatever the registry's lifespan raises.
 
-    Cancelled, it cancels its calls, still writes what is answered already for at most
-    `Limits.flush_timeout` seconds, and gives the descriptors back. A tool that ignores its
-    cancellation cannot be ended by Trio; after the client is gone and everybody else has been
-    answered, such a tool does not keep the process: it exits with status 70.
+    If cancelled, it cancels its calls, takes at most `Limits.flush_timeout` seconds to write what
+    has been answered, and restores the descriptors. Trio cannot end a tool that ignores its
+    cancellation. Once the client is gone and everything else is answered, such a tool does not
+    keep the process: it exits with status 70.
 
     Example:
         >>> registry = Registry("empty")

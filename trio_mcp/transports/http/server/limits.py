@@ -17,7 +17,7 @@ _positive: Any = validators.gt(0)
 @public
 @frozen(kw_only=True)
 class HttpLimits:
-    """The bounds that an HTTP server keeps besides `Limits`: those of connections.
+    """The bounds of an HTTP server's connections, in addition to `Limits`.
 
     Example:
         >>> HttpLimits(max_connections=100, idle_timeout=5.0).max_connections
