@@ -30,9 +30,9 @@ class CallResult:
     structured_content: Json = None
     """The same as a JSON value; `None` if the tool gives none."""
     error: str | None = None
-    """The tool's own words if it failed."""
+    """The tool's text if it failed; otherwise `None`."""
     duration: float = 0.0
-    """Seconds from sending the call to having its result."""
+    """Seconds from sending the call to receiving its result."""
     meta: dict[str, Json] | None = field(default=None)
     """The result's `_meta`."""
 

@@ -67,7 +67,7 @@ class RemoteTool:
     """A tool of the server."""
 
     name: str
-    """What it is called on this side: as at the server, unless `connect` was told otherwise."""
+    """Its local name: the server's, unless `connect` has another one in `tool_names`."""
     description: str | None
     input_schema: dict[str, Json]
     timeout: float = 5.0
@@ -76,7 +76,7 @@ class RemoteTool:
     enabled: bool = True
     """Whether `Client.call_tool` may call it. May be changed."""
     details: dict[str, Json] = field(factory=dict, repr=False)
-    """The tool just as the server describes it."""
+    """The tool as the server describes it."""
     mcp_name: str = Factory(lambda self: self.name, takes_self=True)
     """What the server calls it."""
     _arguments: _SchemaCheck = field(init=False, repr=False, eq=False)

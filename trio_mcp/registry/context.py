@@ -56,10 +56,10 @@ class Context:
     """Who the caller says it is. It is not verified, so nothing should depend on it."""
 
     principal: str | None = None
-    """Whose token the request came with, as `HttpPolicy` knows; `None` where no token is needed."""
+    """Whose token the request came with, by `HttpPolicy`; `None` if no token is required."""
 
     meta: dict[str, Any] | None = None
-    """The `_meta` of the request, with whatever extensions put there."""
+    """The `_meta` of the request."""
 
     _conversation: Conversation | None = field(default=None, repr=False)
 

@@ -17,9 +17,9 @@ class ServerState(Enum):
     RUNNING = "running"
     """It takes requests."""
     DRAINING = "draining"
-    """It takes no new requests; those that run get some grace."""
+    """It takes no new requests; running ones have some time to finish."""
     STOPPED = "stopped"
-    """Nothing of it is left."""
+    """It has ended."""
 
 
 _ORDER = list(ServerState)

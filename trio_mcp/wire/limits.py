@@ -45,7 +45,7 @@ class Limits:
     """
 
     max_outgoing_bytes: int = field(default=4 * 1024 * 1024, validator=_positive)
-    """Bytes that wait to be written before those who write have to wait."""
+    """Bytes that wait to be written before writers have to wait."""
 
     max_worker_threads: int = field(default=40, validator=_positive)
     """Worker threads that run plain `def` tools at the same time, for one `serve…` call."""
@@ -56,17 +56,17 @@ class Limits:
     question_timeout: float = field(default=300.0, validator=_positive)
     """Seconds that a client may take for a question; the tool's own clock stops meanwhile.
 
-    Given to `connect`, seconds that the handler of such a question has.
+    In `connect`, the seconds that the handler of such a question has.
     """
 
     progress_rate: float = field(default=20.0, validator=_positive)
-    """Progress notifications that one request sends in a second, after a first few."""
+    """Progress notifications that one request sends per second, after the first few."""
 
     max_subscriptions: int = field(default=1000, validator=_positive)
     """Open subscriptions of one connection, and resources in one of them."""
 
     cancel_patience: float = field(default=1.0, validator=_at_least_zero)
-    """Seconds that a cancelled call has to end before it is answered without it."""
+    """Seconds that a cancelled call has to end before it is answered anyway."""
 
     eof_grace: float = field(default=0.5, validator=_at_least_zero)
     """Seconds that running calls have to finish once the input has ended."""

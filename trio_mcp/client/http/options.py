@@ -75,12 +75,12 @@ class HttpOptions:
     """Seconds to connect, TLS included."""
 
     listen: bool = True
-    """Whether a legacy server is asked for a stream of messages of its own, without which it
-    cannot tell of changes."""
+    """Whether to ask a legacy server for a stream of its own messages. Without it, the server
+    cannot announce changes."""
 
     reconnect_delay: float = field(default=1.0, validator=_positive)
     """Seconds before coming back to a legacy stream that broke, unless the server says otherwise.
     They double with each failure, up to 30 s or the server's own time."""
 
     reconnect_attempts: int = field(default=5, validator=_at_least_zero)
-    """Failures in a row after which a legacy stream is given up."""
+    """Failures in a row after which the client gives up a legacy stream."""

@@ -77,14 +77,14 @@ class HttpPolicy:
     realm: str = "mcp"
 
     trusted_proxies: Sequence[str] = field(default=(), validator=_are_addresses)
-    """Addresses or networks of proxies, or `unix` for whoever comes through a Unix socket. What
-    these say in `X-Forwarded-For` is believed, so that `rate` counts for the client behind them."""
+    """Addresses or networks of proxies, or `unix` for connections through a Unix socket. Their
+    `X-Forwarded-For` is believed, so that `rate` counts for the client behind them."""
 
     rate: float | None = field(default=None, validator=validators.optional(_a_number))
-    """Requests of one client in a second, in the long run; `None` for any number.
+    """Requests per second of one client, in the long run; `None` for any number.
 
-    Where there are tokens, a client is a principal, wherever it is; requests without a valid token
-    count for their address, and when that has used up its rate, no token from there is looked at.
+    With tokens, a client is a principal, wherever it is. Requests without a valid token count for
+    their address; when that has used up its rate, no token from there is looked at.
     Otherwise a client is an address. An IPv6 address counts as its network of 64 bits.
     """
 
@@ -98,7 +98,7 @@ class HttpPolicy:
     """Calls that run at the same time for all clients together; further ones wait."""
 
     stateless: bool = False
-    """Legacy clients get no sessions: each of their requests stands for itself."""
+    """Give legacy clients no sessions: each of their requests stands for itself."""
 
     max_sessions: int = field(default=1000, validator=_positive)
     """Sessions of legacy clients. A new one takes the place of one that is idle, but only of its
@@ -107,7 +107,7 @@ class HttpPolicy:
     loses a busy one. An owner is a principal, or without tokens an address."""
 
     session_idle: float = field(default=1800.0, validator=_positive)
-    """Seconds after which a session that nobody uses is ended."""
+    """Seconds after which an unused session ends."""
 
     max_events: int = field(default=1000, validator=_positive)
     """Events of one session that are kept for a client that comes back."""

@@ -50,7 +50,7 @@ class HttpLimits:
     """Seconds between two pieces of a body."""
 
     min_body_rate: float = field(default=1024.0, validator=_positive)
-    """Bytes a second that a body must come with in the long run, `body_timeout` apart."""
+    """Bytes per second that a body must have in the long run, apart from `body_timeout`."""
 
     idle_timeout: float = field(default=75.0, validator=_positive)
     """Seconds that a connection is kept between two requests.
