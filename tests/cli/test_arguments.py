@@ -159,6 +159,13 @@ def test_a_schema_in_words() -> None:
     assert field_of(deep).signature() == "n?: {n?: {n?: object}}"
 
 
+def test_a_large_schema_is_told_in_few_words() -> None:
+    many = {"properties": {f"a{number}": {"type": "string"} for number in range(100_000)}}
+    assert field_of(many).signature().endswith("a19?: string, …")
+    either = {"anyOf": [{"enum": [number]} for number in range(100_000)]}
+    assert field_of(either).in_words() == "0|1|2|3|4|5|6|7|…"
+
+
 def test_a_schema_that_holds_itself_comes_to_an_end() -> None:
     tree = {"$ref": "#/$defs/tree"}
     schema = {"properties": {"a": tree}, "$defs": {"tree": {"type": "array", "items": tree}}}

@@ -7,12 +7,12 @@ from typing import Any
 
 import platformdirs
 import pytest
+import trio
 from platformdirs import windows
 from platformdirs.macos import MacOS
 from platformdirs.unix import Unix
 
-from tests.cli.support import COMMAND, SHOP, CommandLine
-from tests.support.processes import run
+from tests.cli.support import SHOP, CommandLine
 from trio_mcp import connect
 from trio_mcp.cli.install.editing import BrokenJson, Document
 from trio_mcp.cli.install.hosts import HOSTS
@@ -228,8 +228,7 @@ def test_a_host_that_knows_no_urls(cli: CommandLine) -> None:
 # -- the command -------------------------------------------------------------------------
 
 
-async def test_what_is_written_starts_the_server_from_anywhere(tmp_path: Path) -> None:
-
+def test_what_is_written_starts_the_server_from_anywhere(cli: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "wares.py").write_text(
         "from trio_mcp import Registry\n"
         "registry = Registry('wares')\n"
@@ -238,14 +237,16 @@ async def test_what_is_written_starts_the_server_from_anywhere(tmp_path: Path) -
         "    return 'here'\n"
     )
     for target, name in (("wares.py", "wares"), ("wares:registry", "module")):
-        words = ["install", target, "--host", "generic", "--yes", "--name", name]
-        done = await run([*COMMAND, *words], cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-    for entry in json.loads((tmp_path / "mcp.json").read_text())["mcpServers"].values():
-        options = ProcessOptions(cwd="/", env=entry.get("env", {}))
-        command = [entry["command"], *entry["args"]]
-        async with connect(command, process_options=options) as client:
-            assert (await client.call_tool("hello")).text == "here"
+        assert cli("install", target, "--host", "generic", "--yes", "--name", name).status == 0
+
+    async def call_all() -> None:
+        for entry in json.loads((tmp_path / "mcp.json").read_text())["mcpServers"].values():
+            options = ProcessOptions(cwd="/", env=entry.get("env", {}))
+            command = [entry["command"], *entry["args"]]
+            async with connect(command, process_options=options) as client:
+                assert (await client.call_tool("hello")).text == "here"
+
+    trio.run(call_all)
 
 
 def test_what_is_there_stays_and_is_kept(cli: CommandLine, tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ what is expected. A `3` is a number only if the schema wants one.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from functools import cached_property
+from itertools import islice
 from math import isfinite
 from typing import Final
 
@@ -25,6 +26,7 @@ _MOST_DEPTH: Final = 16
 _MOST_NESTED: Final = 2
 """Values within values that are told in words."""
 _MOST_CHOICES: Final = 8
+_MOST_PROPERTIES: Final = 20
 _ORDER: Final = ("string", "integer", "number", "boolean", "array", "object", "null")
 _NUMBERS: Final = {"integer", "number"}
 _TYPES: Final[dict[type, str]] = {
@@ -89,7 +91,7 @@ class Field:
         found: dict[int, Schema] = {}
         waiting = [self.schema]
         while waiting:
-            schema, *waiting = waiting
+            schema = waiting.pop()
             if not isinstance(schema, dict) or id(schema) in found:
                 continue
             found[id(schema)] = schema
@@ -99,7 +101,7 @@ class Field:
             for keyword in ("anyOf", "oneOf", "allOf"):
                 several = schema.get(keyword)
                 parts += several if isinstance(several, list) else []
-            waiting = parts + waiting
+            waiting += reversed(parts)
         return list(found.values())
 
     @cached_property
@@ -134,18 +136,19 @@ class Field:
         parts = (Field(each, self.root, self.depth) for each in self.parts)
         return next((each for each in parts if each.properties), None)
 
-    @property
+    @cached_property
     def properties(self) -> dict[str, Field]:
         """The properties of the value by name, if it is an object."""
         found = self.own.get("properties")
         several = found if isinstance(found, dict) else {}
         return {name: self._within(each) for name, each in several.items()}
 
-    @property
-    def required(self) -> list[str]:
-        """The properties that the value must have, if it is an object."""
+    @cached_property
+    def required(self) -> Collection[str]:
+        """The properties that the value must have, if it is an object, in order."""
         found = self.own.get("required")
-        return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+        named = found if isinstance(found, list) else []
+        return dict.fromkeys(each for each in named if isinstance(each, str)).keys()
 
     @property
     def default(self) -> str:
@@ -193,13 +196,14 @@ class Field:
         return "|".join(named.values()) or "any"
 
     def signature(self) -> str:
-        """Write the properties on one line: `a: number, b?: string = x`."""
+        """Write the properties, the first of them, on one line: `a: number, b?: string = x`."""
         shown = []
-        for name, each in self.properties.items():
+        for name, each in islice(self.properties.items(), _MOST_PROPERTIES):
             mark = "" if name in self.required else "?"
             default = f" = {each.default}" if each.default else ""
             shown.append(f"{name}{mark}: {each.in_words()}{default}")
-        return ", ".join(shown)
+        more = ["…"] if len(self.properties) > _MOST_PROPERTIES else []
+        return ", ".join(shown + more)
 
     def typed(self, text: str) -> Json:
         """The JSON value that a text means.
