@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from trio_mcp.schema import compile_validator, schema_of
+from trio_mcp.schema.keywords import parts_of
 
 pytestmark = pytest.mark.requirement("B4")
 
@@ -205,3 +206,18 @@ def test_schemas_with_names_of_their_own_have_reasons_too() -> None:
     assert validate({"a": 1, "b": "x"}) is None
     assert validate({"a": 1, "b": 1}) == "Argument 'b' must be a string, but a number came (1)."
     assert "Argument 'a'" in (validate({"a": "x"}) or "")
+
+
+def test_the_work_is_linear_in_the_properties(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = 0
+
+    def counted(schema: Any) -> Any:
+        nonlocal looked
+        looked += 1
+        return parts_of(schema)
+
+    monkeypatch.setattr("trio_mcp.schema.work.parts_of", counted)
+    names = [f"p{number}" for number in range(1000)]
+    schema = {"properties": {name: {"type": "string", "minLength": 1} for name in names}}
+    assert compile_validator(schema)(dict.fromkeys(names, "x")) is None
+    assert 0 < looked < 100

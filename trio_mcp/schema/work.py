@@ -284,7 +284,7 @@ class _Place:
         schemas = self._properties.get(name)
         if schemas is None:
             return self._others
-        place = self._burden.place(schemas + self._below(_OTHERS), self._within)
+        place = self._burden.place(schemas + self._other_schemas, self._within)
         self.known[name] = place
         return place
 
@@ -297,7 +297,11 @@ class _Place:
 
     @functools.cached_property
     def _others(self) -> _Place:
-        return self._burden.place(self._below(_OTHERS), self._within)
+        return self._burden.place(self._other_schemas, self._within)
+
+    @functools.cached_property
+    def _other_schemas(self) -> list[Any]:
+        return self._below(_OTHERS)  # once, not for each property: it looks at all of them
 
     @functools.cached_property
     def _properties(self) -> dict[str, list[Any]]:
