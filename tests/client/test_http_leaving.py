@@ -254,7 +254,9 @@ async def test_nothing_can_be_asked_once_the_link_is_closed() -> None:
         transport = client._session.transport
     with pytest.raises(ConnectionEnded):
         await transport.request("tools/list")
-    transport.notify("notifications/initialized")
+    await transport.notify("notifications/initialized")
+    with pytest.raises(NotConnected):
+        await client.notify("notifications/anything")
     assert [each.rpc for each in script.requests] == ["server/discover", "tools/list"]
 
 

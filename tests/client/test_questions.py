@@ -1,12 +1,16 @@
 """What a server asks of its client, in both eras, and who answers."""
 
+import json
+
 import pytest
 import trio
+from trio.testing import lockstep_stream_pair, wait_all_tasks_blocked
 
-from tests.client.support import tortured
+from tests.client.http_support import Script, serving
+from tests.client.support import line_of, tortured
 from tests.support.client import CLIENT_INFO
-from trio_mcp import Handlers, Limits, McpError
-from trio_mcp.errors import CallTimeout, ProtocolError
+from trio_mcp import Client, Context, Handlers, Limits, McpError, Registry, Root, connect
+from trio_mcp.errors import CallTimeout, NotConnected, ProtocolError
 
 ROOTS = ["file:///srv/data", "file:///srv/more"]
 
@@ -40,7 +44,8 @@ async def test_a_legacy_server_is_answered_while_it_is_being_asked() -> None:
         assert answers["sampling/createMessage"]["content"]["text"] == "sampling/createMessage"
         assert answers["elicitation/create"] == {"action": "decline"}
         assert answers["no/such/thing"]["code"] == -32601
-        assert declared(torture, "legacy") == {"sampling": {}, "elicitation": {}, "roots": {}}
+        roots = {"listChanged": True}
+        assert declared(torture, "legacy") == {"sampling": {}, "elicitation": {}, "roots": roots}
 
 
 @pytest.mark.requirement("E4")
@@ -57,6 +62,8 @@ async def test_a_legacy_server_is_answered_while_it_is_being_asked() -> None:
 )
 async def test_only_what_has_a_handler_is_declared(handlers, capabilities, era) -> None:
     async with tortured(era, handlers=handlers) as (_, torture):
+        if "roots" in capabilities and era == "legacy":
+            capabilities = {"roots": {"listChanged": True}}
         assert declared(torture, era) == capabilities
 
 
@@ -215,3 +222,147 @@ async def test_what_was_not_declared_is_refused(handlers, method, params) -> Non
     with pytest.raises(McpError, match="does not declare") as refused:
         await handlers.answer(method, params)
     assert refused.value.code == -32602
+
+
+# -- roots ----------------------------------------------------------------------------------------
+
+ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
+
+
+async def seen(context: Context) -> list[tuple[str, str | None]]:
+    """The roots that the server can see."""
+    return [(each.uri, each.name) for each in await context.roots()]
+
+
+def looking() -> Registry:
+    registry = Registry("looks", version="1")
+    registry.add_tool(seen)
+    return registry
+
+
+@pytest.mark.requirement("E4")
+@ERAS
+async def test_roots_may_have_names_and_may_change(era) -> None:
+    handlers = Handlers(roots=["file:///a", Root("file:///b", name="B")])
+    async with connect(looking(), era=era, handlers=handlers) as client:
+        first = await client.call_tool("seen", returns=list)
+        assert first == [["file:///a", None], ["file:///b", "B"]]
+        await client.set_roots([Root("file:///c", name="C")])
+        assert (await client.call_tool("seen", returns=list)) == [["file:///c", "C"]]
+        await client.set_roots([])
+        assert (await client.call_tool("seen", returns=list)) == []
+    async with connect(looking(), era=era, handlers=handlers) as other:
+        assert (await other.call_tool("seen", returns=list)) == first, "others keep theirs"
+
+
+@pytest.mark.requirement("E4")
+@ERAS
+async def test_a_legacy_server_is_told_that_roots_have_changed(era) -> None:
+    switch = "legacy" if era == "legacy" else "dual"
+    async with tortured(switch, handlers=Handlers(roots=[])) as (client, torture):
+        await client.set_roots(["file:///a"])
+        await client.ping()
+        told = [each for each in torture.heard if each.get("method", "").endswith("list_changed")]
+        expected = {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
+        assert told == ([expected] if era == "legacy" else [])
+
+
+@pytest.mark.requirement("E4")
+async def test_roots_that_were_not_declared_cannot_change() -> None:
+    async with connect(looking()) as client:
+        with pytest.raises(ValueError, match=r"Handlers\(roots=\[\]\)"):
+            await client.set_roots(["file:///a"])
+    async with connect(looking(), handlers=Handlers(roots=["file:///a"])) as client:
+        with pytest.raises(TypeError, match="roots must be a list"):
+            await client.set_roots("file:///b")
+        assert (await client.call_tool("seen", returns=list)) == [["file:///a", None]]
+
+
+@pytest.mark.parametrize("roots", ["file:///a", [b"file:///a"], {"file:///a"}, 3])
+def test_roots_are_a_list(roots) -> None:
+    with pytest.raises(TypeError, match="roots must be a list"):
+        Handlers(roots=roots)
+
+
+# -- what the client says of its own accord -------------------------------------------------------
+
+
+async def given(context: Context) -> object:
+    """What the call had in its `_meta` beside what the protocol has there."""
+    meta = context.meta or {}
+    return {key: value for key, value in meta.items() if not key.startswith("io.model")}
+
+
+@pytest.mark.requirement("E4")
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
+async def test_a_call_may_carry_meta_of_ones_own(revision) -> None:
+    registry = Registry("meta", version="1")
+    registry.add_tool(given)
+    async with connect(registry, revision=revision) as client:
+        meta = {"example.com/trace": {"a": [1]}}
+        assert (await client.call_tool("given", returns=dict, meta=meta)) == meta
+        both = await client.call_tool("given", returns=dict, meta=meta, on_progress=lambda *_: None)
+        assert both.keys() == {"example.com/trace", "progressToken"}
+        assert (await client.call_tool("given", returns=dict)) == {}
+
+
+@pytest.mark.requirement("E4")
+@ERAS
+async def test_a_notification_is_sent_in_its_place_among_requests(era) -> None:
+    switch = "legacy" if era == "legacy" else "dual"
+    async with tortured(switch) as (client, torture):
+        before = len(torture.heard)
+        await client.notify("notifications/example", {"a": 1})
+        await client.ping()
+        note, _ = torture.heard[before:]
+        meta = note["params"].pop("_meta", {})
+        assert note == {
+            "jsonrpc": "2.0",
+            "method": "notifications/example",
+            "params": {"a": 1},
+        }
+        assert ("io.modelcontextprotocol/protocolVersion" in meta) == (era == "modern")
+    with pytest.raises(NotConnected):
+        await client.notify("notifications/example")
+
+
+@pytest.mark.requirement("E4", "F9")
+@ERAS
+async def test_a_notification_over_http_has_the_headers_of_its_revision(era, caplog) -> None:
+    script = Script(era)
+    script.on["notifications/example"] = lambda incoming: incoming.respond(202)
+    script.on["notifications/refused"] = lambda incoming: incoming.respond(403)
+    async with serving(script) as url, connect(url) as client:
+        await client.notify("notifications/example", {"a": 1})
+        method = "notifications/example"
+        [sent] = [each for each in script.requests if each.body and each.rpc == method]
+        assert sent.headers["mcp-protocol-version"] == client.revision
+        assert sent.headers.get("mcp-method") == (sent.rpc if era == "modern" else None)
+        await client.notify("notifications/refused")
+    assert "A message could not be sent to the server" in caplog.text
+
+
+@pytest.mark.requirement("E4")
+async def test_notifications_wait_while_the_server_does_not_read() -> None:
+    ours, theirs = lockstep_stream_pair()
+    sent = 0
+
+    async def shake_hands() -> None:
+        id = json.loads(await theirs.receive_some())["id"]
+        result = {"supportedVersions": ["2026-07-28"], "capabilities": {}}
+        await theirs.send_all(line_of({"jsonrpc": "2.0", "id": id, "result": result}))
+
+    async def flood(client: Client) -> None:
+        nonlocal sent
+        while True:
+            await client.notify("notifications/example", {"text": "x" * 1000})
+            sent += 1
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(shake_hands)
+        limits = Limits(max_outgoing_bytes=10_000, flush_timeout=0)
+        async with connect(ours, limits=limits) as client:
+            nursery.start_soon(flood, client)
+            await wait_all_tasks_blocked()
+            assert 5 < sent < 30
+            nursery.cancel_scope.cancel()

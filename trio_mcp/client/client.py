@@ -37,6 +37,7 @@ from trio_mcp.wire.offers import (
     ResourceTemplateDescription,
 )
 from trio_mcp.wire.payloads import Implementation, LoggingLevel, ResourceDescription
+from trio_mcp.wire.questions import Root
 
 T = TypeVar("T")
 
@@ -151,6 +152,38 @@ class Client:
         )
         return await self._session.send(request)
 
+    async def notify(self, method: str, params: dict[str, Json] | None = None) -> None:
+        """Send a notification, which has no answer.
+
+        Args:
+            method: The method, such as `notifications/roots/list_changed`.
+            params: Its parameters; `_meta` is completed as the revision wants it.
+
+        Raises:
+            NotConnected: The connection has ended.
+            TypeError: The parameters are not JSON.
+
+        It waits while the connection is full, and over HTTP until the server has taken it; a
+        notification that the server refuses is a warning in the log. Cancelled, it may or may not
+        have been sent.
+        """
+        await self._session.notify(method, params or {})
+
+    async def set_roots(self, roots: Sequence[str | Root]) -> None:
+        """Change the roots that the server may see, and tell a legacy server so.
+
+        Modern servers ask for the roots whenever they need them.
+
+        Args:
+            roots: The roots, as for `Handlers`, with which some have to have been declared.
+
+        Raises:
+            ValueError: None have been declared: connect with `Handlers(roots=[])`.
+            TypeError: They are no list of roots.
+            NotConnected: The connection has ended.
+        """
+        await self._session.set_roots(roots)
+
     async def list_all(self, method: str, key: str) -> list[Json]:
         """Ask for all pages of a list, and return its items as the server sent them.
 
@@ -228,6 +261,7 @@ class Client:
         *,
         timeout: float | None = None,
         on_progress: ProgressCallback | None = None,
+        meta: Mapping[str, Json] | None = None,
     ) -> CallResult: ...
 
     @overload
@@ -239,6 +273,7 @@ class Client:
         returns: type[T],
         timeout: float | None = None,
         on_progress: ProgressCallback | None = None,
+        meta: Mapping[str, Json] | None = None,
     ) -> T: ...
 
     async def call_tool(
@@ -249,6 +284,7 @@ class Client:
         returns: Any = None,
         timeout: float | None = None,
         on_progress: ProgressCallback | None = None,
+        meta: Mapping[str, Json] | None = None,
     ) -> Any:
         """Call a tool and wait for its result.
 
@@ -260,6 +296,8 @@ class Client:
             timeout: Seconds to wait, in place of `RemoteTool.timeout`. Progress does not extend it.
             on_progress: Called with the call's progress. Without `timeout`, each progress starts
                 the wait anew, up to the `max_timeout` of `connect`.
+            meta: What to put into the request's `_meta`, where the server's handlers find it
+                (`Context.meta`).
 
         Returns:
             A `CallResult`; with `returns`, a value of that type.
@@ -287,7 +325,8 @@ class Client:
         seconds = tool.timeout if timeout is None else timeout
         request = ClientRequest(
             method="tools/call",
-            params={"name": tool.mcp_name, "arguments": given},
+            params={"name": tool.mcp_name, "arguments": given}
+            | ({} if meta is None else {"_meta": dict(meta)}),
             timeout=seconds,
             is_exact=timeout is not None,
             on_progress=on_progress,

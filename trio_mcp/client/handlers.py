@@ -4,16 +4,30 @@ A legacy server asks with a request of its own; a modern one answers `input_requ
 again. The same handlers serve both. What has no handler is not declared, and is refused.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from __future__ import annotations
 
-from attrs import frozen
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from attrs import Attribute, field, frozen
 
 from trio_mcp.public import public
+from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.questions import Root
+from trio_mcp.wire.revisions import NEWEST
 
 Params = dict[str, Json]
 Handler = Callable[[Params], Awaitable[dict[str, Json]]]
+
+
+def _list_of_roots(_: object, attribute: Attribute[Any], roots: Any) -> None:
+    if roots is None or (
+        isinstance(roots, list | tuple) and all(isinstance(each, str | Root) for each in roots)
+    ):
+        return
+    raise TypeError(f"{attribute.name} must be a list of file: URIs, or of Root(uri, name=...)")
 
 
 @public
@@ -26,7 +40,11 @@ class Handlers:
         sampling_tools: Whether `sampling` supports tools for the model.
         elicitation: Answers `elicitation/create` with a form, likewise.
         elicitation_url: Answers `elicitation/create` with a web page to visit, likewise.
-        roots: The roots of the file system that the server may see, as `file:` URIs.
+        roots: The roots of the file system that the server may see, as `file:` URIs, or as `Root`
+            with a name. `Client.set_roots` changes them.
+
+    Raises:
+        TypeError: The roots are no list of those.
 
     Example:
         >>> async def decline(params):
@@ -38,7 +56,7 @@ class Handlers:
     sampling_tools: bool = False
     elicitation: Handler | None = None
     elicitation_url: Handler | None = None
-    roots: Sequence[str] | None = None
+    roots: Sequence[str | Root] | None = field(default=None, validator=_list_of_roots)
 
     @property
     def capabilities(self) -> dict[str, Json]:
@@ -64,7 +82,8 @@ class Handlers:
             Exception: Whatever the handler raises.
         """
         if method == "roots/list" and self.roots is not None:
-            return {"roots": [{"uri": each} for each in self.roots]}
+            roots = [Root(each) if isinstance(each, str) else each for each in self.roots]
+            return {"roots": [to_wire(each, NEWEST) for each in roots]}
         if method == "sampling/createMessage" and self.sampling is not None:
             if "tools" in params and not self.sampling_tools:
                 raise McpError(INVALID_PARAMS, "This client does not declare sampling.tools")

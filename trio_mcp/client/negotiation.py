@@ -93,6 +93,12 @@ class ClientIdentity:
     required_revision: Revision | None = None
     """The only legacy revision that will do."""
 
+    def capabilities_in(self, revision: Revision) -> dict[str, Json]:
+        """The capabilities in a revision. In legacy ones, servers are told when roots change."""
+        if revision.modern or "roots" not in self.capabilities:
+            return self.capabilities
+        return {**self.capabilities, "roots": {"listChanged": True}}
+
     def meta(self, revision: Revision) -> dict[str, Json]:
         """The `_meta` of a modern request."""
         return {
@@ -249,7 +255,7 @@ async def _initialize(transport: ClientTransport, identity: ClientIdentity) -> N
     wanted = identity.required_revision or NEWEST_LEGACY
     params = {
         "protocolVersion": wanted.name,
-        "capabilities": identity.capabilities,
+        "capabilities": identity.capabilities_in(wanted),
         "clientInfo": to_wire(identity.info, wanted),
     }
     try:
@@ -262,7 +268,7 @@ async def _initialize(transport: ClientTransport, identity: ClientIdentity) -> N
                 raise ProtocolError(f"the server chose protocol version {version!r}")
             if identity.required_revision not in (None, LEGACY[version]):
                 raise ProtocolError(f"the server does not speak {wanted.name}, but {version}")
-            transport.notify("notifications/initialized")
+            await transport.notify("notifications/initialized")
             return Negotiated(
                 revision=LEGACY[version],
                 capabilities=capabilities,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import trio
-from attrs import Factory, field, frozen
+from attrs import Factory, evolve, field, frozen
 
 from trio_mcp.client.negotiation import ClientIdentity, Era, Negotiated, negotiate
 from trio_mcp.client.notifications import ProgressCallback
@@ -17,6 +17,7 @@ from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed
 from trio_mcp.wire.jsonrpc import Id, Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
+from trio_mcp.wire.questions import Root
 from trio_mcp.wire.revisions import META_LOG_LEVEL
 
 _MOST_ROUNDS: Final = 10
@@ -82,7 +83,7 @@ class ClientSession:
         limits: Limits,
     ) -> None:
         self._identity = identity
-        self._handlers = inbound.handlers
+        self._inbound = inbound
         self._negotiated: Negotiated | None = None
         self._meta: dict[str, Json] | None = None
         self._failure: Callable[[], ClientError] = _block_was_left
@@ -264,8 +265,28 @@ class ClientSession:
     async def _answer(self, question: Json) -> dict[str, Json]:
         match question:
             case {"method": str(method)}:
-                return await self._handlers.answer(method, question.get("params") or {})
+                return await self._inbound.handlers.answer(method, question.get("params") or {})
         raise ProtocolError("a question in inputRequests has no method")
+
+    # -- what is not asked for ------------------------------------------------------------
+
+    async def notify(self, method: str, params: Params) -> None:
+        """Send a notification (`Client.notify`)."""
+        if self.closed.is_set():
+            raise self.failure()
+        if self._meta is not None or "_meta" in params:
+            params = {**params, "_meta": {**(self._meta or {}), **params.get("_meta", {})}}
+        await self.transport.notify(method, params or None)
+
+    async def set_roots(self, roots: Sequence[str | Root]) -> None:
+        """Change the roots (`Client.set_roots`)."""
+        if self._inbound.handlers.roots is None:
+            raise ValueError(
+                "the server was not told of any roots: connect with Handlers(roots=[])"
+            )
+        self._inbound.handlers = evolve(self._inbound.handlers, roots=roots)
+        if not self.negotiated.revision.modern:  # who asks each time need not be told
+            await self.notify("notifications/roots/list_changed", {})
 
     # -- the log --------------------------------------------------------------------------
 

@@ -63,8 +63,12 @@ class ClientTransport(Protocol):
     def put_off(self, id: Id, deadline: float) -> None:
         """Wait longer for the response to a request."""
 
-    def notify(self, method: str, params: Params | None = None) -> None:
-        """Send a notification."""
+    async def notify(self, method: str, params: Params | None = None) -> None:
+        """Send a notification, before any later request. After the end nothing happens.
+
+        Raises:
+            TypeError: The parameters are not JSON.
+        """
 
 
 class StreamTransport:

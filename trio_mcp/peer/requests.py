@@ -157,10 +157,13 @@ class OutgoingRequests(OpenRequests):
         if line is not None:
             lines.put_nowait(line)
 
-    def notify(self, method: str, params: dict[str, Json] | None = None) -> None:
-        """Send a notification, soon. After the end of the connection nothing happens.
+    async def notify(self, method: str, params: dict[str, Json] | None = None) -> None:
+        """Send a notification, once there is room. After the end of the connection nothing happens.
 
         Raises:
             TypeError: The parameters are not JSON.
         """
-        self._lines.put_nowait(notification_line(method, params))
+        line = notification_line(method, params)
+        await trio.lowlevel.checkpoint()
+        await self._wait_for_room(self._lines, inf)
+        self._lines.put_nowait(line)

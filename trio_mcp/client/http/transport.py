@@ -104,8 +104,6 @@ class HttpTransport:
     _most: int = field(init=False)
     _session: Session | None = None
     _renewing: trio.Lock = field(factory=trio.Lock)
-    _notifying: int = 0
-    _notified_lot: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
     _closed: bool = False
 
     def __attrs_post_init__(self) -> None:
@@ -171,8 +169,7 @@ class HttpTransport:
     ) -> PendingRequest:
         if self._closed:
             raise ConnectionEnded("closed")
-        meta = (params or {}).get("_meta")
-        version = meta.get(META_VERSION) if isinstance(meta, dict) else None
+        version = _version_of(params)
         scope = trio.CancelScope()
         return PendingRequest(
             id=self.next_id() if id is None else id,
@@ -214,8 +211,6 @@ class HttpTransport:
 
     async def _settle(self, pending: PendingRequest) -> None:
         """Have a request answered, if need be in a new session."""
-        while self._notifying:
-            await self._notified_lot.park()
         try:
             await self._attempt(pending)
         except SessionExpired:
@@ -298,29 +293,25 @@ class HttpTransport:
 
     # -- notifications (`ClientTransport`) ------------------------------------------
 
-    def notify(self, method: str, params: Params | None = None) -> None:
-        """Send a notification, before any later request."""
+    async def notify(self, method: str, params: Params | None = None) -> None:
+        """Send a notification, and wait until the server has it or refuses it."""
         if self._closed:
             return
-        self._notifying += 1
         line = notification_line(method, params)
-        self.nursery.start_soon(self._post_notification, method, line)
-
-    async def _post_notification(self, method: str, line: bytes) -> None:
         session = self._session
-        try:
-            await self._post_quietly(session, line)
-        finally:
-            self._notifying -= 1
-            self._notified_lot.unpark_all()
+        version = _version_of(params)
+        headers = self._modern_headers(version, method, params or {}) if version else None
+        await self._post_quietly(session, line, headers)
         if session is not None and method == "notifications/initialized":
             self._start_listening(session)
 
-    async def _post_quietly(self, session: Session | None, line: bytes) -> None:
+    async def _post_quietly(
+        self, session: Session | None, line: bytes, headers: Headers | None = None
+    ) -> None:
         """Send what wants no answer."""
         try:
             with trio.move_on_after(_POST_TIMEOUT):
-                async with self._exchange(session, line.rstrip(b"\n")) as reply:
+                async with self._exchange(session, line.rstrip(b"\n"), headers) as reply:
                     if not reply.is_success:
                         raise await refusal(self.endpoint, reply, id=None, in_session=True)
         except (ClientError, McpError) as error:
@@ -518,6 +509,13 @@ class HttpTransport:
 
 def _go_on() -> None:
     """Leave a request that has its response to itself."""
+
+
+def _version_of(params: Params | None) -> str | None:
+    """The revision that a modern message is of."""
+    meta = (params or {}).get("_meta")
+    version: str | None = meta.get(META_VERSION) if isinstance(meta, dict) else None
+    return version
 
 
 def _value(body: bytes) -> Json:
