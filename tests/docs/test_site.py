@@ -10,7 +10,7 @@ import pytest
 import trio_mcp
 import trio_mcp.errors
 from tests.support.processes import ROOT
-from trio_mcp import Client, Limits, TextContent, ToolError
+from trio_mcp import Client, ClientConnection, Limits, TextContent, ToolError
 from trio_mcp.errors import ServerExited
 
 DOCS = ROOT / "docs"
