@@ -11,11 +11,11 @@ Parsing turns a template into the groups and pieces of `uri_search`, which does 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, NoReturn
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from trio_mcp.registry.uri_search import (
     LONGEST_URI,
@@ -323,48 +323,50 @@ _BEGUN: Final = {
 # Groups ---------------------------------------------------------------------------------------
 
 
+@frozen
+class _Values:
+    """How the values of an expression are written that are not told by their names."""
+
+    lead: str
+    between: str
+    all_reserved: bool
+    """Whether they may hold what is reserved, but for what begins a later part."""
+    optional: bool
+
+
+_UNNAMED: Final = {
+    "": _Values("", ",", all_reserved=False, optional=False),
+    "+": _Values("", ",", all_reserved=True, optional=False),
+    "#": _Values("#", ",", all_reserved=True, optional=True),
+    ".": _Values(".", ".", all_reserved=False, optional=True),
+    "/": _Values("/", "/", all_reserved=False, optional=True),
+}
+
+_NAMED: Final = {";": (";", PARAMETERS), "?": ("&", QUERY), "&": ("&", QUERY)}
+"""What stands between values that are told by their names, and their alphabet."""
+
+
 def _group(part: _Part, later: Iterable[_Part]) -> Group:
     if isinstance(part, _Literal):
         return Group((Piece(part.text),))
-    return _GROUPS[part.operator](part, later)
-
-
-def _values(lead: str, between: str, alphabet: str, part: _Expression) -> tuple[Piece, ...]:
-    """The pieces of an expression with unnamed values."""
-    leads = [lead] + [between] * (len(part.lists) - 1)
-    return tuple(
-        Piece(each, alphabet + "/", read=partial(segments, name))
-        if exploded
-        else Piece(each, alphabet, read=partial(one_value, name))
-        for each, (name, exploded) in zip(leads, part.lists.items(), strict=True)
+    if part.operator in _NAMED:
+        separator, alphabet = _NAMED[part.operator]
+        read = partial(pairs, part.lists, separator)
+        return Group((Piece(part.operator, alphabet, read=read),), optional=True)
+    values = _UNNAMED[part.operator]
+    alphabet = _all_but(later) if values.all_reserved else UNRESERVED
+    leads = [values.lead] + [values.between] * (len(part.lists) - 1)
+    pieces = tuple(
+        _piece(lead, alphabet, name, exploded, 0 if values.optional else 1)
+        for lead, (name, exploded) in zip(leads, part.lists.items(), strict=True)
     )
+    return Group(pieces, values.optional)
 
 
-def _simple(part: _Expression, later: Iterable[_Part]) -> Group:
-    return _required(_values("", ",", UNRESERVED, part))
-
-
-def _reserved(part: _Expression, later: Iterable[_Part]) -> Group:
-    return _required(_values("", ",", _all_but(later), part))
-
-
-def _required(pieces: Iterable[Piece]) -> Group:
-    return Group(tuple(evolve(piece, least=1) for piece in pieces))
-
-
-def _fragment(part: _Expression, later: Iterable[_Part]) -> Group:
-    return Group(_values("#", ",", _all_but(later), part), optional=True)
-
-
-def _separated(part: _Expression, later: Iterable[_Part]) -> Group:
-    return Group(_values(part.operator, part.operator, UNRESERVED, part), optional=True)
-
-
-def _named(part: _Expression, later: Iterable[_Part]) -> Group:
-    separator = ";" if part.operator == ";" else "&"
-    alphabet = PARAMETERS if part.operator == ";" else QUERY
-    read = partial(pairs, part.lists, separator)
-    return Group((Piece(part.operator, alphabet, read=read),), optional=True)
+def _piece(lead: str, alphabet: str, name: str, exploded: bool, least: int) -> Piece:
+    if exploded:
+        return Piece(lead, alphabet + "/", least, partial(segments, name))
+    return Piece(lead, alphabet, least, partial(one_value, name))
 
 
 def _all_but(later: Iterable[_Part]) -> str:
@@ -377,15 +379,3 @@ def _all_but(later: Iterable[_Part]) -> str:
             else {"?", "#", "&", ";"}.intersection(part.operator)
         )
     return "".join(each for each in RESERVED if each not in begin)
-
-
-_GROUPS: Final[dict[str, Callable[[_Expression, Iterable[_Part]], Group]]] = {
-    "": _simple,
-    "+": _reserved,
-    "#": _fragment,
-    ".": _separated,
-    "/": _separated,
-    ";": _named,
-    "?": _named,
-    "&": _named,
-}
