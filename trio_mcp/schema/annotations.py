@@ -9,10 +9,8 @@ is shared.
 from __future__ import annotations
 
 import collections.abc as abc
-import datetime
 import enum
 import math
-import pathlib
 import sys
 import types
 import typing
@@ -32,6 +30,7 @@ from trio_mcp.schema.fields import (
     own_docstring,
     resolve_names,
 )
+from trio_mcp.schema.texts import text_type
 from trio_mcp.schema.unstructuring import unstructure
 
 __all__ = ["Builder", "annotation_text", "published_default", "schema_of"]
@@ -56,21 +55,7 @@ _EXACT: dict[Any, dict[str, Any]] = {
     typing.List: {"type": "array"},  # noqa: UP006 - somebody may still write it
     typing.Dict: {"type": "object"},  # noqa: UP006
     typing.Tuple: {"type": "array"},  # noqa: UP006
-    datetime.datetime: {"type": "string", "format": "date-time"},
-    datetime.date: {"type": "string", "format": "date"},
-    datetime.time: {"type": "string", "format": "time"},
     bytes: {"type": "string", "contentEncoding": "base64"},
-}
-
-# By name, so that nothing is imported to be recognised.
-_FORMATS = {
-    "uuid.UUID": "uuid",
-    "decimal.Decimal": "decimal",
-    "ipaddress.IPv4Address": "ipv4",
-    "ipaddress.IPv6Address": "ipv6",
-    "urllib.parse.ParseResult": "uri",
-    "urllib.parse.SplitResult": "uri",
-    "trio.Path": "path",
 }
 
 _ARRAYS = (
@@ -108,15 +93,6 @@ def schema_of(annotation: Any) -> dict[str, Any]:
     """
     builder = Builder()
     return builder.finish(builder.build(annotation))
-
-
-def schema_format(kind: Any) -> str | None:
-    """The `format` of a type that travels as a string of that format, or `None`."""
-    if not isinstance(kind, type):
-        return None
-    if issubclass(kind, pathlib.PurePath):
-        return "path"
-    return _FORMATS.get(f"{kind.__module__}.{kind.__qualname__}")
 
 
 def is_type_alias(annotation: Any) -> bool:
@@ -265,9 +241,9 @@ class Builder:
     def _class(self, kind: type) -> dict[str, Any]:
         if issubclass(kind, enum.Enum):
             return self._enum(kind)
-        name = schema_format(kind)
-        if name is not None:
-            return {"type": "string", "format": name}
+        text = text_type(kind)
+        if text is not None:
+            return {"type": "string", "format": text.format}
         if is_record(kind):
             return self._shared(kind, kind.__name__, lambda: self._record(kind))
         raise SchemaError(f"the class {kind.__qualname__} has no JSON Schema; {_SUPPORTED}")

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import base64
 import collections.abc as abc
-import datetime
 import enum
 import functools
 import types
@@ -25,7 +24,7 @@ from typing import Any
 
 import attrs
 
-from trio_mcp.schema.annotations import alias_value, is_type_alias, schema_format, schema_of
+from trio_mcp.schema.annotations import alias_value, is_type_alias, schema_of
 from trio_mcp.schema.errors import ArgumentError, Problem
 from trio_mcp.schema.fields import (
     fields_of,
@@ -35,6 +34,7 @@ from trio_mcp.schema.fields import (
     resolve_names,
 )
 from trio_mcp.schema.sentences import cut, expectation, json_kind
+from trio_mcp.schema.texts import text_type
 from trio_mcp.schema.validate import compile_test
 
 if typing.TYPE_CHECKING:
@@ -242,34 +242,8 @@ def _parse(make: Callable[[Any], Any], expected: str) -> Callable[[Any, Any], An
     return parse
 
 
-def _finite_decimal(text: str) -> Any:
-    from decimal import Decimal
-
-    number = Decimal(text)
-    if not number.is_finite():
-        raise ValueError(text)
-    return number
-
-
-def _url_parser(name: str) -> Callable[[Any], Any]:
-    def parse_url(text: str) -> Any:
-        import urllib.parse
-
-        return getattr(urllib.parse, name)(text)
-
-    return parse_url
-
-
 def _bytes(text: str) -> bytes:
     return base64.b64decode(text, validate=True)
-
-
-# Types whose constructor is not quite what reads them.
-_MAKERS: dict[str, Callable[[Any], Any]] = {
-    "decimal.Decimal": _finite_decimal,
-    "urllib.parse.ParseResult": _url_parser("urlparse"),
-    "urllib.parse.SplitResult": _url_parser("urlsplit"),
-}
 
 
 @functools.cache
@@ -283,9 +257,6 @@ def _converter() -> Converter:
     for kind in (bool, type(None)):
         converter.register_structure_hook(kind, _as_is)
     converter.register_structure_hook(bytes, _parse(_bytes, "base64 text"))
-    for moment in (datetime.datetime, datetime.date, datetime.time):
-        expected = expectation(schema_of(moment))
-        converter.register_structure_hook(moment, _parse(moment.fromisoformat, expected))
     converter.register_structure_hook_func(lambda kind: kind is object, _as_is)
     for recognise, make in _FACTORIES:
         converter.register_structure_hook_factory(recognise, make)
@@ -302,9 +273,10 @@ def _structure_scalar(value: Any, kind: Any) -> Any:
     return convert(value) if convert is not None else _make_choice(kind)(value, kind)
 
 
-def _make_formatted(kind: Any) -> Callable[[Any, Any], Any]:
-    make = _MAKERS.get(f"{kind.__module__}.{kind.__qualname__}", kind)
-    return _parse(make, expectation(schema_of(kind)))
+def _make_text(kind: Any) -> Callable[[Any, Any], Any]:
+    text = text_type(kind)
+    assert text is not None
+    return _parse(functools.partial(text.read, kind), expectation(schema_of(kind)))
 
 
 @functools.lru_cache(maxsize=512)
@@ -456,7 +428,7 @@ _FACTORIES: list[tuple[Callable[[Any], bool], Callable[[Any], Callable[[Any, Any
     (is_type_alias, _make_alias),
     (lambda kind: _is_in(typing.get_origin(kind) or kind, _CONCRETE), _make_collection),
     (lambda kind: typing.get_origin(kind) in _UNIONS, _make_union),
-    (lambda kind: schema_format(kind) is not None, _make_formatted),
+    (lambda kind: text_type(kind) is not None, _make_text),
 ]
 
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 import base64
 import collections.abc as abc
 import dataclasses
-import datetime
 import enum
 import functools
-import pathlib
 from collections.abc import Callable
 from typing import Any
 
 import attrs
 
 from trio_mcp.schema.fields import is_named_tuple
+from trio_mcp.schema.texts import text_type
 
 __all__ = ["can_unstructure", "unstructure"]
 
@@ -77,38 +76,17 @@ def _enum(value: enum.Enum) -> Any:
     return unstructure(value.value)
 
 
-def _iso(value: Any) -> str:
-    return str(value.isoformat())
-
-
 def _base64(value: Any) -> str:
     return base64.b64encode(value).decode("ascii")
 
 
-def _url(value: Any) -> str:
-    return str(value.geturl())
-
-
-_BY_NAME: dict[str, Callable[[Any], Any]] = {
-    "uuid.UUID": str,
-    "decimal.Decimal": str,
-    "ipaddress.IPv4Address": str,
-    "ipaddress.IPv6Address": str,
-    "urllib.parse.ParseResult": _url,
-    "urllib.parse.SplitResult": _url,
-    "trio.Path": str,
-}
-
-# The first that fits: an enum of strings is an enum, a datetime has the same way as a date, and a
-# string is no sequence.
+# The first that fits: an enum of strings is an enum, and a string is no sequence.
 _BY_BASE: list[tuple[type | tuple[type, ...], Callable[[Any], Any]]] = [
     (enum.Enum, _enum),
     (bool, _same),
     (str, str),
     (int, int),
     (float, float),
-    ((datetime.date, datetime.time), _iso),
-    (pathlib.PurePath, str),
     ((bytes, bytearray, memoryview), _base64),
     (abc.Mapping, _mapping),
     ((list, tuple, abc.Set, abc.Sequence), _list),
@@ -119,9 +97,9 @@ _BY_BASE: list[tuple[type | tuple[type, ...], Callable[[Any], Any]]] = [
 def _way_of(kind: Any) -> Callable[[Any], Any]:
     if kind in (str, int, float, bool, type(None)):
         return _same
-    by_name = _BY_NAME.get(f"{kind.__module__}.{kind.__qualname__}")
-    if by_name is not None:
-        return by_name
+    text = text_type(kind)
+    if text is not None and not issubclass(kind, enum.Enum):
+        return text.write
     if attrs.has(kind):
         return _record([each.name for each in attrs.fields(kind)])
     if dataclasses.is_dataclass(kind):

@@ -1,0 +1,73 @@
+"""Types whose values travel as text of some format: how they are named, written and read.
+
+They are known by name, so that nothing is imported to be recognised.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+from typing import Any, Final
+
+from attrs import frozen
+
+__all__ = ["TextType", "text_type"]
+
+
+@frozen
+class TextType:
+    """A type whose values travel as text."""
+
+    format: str
+    """The `format` in its schema."""
+
+    write: Callable[[Any], str] = str
+
+    read: Callable[[Any, str], Any] = lambda kind, text: kind(text)
+    """Makes a value of the type that it is given first; raises `ValueError` or the like."""
+
+
+def text_type(kind: Any) -> TextType | None:
+    """How values of a class, or of one that it is derived from, are told as text."""
+    if not isinstance(kind, type):
+        return None
+    if issubclass(kind, pathlib.PurePath):
+        return _BY_NAME["trio.Path"]
+    names = (f"{each.__module__}.{each.__qualname__}" for each in kind.__mro__)
+    return next((_BY_NAME[each] for each in names if each in _BY_NAME), None)
+
+
+def _read_decimal(kind: Any, text: str) -> Any:
+    number = kind(text)
+    if not number.is_finite():
+        raise ValueError(text)
+    return number
+
+
+def _read_url(kind: Any, text: str) -> Any:
+    import urllib.parse
+
+    parsed: Any = urllib.parse.urlsplit(text)
+    return parsed if isinstance(parsed, kind) else urllib.parse.urlparse(text)
+
+
+def _moment(name: str) -> TextType:
+    return TextType(
+        name, lambda moment: str(moment.isoformat()), lambda kind, text: kind.fromisoformat(text)
+    )
+
+
+_URL: Final = TextType("uri", lambda url: str(url.geturl()), _read_url)
+
+_BY_NAME: Final = {
+    "datetime.datetime": _moment("date-time"),
+    "datetime.date": _moment("date"),
+    "datetime.time": _moment("time"),
+    "uuid.UUID": TextType("uuid"),
+    "decimal.Decimal": TextType("decimal", read=_read_decimal),
+    "ipaddress.IPv4Address": TextType("ipv4"),
+    "ipaddress.IPv6Address": TextType("ipv6"),
+    "urllib.parse.ParseResult": _URL,
+    "urllib.parse.SplitResult": _URL,
+    "trio.Path": TextType("path"),
+}
