@@ -371,3 +371,20 @@ def test_acceptance_is_quick() -> None:
     assert validate(arguments) is None
     seconds = min(timeit.repeat(lambda: validate(arguments), number=2000, repeat=5))
     assert seconds / 2000 < 10e-6
+
+
+NAMES = ["0", "7", "007", "+1", "", "a/b~c%20", "é", "²", " 1", "1" * 30, "0" * 30]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_properties_may_have_any_name(name: str) -> None:
+    text = {"type": "string"}
+    place = f"Argument {f'a.{name}'!r}" if name else "Argument 'a.'"
+    for inner in (text, {"$ref": "#/$defs/text"}, {"anyOf": [text, {"$ref": "#/$defs/few"}]}):
+        few = {"type": "array", "maxItems": 1}
+        definitions = {"text": text, "few": few, name: text}
+        for properties in ({"properties": {name: inner}}, {"additionalProperties": inner}):
+            schema = {"properties": {"a": properties}, "$defs": definitions}
+            told = compile_validator(schema)({"a": {name: 1}})
+            assert told is not None
+            assert told.startswith(f"{place} must be a string"), (schema, told)

@@ -49,12 +49,17 @@ class References:
         self._check_looks()
 
     @functools.cached_property
-    def is_one_resource(self) -> bool:
-        """Whether all places can be told from the root: no schema within has a name of its own."""
-        return not any(
-            isinstance(each, Mapping) and ("$id" in each or "id" in each)
-            for path, each in walk(self._schema)
-            if path
+    def places_are_plain(self) -> bool:
+        """Whether places are what jsonschema-rs calls them.
+
+        They are not where a schema within has a name of its own, or where a property is called "",
+        which it leaves out, or "007", of which it makes 7.
+        """
+        within = [(path, each) for path, each in walk(self._schema) if path]
+        return all(
+            {"$id", "id"}.isdisjoint(each if isinstance(each, Mapping) else ())
+            and all(isinstance(step, int) or _is_kept(step) for step in path)
+            for path, each in within
         )
 
     def targets(self, schema: Any) -> list[Any]:
@@ -197,3 +202,7 @@ def _is_plain(schema: Any) -> bool:
     return not isinstance(schema.get("$id", schema.get("id")), str) and all(
         each == "#" or each.startswith("#/") for each in references
     )
+
+
+def _is_kept(step: str) -> bool:
+    return step == "0" or bool(step and not (step[0] in "+0" and step[1:].isdecimal()))

@@ -8,9 +8,7 @@ a copy of what is refused, a large value is narrowed down to the part that is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
 from itertools import islice
-from operator import getitem
 from typing import Any, Final
 
 from attrs import evolve, frozen
@@ -76,13 +74,17 @@ class _Spot:
     of_name: bool = False
     steps: int = 0
 
-    def below(self, *path: str | int) -> _Spot:
-        return _Spot(
-            reduce(getitem, path, self.value),
-            self.path + path,
-            self.of_name and not path,
-            self.steps + 1,
-        )
+    def below(self, *steps: str | int) -> _Spot:
+        """A place within.
+
+        Raises:
+            LookupError: There is none.
+        """
+        value, path = self.value, self.path
+        for step in steps:
+            step = str(step) if isinstance(value, Mapping) else step  # of "7" the library makes 7
+            value, path = value[step], (*path, step)
+        return _Spot(value, path, self.of_name and not steps, self.steps + 1)
 
     def refusal(
         self, keyword: str | None, schema: Mapping[str, Any], names: tuple[str, ...] = ()
@@ -122,31 +124,43 @@ class Refusals:
             yield spot.refusal(None, {})
         elif spot.steps > _MOST_STEPS:
             yield spot.refusal(_vague(schema), schema)
-        elif self._is_readable(spot.value, schema):
-            for error in self._errors(schema, at, spot.value):
-                yield from self._read(error, spot)
+        elif found := self._located(schema, at, spot):
+            for error, here in found:
+                yield from self._read(error, here)
         else:
             yield from self._narrow(schema, at, spot)
 
-    def _is_readable(self, value: Any, schema: Any) -> bool:
-        is_light = self._burden.at_once(value, schema) is Verdict.FINE
-        return is_light and self._references.is_one_resource
+    def _located(self, schema: Any, at: Path, spot: _Spot) -> list[tuple[Any, _Spot]]:
+        """The errors, with the places that they are about; none if that is not to be had."""
+        if self._burden.at_once(spot.value, schema) is not Verdict.FINE:
+            return []
+        if not self._references.places_are_plain:
+            return []
+        try:
+            errors = self._errors(schema, at, spot.value)
+            found = [(each, spot.below(*each.instance_path)) for each in errors]
+        except LookupError:
+            return []
+        # Of the names in a path, "007" comes as 7, and "" not at all.
+        return found if all(here.value == each.instance for each, here in found) else []
 
     def _errors(self, schema: Any, at: Path, value: Any) -> list[Any]:
         """All errors, where they cannot be many; else the first."""
         few = self._burden.judge(value, _FEW_LOOKS, _FEW_VALUES, schema) is Verdict.FINE
         return self._engine.errors(at, value, first=not few)
 
-    def _read(self, error: Any, spot: _Spot) -> Iterator[Refusal]:
+    def _read(self, error: Any, here: _Spot) -> Iterator[Refusal]:
         """What an error says, or what is found out if it is about alternatives."""
         *at, keyword = error.schema_path or [None]
-        here, kind = spot.below(*error.instance_path), error.kind
+        kind = error.kind
         if kind.name == "propertyNames":
             here, kind = evolve(here, value=kind.error.instance, of_name=True), kind.error.kind
         if kind.name == "falseSchema" and keyword != "additionalProperties":
             yield here.refusal(None, {})
             return
-        schema = reduce(getitem, at, self._schema)
+        schema: Any = self._schema
+        for step in at:
+            schema = schema[str(step) if isinstance(schema, Mapping) else step]
         if keyword in _ALTERNATIVES:
             yield from self._alternatives(keyword, schema, tuple(at), here)
             return
