@@ -72,6 +72,7 @@ async def test_of_a_good_server_nothing_bad_is_said(
         ("noise", "error", "stdout-noise", "'Server is ready!'"),
         ("crash", "error", "does-not-start", "RuntimeError: no database"),
         ("one-of-ours", "error", "does-not-start", "exited with status 1: no database"),
+        ("says-nothing", "error", "does-not-start", "it exited with status 0"),
         ("dies-at-discover", "error", "dies", "it exits at `server/discover`"),
         ("dies-of-bad-json", "error", "dies", "exited with status 1"),
         ("silent-on-bad-json", "note", "silent-on-bad-json", "not answered"),
@@ -171,6 +172,7 @@ def check_finding(report: Report, fault: str, severity: str, code: str, told: st
     telling = [each for each in report.findings if told in each.message]
     assert {(each.severity, each.code) for each in telling} == {(severity, code)}
     assert all(each.way_out for each in telling)
+    assert not any(each.message.endswith((" ", ":")) for each in report.findings)
     worse = {each for each in found(report) if each[0] == "error"} - {(severity, code)}
     assert worse <= CONSEQUENCES.get(fault, set()), "and nothing else is wrong with it"
 

@@ -100,6 +100,11 @@ def test_completion_on_demand(cli: CommandLine) -> None:
     assert "no prompt or template 'nothing'; it has: trip, trains://{number}" in done.err
 
 
+def test_a_server_that_suggests_nothing(cli: CommandLine, shop: str) -> None:
+    done = cli("inspect", shop, stdin="complete review tone=k\n")
+    assert "trio-mcp: the server does not suggest values\n" in done.err
+
+
 def test_a_server_that_dies_is_started_again(cli: CommandLine) -> None:
     script = "call complain\ncall die\ncall say words=on\ncall die\nquit\ncall say words=never\n"
     done = cli("inspect", SHOP, stdin=script)

@@ -25,7 +25,8 @@ def parse_arguments(words: Sequence[str], schema: Json) -> dict[str, Json]:
 
     Args:
         words: `key=value`, whose type the schema decides; `key:=JSON`; a JSON object; or `-` for a
-            JSON object on stdin. A key that comes several times makes a list.
+            JSON object on stdin. A key that comes several times makes a list; `outer.key` is a key
+            of the object `outer`.
         schema: The tool's input schema.
 
     Raises:
@@ -44,12 +45,13 @@ def parse_arguments(words: Sequence[str], schema: Json) -> dict[str, Json]:
             raise Usage(f"{word!r} is not KEY=VALUE, KEY:=JSON or a JSON object; it takes: {takes}")
         key, sign, value = pair.groups()
         if sign == ":=":
-            arguments[key] = _json(value, key)
+            _put(arguments, _find(whole, key)[0], _json(value, key))
         else:
             texts[key].append(value)
     for key, values in texts.items():
+        path, field = _find(whole, key)
         try:
-            arguments[key] = whole.properties.get(key, field_of({})).collected(values)
+            _put(arguments, path, field.collected(values))
         except ValueError as error:
             raise Usage(f"{key}: {error}") from None
     try:
@@ -57,6 +59,26 @@ def parse_arguments(words: Sequence[str], schema: Json) -> dict[str, Json]:
     except (TypeError, ValueError) as error:  # a lone surrogate, or nested too deeply
         raise Usage(f"the arguments cannot be sent: {error}") from None
     return arguments
+
+
+def _find(whole: Field, key: str) -> tuple[list[str], Field]:
+    """What a key is about, and the way there: into an object, unless the whole is a key itself."""
+    name, _, rest = key.partition(".")
+    outer = whole.properties.get(name)
+    if not rest or key in whole.properties or outer is None or outer.object is None:
+        return [key], whole.properties.get(key, field_of({}))
+    path, field = _find(outer.object, rest)
+    return [name, *path], field
+
+
+def _put(arguments: dict[str, Json], path: Sequence[str], value: Json) -> None:
+    """Put a value where a path leads, through objects that are made where they are missing."""
+    *outer, key = path
+    for name in outer:
+        arguments = arguments.setdefault(name, {})
+        if not isinstance(arguments, dict):
+            raise Usage(f"{name} is given as a value, and as an object")
+    arguments[key] = value
 
 
 def parse_texts(words: Sequence[str]) -> dict[str, str]:

@@ -183,7 +183,7 @@ def _note_problem(
         return
     if asked is not None:
         said = last_words(probe.transport.stderr_tail).removeprefix("trio-mcp: ")
-        problems.append(f"asked `{asked}`, it {probe.gone}: {said}")
+        problems.append(f"asked `{asked}`, it {probe.gone}{': ' if said else ''}{said}")
     lines = probe.transport.stderr_tail.splitlines()
     report.stderr = "\n".join(lines[-_MOST_STDERR_LINES:])
 

@@ -33,7 +33,7 @@ from trio_mcp.cli.target import Target
 from trio_mcp.client.state import Disconnected
 from trio_mcp.errors import ClientError, NotConnected
 from trio_mcp.registry.changes import KINDS, Change, ListChanged
-from trio_mcp.wire.errors import McpError
+from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.offers import Completion
 
 _ALL: Final = "all"
@@ -232,7 +232,7 @@ class Inspection:
             return [f"{argument}={each}" for each in known]
         if command in ("prompt", "complete") and equals:
             chosen = dict(each.split("=", 1) for each in given[:-1] if "=" in each)
-            with trio.move_on_after(_TAB_PATIENCE), suppress(ClientError, McpError):
+            with trio.move_on_after(_TAB_PATIENCE), suppress(ClientError, McpError, Failure):
                 completion = await self.complete(name, argument, value, chosen)
                 return [f"{argument}={each}" for each in completion.values]
         elif command in ("prompt", "complete") and name in self.names["prompt"]:
@@ -246,14 +246,18 @@ class Inspection:
         """Ask the server what a value of a prompt or template may become.
 
         Raises:
-            Failure: There is no such prompt or template.
+            Failure: There is no such prompt or template, or the server suggests nothing at all.
         """
         if name not in self.names["complete"]:
             raise Failure(missing("prompt or template", name, self.names["complete"]))
-        client = self.session.client
-        if name in self.names["prompt"]:
-            return await client.complete(argument, value, prompt=name, chosen=chosen)
-        return await client.complete(argument, value, resource=name, chosen=chosen)
+        is_prompt = name in self.names["prompt"]
+        complete = partial(self.session.client.complete, argument, value, chosen=chosen)
+        try:
+            return await (complete(prompt=name) if is_prompt else complete(resource=name))
+        except McpError as error:
+            if error.code != METHOD_NOT_FOUND:
+                raise
+            raise Failure("the server does not suggest values") from None
 
     # -- subscriptions --------------------------------------------------------------------
 
