@@ -161,7 +161,7 @@ def test_completions() -> None:
     ("options", "words"),
     [
         ({"title": 5}, "title must be a text, not 5"),
-        ({"instructions": ["x"]}, "instructions must be a text"),
+        ({"instructions": ["x"]}, "instructions must be a string"),
         ({"website_url": 5}, "website_url must be a text"),
         ({"version": 1.0}, "version must be a text, not 1.0"),
         ({"tool_timeout": "3"}, "tool_timeout must be more than 0 seconds, not '3'"),

@@ -262,7 +262,7 @@ def test_what_can_be_sealed_can_be_opened_and_more_is_refused() -> None:
     state = sealer.seal("x" * longest, REQUEST)
     assert 256 * 1024 - 100 < len(state) <= 256 * 1024
     assert sealer.open(state, REQUEST) == "x" * longest
-    with pytest.raises(ValueError, match="keep what is large on the server"):
+    with pytest.raises(ValueError, match="keep large data on the server"):
         sealer.seal("x" * (longest + 1), REQUEST)
 
 

@@ -111,8 +111,8 @@ def check_json(name: str, value: Json) -> None:
         encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise SchemaError(
-            f"{name} cannot be sent as JSON ({error}); it may hold dicts with texts as keys, "
-            "lists, texts, finite numbers, True, False and None"
+            f"{name} cannot be sent as JSON ({error}); use only dicts whose keys are strings, "
+            "lists, strings, finite numbers, True, False and None"
         ) from None
 
 

@@ -64,7 +64,7 @@ class Completers:
             SchemaError: There is no such thing, or the function does not take what it is given.
         """
         if (prompt is None) == (resource is None):
-            raise SchemaError("a completion is for a prompt or for a resource template: name one")
+            raise SchemaError("say what the completion is for: give either prompt= or resource=")
         kind: RefType = "ref/resource" if prompt is None else "ref/prompt"
         target = prompt or resource or ""
         what = f"{argument} of {target}"

@@ -45,8 +45,9 @@ def make_completer(function: Callable[..., Any], what: str, timeout: float | Non
         parameters = frozenset(described.input_schema.get("properties", {}))
         if "value" not in parameters or not parameters <= {"value", "arguments"}:
             raise SchemaError(
-                "the function takes `value` (what has been typed) and, if it likes, `arguments` "
-                f"(what was chosen already), not: {', '.join(sorted(parameters)) or 'nothing'}"
+                "the function must take `value` (what has been typed), and may take `arguments` "
+                "(what was chosen already) and nothing else; it takes: "
+                f"{', '.join(sorted(parameters)) or 'nothing'}"
             )
     except SchemaError as error:
         raise SchemaError(f"{label}: {error}") from None

@@ -282,5 +282,5 @@ class Context:
 
     def _talk(self) -> Conversation:
         if self._conversation is None:
-            raise McpError(INVALID_REQUEST, "There is no client here that could be asked")
+            raise McpError(INVALID_REQUEST, "There is no client to ask")
         return self._conversation

@@ -121,7 +121,7 @@ class Registry:
         if lifespan is not None and not callable(lifespan):
             raise TypeError(f"lifespan must be a function, not {type(lifespan).__name__}")
         if not isinstance(instructions, str | None):
-            raise ValueError(f"instructions must be a text, not {instructions!r:.60}")
+            raise ValueError(f"instructions must be a string, not {instructions!r:.60}")
         self.info: Final = Implementation(
             name,
             version,

@@ -165,7 +165,7 @@ def _template_of(uri: str) -> UriTemplate | None:
         raise SchemaError(f"a URI has {LONGEST_URI} characters at most, not {len(uri)}")
     if read_uri(uri) is None:
         raise SchemaError(
-            "this is no URI; percent-encode what cannot stand in one, such as %20 for a space"
+            "this is not a URI; percent-encode what a URI cannot contain, such as %20 for a space"
         )
     return None
 

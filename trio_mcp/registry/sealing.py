@@ -159,8 +159,8 @@ class Sealer:
         state = self._fernet().encrypt_at_time(payload.to_bytes(), int(now)).decode()
         if len(state) > _LONGEST:
             raise ValueError(
-                f"the sealed state would have {len(state)} characters, and {_LONGEST} are the "
-                "most that come back; keep what is large on the server, and seal what finds it"
+                f"the sealed state would have {len(state)} characters, and {_LONGEST} are allowed; "
+                "keep large data on the server, and seal only what is needed to find it"
             )
         return state
 

@@ -145,7 +145,9 @@ def subscribe(context: RequestContext) -> dict[str, Json]:
     listener = _listener(context)
     most = context.server.limits.max_subscriptions
     if len(listener.uris) >= most and uri not in listener.uris:
-        raise McpError(INVALID_PARAMS, f"There are {most} subscriptions already, the most allowed")
+        raise McpError(
+            INVALID_PARAMS, f"There are {most} subscriptions already, which is the limit"
+        )
     listener.watch(uri)
     return {}
 
@@ -160,7 +162,7 @@ def unsubscribe(context: RequestContext) -> dict[str, Json]:
 def _listener(context: RequestContext) -> Listener:
     if context.session.listener is None:
         method = context.request.method
-        raise McpError(METHOD_NOT_FOUND, f"{method} needs a connection that lasts")
+        raise McpError(METHOD_NOT_FOUND, f"{method} needs a connection that stays open")
     return context.session.listener
 
 
@@ -169,7 +171,9 @@ def listen(context: RequestContext) -> Listen:
     wanted = read_filter(context)
     most = context.server.limits.max_subscriptions
     if context.session.subscriptions >= most:
-        raise McpError(INVALID_PARAMS, f"There are {most} subscriptions already, the most allowed")
+        raise McpError(
+            INVALID_PARAMS, f"There are {most} subscriptions already, which is the limit"
+        )
     context.session.subscriptions += 1
     return Listen(context, wanted)
 
