@@ -538,7 +538,11 @@ async def languages(value: str) -> list[str]:
         (languages, {"resource": "config://app", "argument": "id"}, "id of config://app"),
         (languages, {"resource": USERS, "argument": "name"}, "name of users://"),
         (languages, {"argument": "language"}, "either prompt= or resource="),
-        (languages, {"prompt": "review", "resource": USERS, "argument": "id"}, "either prompt= or resource="),
+        (
+            languages,
+            {"prompt": "review", "resource": USERS, "argument": "id"},
+            "either prompt= or resource=",
+        ),
         (nothing, {"prompt": "review", "argument": "language"}, "`value`"),
         (too_much, {"prompt": "review", "argument": "language"}, "more"),
     ],
