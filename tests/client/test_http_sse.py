@@ -55,7 +55,6 @@ def nothing_is_left_to_the_collector() -> Iterator[None]:
     gc.freeze()  # what is older is not looked at below
     yield
     gc.collect()
-    gc.unfreeze()
 
 
 Part = Callable[[Incoming], Awaitable[None]]
