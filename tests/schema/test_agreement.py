@@ -13,7 +13,7 @@ from trio_mcp.schema.plain import fits_at_sight, plain_test
 pytestmark = pytest.mark.requirement("B4")
 
 TEXTS = st.sampled_from(["", "a", "ab", "abc", "é", "1", "2024-05-31"])
-NAMES = st.sampled_from(["a", "b", "c"])
+NAMES = st.sampled_from(["a", "b", "c", "7", ""])
 NUMBERS = (
     st.integers(-3, 5)
     | st.sampled_from([1.0, 0.5, -0.0, 2.5, 2**53, 2**53 + 1, 2**70, 1e20, 1e300])

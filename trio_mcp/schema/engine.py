@@ -10,7 +10,6 @@ It is imported when the first schema needs it, which takes 10 to 25 ms.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote
@@ -22,7 +21,9 @@ from trio_mcp.schema.errors import SchemaError
 from trio_mcp.schema.keywords import Path, walk
 from trio_mcp.schema.sentences import cut
 
-__all__ = ["Engine", "Test", "pattern_size", "patterns_of"]
+__all__ = ["ALTERNATIVES", "Engine", "Test", "pattern_size", "patterns_of"]
+
+ALTERNATIVES: Final = ("anyOf", "oneOf")
 
 Test = Callable[[Any], bool]
 """Whether a value fits."""
@@ -45,7 +46,7 @@ class Engine:
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._dialect = dialect_of(schema)
         self._schema = dict(schema)
-        self._parts: dict[tuple[Path, bool], Any] = {}
+        self._parts: dict[tuple[Path, str], Any] = {}
         sizes = [pattern_size(pattern) for _, pattern in patterns_of(schema)]
         self._keywords: dict[str, Any] = {"pattern": _Pattern} if any(sizes) else {}
         self.fits: Test = self._compile(self._schema).is_valid
@@ -78,20 +79,25 @@ class Engine:
         test: Test = self._compile(keywords).is_valid
         return test
 
+    def fits_alternatives(self, keyword: str, path: Path, count: int, value: Any) -> bool:
+        """Whether a value fits the alternatives at a place, as `anyOf` or `oneOf` has it."""
+        key = (path, keyword)
+        if key not in self._parts:
+            members = [_reference((*path, index)) for index in range(count)]
+            self._parts[key] = self._compile({keyword: members}, registry=self._registry)
+        return bool(self._parts[key].is_valid(value))
+
     def _part(self, path: Path, explains: bool) -> Any:
-        found = self._parts.get((path, explains))
-        if found is None:
-            # A part on its own would lose what its references lead to.
-            steps = [str(each).replace("~", "~0").replace("/", "~1") for each in path]
-            pointer = "".join(f"/{quote(each, safe='')}" for each in steps)
-            asked = {
-                "anyOf": functools.partial(_Alternatives, self, math.inf),
-                "oneOf": functools.partial(_Alternatives, self, 1),
-            }
-            reference = {"$ref": f"{_URI}#{pointer}"}
-            found = self._compile(reference, asked if explains else {}, self._registry)
-            self._parts[path, explains] = found
-        return found
+        key = (path, "errors" if explains else "test")
+        if key not in self._parts:
+            keywords = {each: functools.partial(_Alternatives, self, each) for each in ALTERNATIVES}
+            self._parts[key] = self._compile(
+                # A part on its own would lose what its references lead to.
+                _reference(path),
+                keywords if explains else {},
+                self._registry,
+            )
+        return self._parts[key]
 
     @functools.cached_property
     def _registry(self) -> Any:
@@ -125,16 +131,20 @@ class _Alternatives:
     """The keywords `anyOf` and `oneOf` where errors are asked for: they end here."""
 
     _engine: Engine
-    _most: float
+    _keyword: str
     _schema: Mapping[str, Any]
     _members: list[Any]
     _path: list[str | int]
 
     def validate(self, value: Any) -> None:
-        paths = ((*self._path, index) for index in range(len(self._members)))
-        fitting = sum(self._engine.fits_part(path, value) for path in paths)
-        if not 1 <= fitting <= self._most:
+        place, count = tuple(self._path), len(self._members)
+        if not self._engine.fits_alternatives(self._keyword, place, count, value):
             raise ValueError
+
+
+def _reference(path: Path) -> dict[str, str]:
+    steps = [str(each).replace("~", "~0").replace("/", "~1") for each in path]
+    return {"$ref": f"{_URI}#" + "".join(f"/{quote(each, safe='')}" for each in steps)}
 
 
 class _Pattern:

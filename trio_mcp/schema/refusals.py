@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from trio_mcp.schema.engine import Engine
+from trio_mcp.schema.engine import ALTERNATIVES, Engine
 from trio_mcp.schema.keywords import REFERENCES, Path
 from trio_mcp.schema.references import References
 from trio_mcp.schema.work import Burden, Verdict
@@ -27,6 +27,7 @@ SEVERAL: Final = "several of the alternatives"
 _MOST: Final = 20
 _FEW_LOOKS: Final = 2000  # of schemas at values, each of which may give an error
 _FEW_VALUES: Final = 200
+_MOST_ALTERNATIVES: Final = 100
 _MOST_STEPS: Final = 64
 """So many steps to a reason are walked; one that is deeper is told where they end."""
 
@@ -161,7 +162,7 @@ class Refusals:
         schema: Any = self._schema
         for step in at:
             schema = schema[str(step) if isinstance(schema, Mapping) else step]
-        if keyword in _ALTERNATIVES:
+        if keyword in ALTERNATIVES:
             yield from self._alternatives(keyword, schema, tuple(at), here)
             return
         names = getattr(kind, "unexpected", here.value) if keyword == "additionalProperties" else ()
@@ -178,8 +179,11 @@ class Refusals:
         tag was not.
         """
         members = [(each, (*at, keyword, index)) for index, each in enumerate(schema[keyword])]
-        if any(self._engine.fits_part(path, spot.value) for _, path in members):
+        if keyword == "oneOf" and self._fits_alternatives("anyOf", keyword, schema, at, spot):
             yield spot.refusal(SEVERAL, schema)
+            return
+        if len(members) > _MOST_ALTERNATIVES:
+            yield spot.refusal(NO_ALTERNATIVE, schema)
             return
         signs = [list(self._signs(each, path, spot.value)) for each, path in members]
         alike = [index for index, found in enumerate(signs) if all(path for path, _ in found)]
@@ -195,6 +199,12 @@ class Refusals:
             yield Refusal(here.path, "enum", {}, here.value, tags)
         else:
             yield spot.refusal(NO_ALTERNATIVE if alike else keyword, schema)
+
+    def _fits_alternatives(
+        self, as_keyword: str, keyword: str, schema: Mapping[str, Any], at: Path, spot: _Spot
+    ) -> bool:
+        count, path = len(schema[keyword]), (*at, keyword)
+        return self._engine.fits_alternatives(as_keyword, path, count, spot.value)
 
     def _signs(self, schema: Any, at: Path, value: Any) -> Iterator[tuple[Path, list[Any]]]:
         """Where an alternative demands another type or tag, and which tags; `()` is the whole."""
@@ -212,10 +222,10 @@ class Refusals:
 
     def _narrow(self, schema: Mapping[str, Any], at: Path, spot: _Spot) -> Iterator[Refusal]:
         """Go on with the first part that is refused; else find the keyword that refuses all."""
-        for keyword in _ALTERNATIVES:
-            members = range(len(schema.get(keyword, ())))
-            fits = (self._engine.fits_part((*at, keyword, each), spot.value) for each in members)
-            if members and not any(fits):
+        for keyword in ALTERNATIVES:
+            if keyword in schema and not self._fits_alternatives(
+                keyword, keyword, schema, at, spot
+            ):
                 yield from self._alternatives(keyword, schema, at, spot)
                 return
         for part, path, value, step in self._parts(schema, at, spot.value):
@@ -260,8 +270,6 @@ def _vague(schema: Mapping[str, Any]) -> str:
 
 _NAMED: Final = ("properties", "additionalProperties")
 _LISTED: Final = ("prefixItems", "items")
-_ALTERNATIVES: Final = ("anyOf", "oneOf")
-
 _OWN: Final = (
     *("type", "enum", "const", "minLength", "maxLength", "pattern"),
     *("minItems", "maxItems", "uniqueItems"),
