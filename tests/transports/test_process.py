@@ -261,6 +261,7 @@ async def test_messages_are_whole_however_they_are_cut() -> None:
         await process.send_message(b"")
         assert await process.receive_message() == b"two"
         assert await process.receive_message() == b"last", "though its line has no end"
+        await process.exited.wait()
         with pytest.raises(ServerExited) as caught:
             await process.receive_message()
         assert caught.value.returncode == 0
@@ -309,6 +310,8 @@ async def test_how_a_process_ended_is_told_to_who_sends_and_who_receives(
     program, error, returncode, words
 ) -> None:
     async with open_process(python(program), ProcessOptions(**IMPATIENT)) as process:
+        if error is not None:
+            await process.exited.wait()
         with pytest.raises(error or OutputClosed) as received:
             await process.receive_message()
         with pytest.raises(error or WriteFailed) as sent:

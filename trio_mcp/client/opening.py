@@ -141,9 +141,9 @@ class Handshake:
                 self.tools.update([])
             elif self.list_tools:
                 await self._load_tools(client)
-            self.states.move(Connected())
             if self.log_level is not None and self._may_log(client):
                 await client.set_log_level(self.log_level)
+            self.states.move(Connected())
             return client
         what, setting = _what_took_so_long(session), "connect(connect_timeout=...)"
         raise CallTimeout(what, self.connect_timeout, session.stderr(), setting)
@@ -163,14 +163,14 @@ class Handshake:
 @asynccontextmanager
 async def _in_process(registry: Registry, handshake: Handshake) -> AsyncIterator[Client]:
     async with serve_in_memory(registry, handshake.limits) as lines:
-        connection = _connection(lines, handshake.inbound, handshake.limits)
-        session = handshake.session(StreamTransport(connection))
+        connection = _connection(lines, handshake)
 
         async def ending() -> Ending:
-            return partial(OutputClosed, "")
+            return OutputClosed
 
-        async with _running(connection, session, ending):
-            yield await handshake.run(session, handshake.era or "modern")
+        era = handshake.era or "modern"
+        async with _connected(connection, handshake, ending, era=era) as client:
+            yield client
 
 
 @asynccontextmanager
@@ -210,16 +210,15 @@ async def _over_sse(
 
     most = handshake.limits.max_message_bytes
     async with open_sse(endpoint, options, most, refused, deadline) as events:
-        lines = StreamLines(events, most)
-        connection = _connection(lines, handshake.inbound, handshake.limits)
+        connection = _connection(StreamLines(events, most), handshake)
         events.on_refused = partial(fail_unsent, connection.requests)
-        session = handshake.session(StreamTransport(connection))
 
         async def ending() -> Ending:
             return events.failure
 
-        async with _running(connection, session, ending):
-            yield await handshake.run(session, "legacy", deadline)
+        way = _connected(connection, handshake, ending, era="legacy", deadline=deadline)
+        async with way as client:
+            yield client
 
 
 @asynccontextmanager
@@ -229,12 +228,11 @@ async def _over_stream(
     async with opened as stream:
         send_nowait = getattr(stream, "send_nowait", None)
         lines = StreamLines(stream, handshake.limits.max_message_bytes, send_nowait)
-        connection = _connection(lines, handshake.inbound, handshake.limits)
-        session = handshake.session(StreamTransport(connection))
-        if isinstance(stream, StdioTransport):
-            session.stderr = lambda: stream.stderr_tail
-        async with _running(connection, session, partial(_how_it_ended, stream, connection)):
-            yield await handshake.run(session)
+        connection = _connection(lines, handshake)
+        ending = partial(_how_it_ended, stream, connection)
+        stderr = (lambda: stream.stderr_tail) if isinstance(stream, StdioTransport) else str
+        async with _connected(connection, handshake, ending, stderr=stderr) as client:
+            yield client
 
 
 @asynccontextmanager
@@ -249,14 +247,11 @@ async def _claimed(stream: trio.abc.Stream) -> AsyncIterator[trio.abc.Stream]:
             yield stream
 
 
-def _connection(lines: LineTransport, inbound: InboundHandler, limits: Limits) -> Connection:
+def _connection(lines: LineTransport, handshake: Handshake) -> Connection:
     """Make the connection to a server, and let the inbound handler know of it."""
+    inbound = handshake.inbound
     connection = Connection(
-        lines,
-        inbound,
-        limits,
-        other_side="Server",
-        on_line=inbound.on_line,
+        lines, inbound, handshake.limits, other_side="Server", on_line=inbound.on_line
     )
     inbound.answered = connection.requests.respond
     inbound.paused = connection.requests.paused
@@ -264,16 +259,27 @@ def _connection(lines: LineTransport, inbound: InboundHandler, limits: Limits) -
 
 
 @asynccontextmanager
-async def _running(
-    connection: Connection, session: ClientSession, ending: Callable[[], Awaitable[Ending]]
-) -> AsyncIterator[None]:
-    """Run the connection beside the block, and end it with the block.
+async def _connected(
+    connection: Connection,
+    handshake: Handshake,
+    ending: Callable[[], Awaitable[Ending]],
+    *,
+    stderr: Callable[[], str] = str,
+    era: Era | None = None,
+    deadline: float = inf,
+) -> AsyncIterator[Client]:
+    """Run a connection beside the block, shake hands, and end it with the block.
 
     Args:
         connection: The connection.
-        session: What ends with it.
-        ending: Finds out how it ended then.
+        handshake: How to meet the server.
+        ending: Finds out how the connection ended.
+        stderr: Gives the end of what the server wrote there.
+        era: The only one to speak.
+        deadline: Until when the handshake has to be done.
     """
+    session = handshake.session(StreamTransport(connection))
+    session.stderr = stderr
 
     async def run() -> None:
         try:
@@ -285,7 +291,7 @@ async def _running(
 
     async with background_task(run):
         try:
-            yield
+            yield await handshake.run(session, era, deadline)
         finally:
             session.close(None)
 
