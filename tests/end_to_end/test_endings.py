@@ -19,6 +19,7 @@ from tests.support.processes import (
     text_of,
     workshop,
 )
+from trio_mcp import Client, McpError, connect
 
 EXIT_STUCK = 70
 SIGNALS = [signal.SIGTERM, signal.SIGINT]
@@ -244,6 +245,115 @@ async def test_an_ignored_signal_stays_ignored() -> None:
         server.signal(signal.SIGINT)
         assert (await server.client.request("ping"))["result"] == {}
         assert await server.finish() == 0
+
+
+STUCK = """
+import logging, sys, trio
+from contextlib import asynccontextmanager
+from functools import partial
+from trio_mcp import Limits, Registry, serve, serve_http
+
+kind, how = sys.argv[1:]
+
+async def ignore():
+    with trio.CancelScope(shield=True):
+        await trio.sleep_forever()
+
+@asynccontextmanager
+async def lifespan(registry):
+    try:
+        yield
+    finally:
+        print("the lifespan closes", file=sys.stderr, flush=True)
+        if kind == "lifespan":
+            await ignore()
+        print("the lifespan is closed", file=sys.stderr, flush=True)
+
+registry = Registry("stuck", lifespan=lifespan)
+
+@registry.tool
+async def stubborn() -> str:
+    print("stubborn runs", file=sys.stderr, flush=True)
+    if kind == "tool":
+        await ignore()
+    return "done"
+
+logging.basicConfig(level=logging.INFO, format="%(message)s")
+limits = Limits(eof_grace=0, shutdown_grace=0, cancel_patience=0.1, flush_timeout=0.1,
+                lifespan_timeout=0.1)
+if how == "stdio":
+    trio.run(partial(serve, registry, limits=limits))
+else:
+    trio.run(partial(serve_http, registry, port=0, limits=limits, own_process=True))
+"""
+
+
+def stuck(kind: str, how: str) -> list[str]:
+    return [sys.executable, "-c", STUCK, kind, how]
+
+
+@pytest.mark.requirement("B9", "B8")
+@pytest.mark.parametrize("end", ["eof", "signal"])
+async def test_before_a_process_is_left_everything_else_is_done(end: str) -> None:
+    async with running(stuck("tool", "stdio")) as server:
+        await server.client.send(call(1, "stubborn"))
+        await server.said(b"stubborn runs")
+        if end == "eof":
+            await server.client.send_eof()
+        else:
+            server.signal(signal.SIGTERM)
+        (answer,) = await server.client.receive_all()
+        assert answer["error"] == CANCELLED
+        assert await server.exit() == EXIT_STUCK
+    how = b"EOF" if end == "eof" else b"stopped"
+    assert server.stderr.splitlines()[-4:] == [
+        b"Client disconnected (%b), flushed 1 responses, dropped 0 responses" % how,
+        b"the lifespan closes",
+        b"the lifespan is closed",
+        b"Tool stubborn ignores its cancellation; the process exits",
+    ]
+
+
+@pytest.mark.requirement("B9")
+async def test_a_lifespan_that_ignores_its_cancellation_does_not_keep_the_process() -> None:
+    async with running(stuck("lifespan", "stdio")) as server:
+        answer = await server.client.call("stubborn")
+        assert text_of(answer) == "done"
+        assert await server.finish() == EXIT_STUCK
+    last = b"The lifespan of stuck ignores its cancellation; the process exits"
+    assert server.stderr.splitlines()[-1] == last
+
+
+@pytest.mark.requirement("B9", "F5")
+@pytest.mark.parametrize("kind", ["tool", "lifespan"])
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_before_a_process_is_left_over_http(kind: str, era: Any) -> None:
+    async with running(stuck(kind, "http")) as server:
+        await server.said(b"Serving stuck at ")
+        url = server.stderr.partition(b" at ")[2].split()[0].decode()
+        async with connect(url, era=era) as client:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(expect, client, "done" if kind == "lifespan" else "cancelled")
+                await server.said(b"stubborn runs")
+                if kind == "tool":
+                    server.signal(signal.SIGTERM)
+            if kind == "lifespan":
+                server.signal(signal.SIGTERM)
+            assert await server.exit() == EXIT_STUCK
+    what = {"tool": b"Tool stubborn", "lifespan": b"The lifespan of stuck"}[kind]
+    *before, last = server.stderr.splitlines()
+    assert last == what + b" ignores its cancellation; the process exits"
+    closed = b"the lifespan is closed" if kind == "tool" else b"the lifespan closes"
+    assert closed in before
+
+
+async def expect(client: Client, outcome: str) -> None:
+    """Call the tool, and see to it that there is an answer."""
+    try:
+        said = (await client.call_tool("stubborn")).text
+    except McpError as error:
+        said = error.message
+    assert outcome in said
 
 
 ANNOUNCED = """

@@ -380,3 +380,80 @@ async def test_each_connection_has_an_id_of_its_own():
         first, second = text_of(await one.call("me")), text_of(await two.call("me"))
         assert first != second
         assert text_of(await one.call("me")) == first
+
+
+# -- lifespans that do not end --------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def slow(registry):
+    """Take long to close, after a nursery of its own has ended."""
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            yield
+            nursery.cancel_scope.cancel()
+    finally:
+        await trio.sleep(100)
+
+
+@pytest.mark.requirement("B9")
+@pytest.mark.parametrize(("limits", "seconds"), [(Limits(), 5), (Limits(lifespan_timeout=2), 2)])
+async def test_a_lifespan_that_does_not_close_is_cancelled(limits, seconds, caplog, autojump_clock):
+    async with serving(registry_of(echo, lifespan=slow), limits) as (client, _):
+        await client.call("echo", text="x")
+    assert trio.current_time() == seconds
+    what = f"The lifespan of test took longer than {seconds} s to close: cancelled"
+    assert caplog.messages[-1] == what
+
+
+@pytest.mark.requirement("B9")
+async def test_a_lifespan_that_several_share_has_its_limit_too(caplog, autojump_clock):
+    registry = registry_of(echo, lifespan=slow)
+    with pytest.raises(KeyError):
+        async with registry.running(limits=Limits(lifespan_timeout=3)):
+            raise KeyError
+    assert trio.current_time() == 3
+    assert "took longer than 3 s" in caplog.text
+
+
+@pytest.mark.requirement("B9")
+async def test_a_lifespan_that_ignores_its_cancellation_is_waited_for(caplog, autojump_clock):
+    """Where the process is not the server's own."""
+
+    @asynccontextmanager
+    async def stubborn(registry):
+        yield
+        with trio.CancelScope(shield=True):
+            await trio.sleep(100)
+
+    async with serving(registry_of(echo, lifespan=stubborn)):
+        pass
+    assert trio.current_time() == 100
+    assert "The lifespan of test ignores its cancellation; it is waited for" in caplog.messages
+
+
+@pytest.mark.requirement("B8", "B9", "B13")
+@pytest.mark.parametrize("how", ["eof", "stop"])
+async def test_a_tool_that_does_not_end_does_not_keep_the_lifespan_open(how, autojump_clock):
+    closed = []
+
+    @asynccontextmanager
+    async def lifespan(registry):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            yield
+            nursery.cancel_scope.cancel()
+        closed.append(trio.current_time())
+
+    async with serving(registry_of(linger, lifespan=lifespan)) as (client, handle):
+        await client.start("linger", seconds=50, more=100)
+        await wait_all_tasks_blocked()
+        if how == "eof":
+            await client.send_eof()
+        else:
+            handle.stop()
+        assert (await client.receive())["error"]["message"] == "Request cancelled"
+    grace = {"eof": 0.5, "stop": 5}[how]
+    assert closed == [grace + 1 + 1], "the patience for the call, and once more for its task"
+    assert trio.current_time() == grace + 100

@@ -73,6 +73,11 @@ class Runner:
             if self._drains:
                 self._answered.unpark_all()
 
+    @property
+    def labels(self) -> list[str]:
+        """Those of the calls that run."""
+        return [each.call.label for each in self._running]
+
     # -- calls that do not end ------------------------------------------------------------
 
     def _changed(self, request: InboundRequest) -> None:

@@ -6,9 +6,14 @@ look like those of the transport. So they have a type of their own.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
+
+import trio
+
+logger = logging.getLogger("trio_mcp")
 
 
 class LifespanError(Exception):
@@ -22,30 +27,39 @@ class LifespanError(Exception):
 
 @asynccontextmanager
 async def opened(
-    name: str, lifespan: Callable[[], AbstractAsyncContextManager[Any]]
+    name: str, lifespan: Callable[[], AbstractAsyncContextManager[Any]], timeout: float
 ) -> AsyncIterator[Any]:
     """Open a lifespan for the length of the block, and yield what it yields.
 
     Args:
         name: Whose it is.
         lifespan: Makes it.
+        timeout: Seconds that it has to close; then it is cancelled, and the log says so.
 
     Raises:
         LifespanError: It raised something of its own. What the block raises passes as it is.
     """
     passing: BaseException | None = None
-    try:
-        async with lifespan() as state:
-            try:
-                yield state
-            except BaseException as error:  # noted only, to tell it from the lifespan's own below
-                passing = error
+    # Around all of it, because the lifespan may open scopes and nurseries before it yields.
+    with trio.CancelScope() as closing:
+        try:
+            async with lifespan() as state:
+                try:
+                    yield state
+                except BaseException as error:  # noted only, to tell it from the lifespan's own
+                    passing = error
+                    raise
+                finally:
+                    closing.deadline = trio.current_time() + timeout
+        except Exception as error:
+            if _is_just(error, passing):
                 raise
-    except Exception as error:
-        if _is_just(error, passing):
-            raise
-        what = f"the lifespan of {name} failed: {type(error).__name__}: {error}"
-        raise LifespanError(what) from error
+            what = f"the lifespan of {name} failed: {type(error).__name__}: {error}"
+            raise LifespanError(what) from error
+    if closing.cancelled_caught:
+        logger.error("The lifespan of %s took longer than %g s to close: cancelled", name, timeout)
+        if passing is not None:
+            raise passing
 
 
 def _is_just(error: Exception, passing: BaseException | None) -> bool:

@@ -664,11 +664,14 @@ class Registry:
     # -- lifespan -------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[Any]:
+    async def running(self, *, limits: Limits | None = None) -> AsyncIterator[Any]:
         """Open the lifespan for everything that is served inside the block.
 
         Without it, each `serve…` opens the lifespan for itself. Inside the block, all connections
         share one.
+
+        Args:
+            limits: `Limits.lifespan_timeout` is how long it may take to close.
 
         Yields:
             What the lifespan yielded; `None` without a lifespan.
@@ -681,7 +684,7 @@ class Registry:
             raise RuntimeError(f"registry {self.name!r} is running already")
         self._is_running = True
         try:
-            async with self.state() as state:
+            async with self.state(limits) as state:
                 self._shared_state = state
                 try:
                     yield state
@@ -696,7 +699,7 @@ class Registry:
         return self._lifespan is not None and self._shared_state is _CLOSED
 
     @asynccontextmanager
-    async def state(self) -> AsyncIterator[Any]:
+    async def state(self, limits: Limits | None = None) -> AsyncIterator[Any]:
         """Yield the state that `running` shares; outside of it, open the lifespan for the block.
 
         Raises:
@@ -707,5 +710,6 @@ class Registry:
         elif self._lifespan is None:
             yield None
         else:
-            async with opened(self.name, partial(self._lifespan, self)) as state:
+            seconds = (limits or Limits()).lifespan_timeout
+            async with opened(self.name, partial(self._lifespan, self), seconds) as state:
                 yield state

@@ -60,7 +60,7 @@ class ControlRouter:
         if not servers:
             raise ValueError("there is no server to route to")
         self._registries = dict(servers)
-        self._max_batch = (limits or Limits()).max_batch
+        self._limits = limits or Limits()
         self._servers = {name: Embedded(each, limits) for name, each in servers.items()}
         self._lifespans = AsyncExitStack()
         self._closed = False
@@ -69,7 +69,7 @@ class ControlRouter:
         """Open the registries' lifespans."""
         async with AsyncExitStack() as opening:
             for name, registry in self._registries.items():
-                state = await opening.enter_async_context(registry.state())
+                state = await opening.enter_async_context(registry.state(self._limits))
                 self._servers[name].open(state)
             self._lifespans = opening.pop_all()
         return self
@@ -123,7 +123,7 @@ class ControlRouter:
             error = McpError(METHOD_NOT_FOUND, f"Server not found: {name}", data)
             return orjson.loads(encode_error(_id_of(message), error))
         # Neither side is to be able to change what the other one holds.
-        copied = decode(encode(message)[:-1], self._max_batch)
+        copied = decode(encode(message)[:-1], self._limits.max_batch)
         line = None if copied is None else await server.answer(copied)
         return None if line is None else json.loads(line)
 

@@ -93,7 +93,7 @@ async def serve_in_memory(registry: Registry, limits: Limits) -> AsyncIterator[M
 
     At the end, and when it is cancelled, the calls that still run are cancelled.
     """
-    async with registry.state() as state:
+    async with registry.state(limits) as state:
         ours, theirs = memory_lines_pair()
         session = Session()
         dispatcher = Dispatcher(Server(registry, limits, state), session)
@@ -195,7 +195,7 @@ class Embedded:
 @asynccontextmanager
 async def embed(registry: Registry, limits: Limits | None = None) -> AsyncIterator[Embedded]:
     """Open a registry's lifespan and yield it as an `Embedded` server."""
-    async with registry.state() as state:
+    async with registry.state(limits) as state:
         embedded = Embedded(registry, limits, state)
         try:
             yield embedded

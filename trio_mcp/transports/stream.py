@@ -1,6 +1,5 @@
 """Serving a registry on one byte stream: lifespan, connection, and the handle to both."""
 
-from collections.abc import Callable
 from functools import partial
 
 import trio
@@ -15,6 +14,7 @@ from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.server.subscriptions import send_changes
 from trio_mcp.transports.claims import claimed
+from trio_mcp.transports.serving import OnStuck, serving, wait_for_stuck
 from trio_mcp.wire.limits import Limits
 
 
@@ -63,24 +63,24 @@ async def serve_connection(
     task_status: trio.TaskStatus[ServerHandle] = trio.TASK_STATUS_IGNORED,
     *,
     send_nowait: SendNowait | None = None,
-    on_stuck: Callable[[list[str]], None] = lambda labels: None,
+    on_stuck: OnStuck = wait_for_stuck,
 ) -> None:
     """Serve one connection from the opening of the lifespan to its end, moving `lifecycle` on."""
     try:
-        async with registry.state() as state:
+        async with serving(registry, limits, on_stuck) as here:
             session = Session()
-            server = Server(registry, limits, state)
+            server = Server(registry, limits, here.state)
             connection = Connection(
                 StreamLines(stream, limits.max_message_bytes, send_nowait),
                 Dispatcher(server, session),
                 limits,
                 on_drain=lambda: lifecycle.reach(ServerState.DRAINING),
-                on_stuck=on_stuck,
+                on_stuck=here.leave,
             )
             session.stop = connection.stop
             lifecycle.running(connection.stop)
             task_status.started(lifecycle)
-            await run_connection(connection, registry, session)
+            await here.run(partial(run_connection, connection, registry, session))
     finally:
         lifecycle.reach(ServerState.STOPPED)
 

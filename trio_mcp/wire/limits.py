@@ -14,7 +14,13 @@ _at_least_zero: Any = validators.ge(0)
 _positive: Any = validators.gt(0)
 
 
-SERVER_BOUNDS: Final = ("max_worker_threads", "tool_timeout", "progress_rate", "max_subscriptions")
+SERVER_BOUNDS: Final = (
+    "max_worker_threads",
+    "tool_timeout",
+    "progress_rate",
+    "max_subscriptions",
+    "lifespan_timeout",
+)
 """Those of the fields of `Limits` that say nothing to a client."""
 
 
@@ -76,3 +82,6 @@ class Limits:
 
     flush_timeout: float = field(default=2.0, validator=_at_least_zero)
     """Seconds that the last responses have to be written before they are dropped."""
+
+    lifespan_timeout: float = field(default=5.0, validator=_at_least_zero)
+    """Seconds that a registry's lifespan has to close before it is cancelled."""

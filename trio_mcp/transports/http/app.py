@@ -26,7 +26,6 @@ from trio_mcp.server.caller import Caller, is_modern
 from trio_mcp.server.dispatcher import Dispatcher
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
-from trio_mcp.transports.background import background_task
 from trio_mcp.transports.http.answering import (
     QueuedChannel,
     ResponseChannel,
@@ -52,6 +51,7 @@ from trio_mcp.transports.http.request import (
 )
 from trio_mcp.transports.http.server.asgi import Receive, Scope, Send
 from trio_mcp.transports.http.sessions import HttpSession, Sessions
+from trio_mcp.transports.serving import OnStuck, Serving, serving, wait_for_stuck
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import (
@@ -129,12 +129,22 @@ class HttpApp:
             RuntimeError: The app is running already.
             Exception: Whatever the registry's lifespan raises.
         """
+        async with self.serving():
+            yield
+
+    @asynccontextmanager
+    async def serving(self, on_stuck: OnStuck = wait_for_stuck) -> AsyncIterator[Serving]:
+        """The same as `running`, with a nursery for whatever brings requests.
+
+        Args:
+            on_stuck: What to do about calls that ignore their cancellation.
+        """
         if self._server is not None:
             raise RuntimeError("this app is running already")
-        async with self.registry.state() as state:
+        async with serving(self.registry, self._limits, on_stuck) as here:
             metrics = self.metrics
             watch = () if metrics is None else (metrics.observe_call, metrics.refused)
-            server = self._server = Server(self.registry, self._limits, state, *watch)
+            server = self._server = Server(self.registry, self._limits, here.state, *watch)
             sessions = Sessions(server, self._policy, self._slots, self._runner)
             self._sessions = sessions
             if self._sse_path is not None:
@@ -142,12 +152,13 @@ class HttpApp:
             if self.metrics is not None:
                 self.metrics.watch_sessions(sessions.__len__)
             self._since, self._stopping = time.monotonic(), False
+            here.nursery.start_soon(self._runner.watch)
+            await here.nursery.start(sessions.run)
             try:
-                async with background_task(sessions.run), background_task(self._runner.watch):
-                    await trio.lowlevel.checkpoint()
-                    yield
+                yield here
             finally:
                 self.stop()
+                here.leave(self._runner.labels)
                 self._server = self._sessions = self._sse = None
 
     def stop(self) -> None:

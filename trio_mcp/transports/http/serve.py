@@ -7,6 +7,7 @@ import os
 import ssl
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from ipaddress import ip_address
 
 import trio
@@ -27,6 +28,7 @@ from trio_mcp.transports.http.server import (
     secured,
     serve_asgi,
 )
+from trio_mcp.transports.serving import Serving, leave_process, wait_for_stuck
 from trio_mcp.wire.limits import Limits
 
 logger = logging.getLogger("trio_mcp.http")
@@ -117,8 +119,9 @@ async def serve_http(
         limits: The bounds of messages and calls, as on any transport.
         http_limits: The bounds that only HTTP connections have.
         own_process: The process is the server's own, as with `serve`: SIGINT and SIGTERM stop it,
-            from before it reports that it listens. Otherwise signals are left to the
-            application; see `stop_at_signals`.
+            from before it reports that it listens; and a tool or a lifespan that ignores its
+            cancellation does not keep the process, which exits with status 70. Otherwise signals
+            are left to the application; see `stop_at_signals`.
         task_status: Reports that it listens, with an `HttpHandle`.
 
     Raises:
@@ -154,10 +157,10 @@ async def serve_http(
         listeners = await open_tcp(host, port, ssl_context=ssl_context)
     try:
         with calling_at_signals(handle.stop) if own_process else nullcontext():
-            async with app.running():
-                await _serve(
-                    app, listeners, handle, limits, http_limits or HttpLimits(), task_status
-                )
+            on_stuck = leave_process if own_process else wait_for_stuck
+            async with app.serving(on_stuck) as here:
+                its = http_limits or HttpLimits()
+                await _serve(app, here, listeners, handle, limits, its, task_status)
     finally:
         try:
             async with trio.open_nursery() as nursery:  # all of them, even when cancelled
@@ -169,6 +172,7 @@ async def serve_http(
 
 async def _serve(
     app: HttpApp,
+    here: Serving,
     listeners: Sequence[trio.abc.Listener[trio.abc.Stream]],
     handle: HttpHandle,
     limits: Limits,
@@ -188,6 +192,8 @@ async def _serve(
         handle.server.stop()
         await trio.sleep(limits.shutdown_grace)
         app.cancel_calls()
+        await trio.sleep(its - limits.shutdown_grace + limits.cancel_patience)
+        here.leave()
 
     class Started(trio.TaskStatus[HttpServer]):
         def started(self, value: HttpServer | None = None) -> None:
@@ -198,15 +204,17 @@ async def _serve(
             logger.info("Serving %s at %s", app.registry.name, ", ".join(handle.places()))
             task_status.started(handle)
 
+    listen = partial(
+        serve_asgi,
+        app,
+        listeners,
+        limits=http_limits,
+        max_body_bytes=limits.max_message_bytes,
+        shutdown_grace=its,
+        task_status=Started(),
+    )
     async with background_task(relay):
-        await serve_asgi(
-            app,
-            listeners,
-            limits=http_limits,
-            max_body_bytes=limits.max_message_bytes,
-            shutdown_grace=its,
-            task_status=Started(),
-        )
+        await here.run(listen)
 
 
 def _warn_if_exposed(host: str, policy: HttpPolicy) -> None:

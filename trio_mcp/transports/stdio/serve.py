@@ -2,7 +2,6 @@
 
 import logging
 import os
-from typing import Final
 
 import trio
 
@@ -11,13 +10,12 @@ from trio_mcp.registry import Registry
 from trio_mcp.server.importing import check_import
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle
 from trio_mcp.server.signals import calling_at_signals
+from trio_mcp.transports.serving import leave_process
 from trio_mcp.transports.stdio import open_stdio
 from trio_mcp.transports.stream import serve_connection
 from trio_mcp.wire.limits import Limits
 
 logger = logging.getLogger("trio_mcp")
-
-_EXIT_STUCK: Final = 70  # EX_SOFTWARE
 
 
 @public
@@ -44,8 +42,9 @@ async def serve(
 
     If cancelled, it cancels its calls, takes at most `Limits.flush_timeout` seconds to write what
     has been answered, and restores the descriptors. Trio cannot end a tool that ignores its
-    cancellation. Once the client is gone and everything else is answered, such a tool does not
-    keep the process: it exits with status 70.
+    cancellation. Once the client is gone, everything else is answered and the lifespan is closed,
+    such a tool does not keep the process: it exits with status 70. So it does for a lifespan that
+    ignores its cancellation.
 
     Example:
         >>> registry = Registry("empty")
@@ -69,11 +68,5 @@ async def serve(
                 lifecycle,
                 task_status,
                 send_nowait=stream.send_stream.send_nowait,
-                on_stuck=_exit,
+                on_stuck=leave_process,
             )
-
-
-def _exit(labels: list[str]) -> None:
-    logger.critical("%s ignores its cancellation; the process exits", ", ".join(labels))
-    logging.shutdown()
-    os._exit(_EXIT_STUCK)
