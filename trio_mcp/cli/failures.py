@@ -98,10 +98,10 @@ def cause_of(error: BaseException) -> BaseException:
     return next(_leaves(error))
 
 
-def one_line(text: str) -> str:
-    """Write a text as one line that no terminal takes for anything but text."""
+def one_line(text: str, most: int = _MOST_CHARACTERS) -> str:
+    """Write a text as one line, not too long, that no terminal takes for anything but text."""
     line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
-    return line if len(line) <= _MOST_CHARACTERS else f"{line[:_MOST_CHARACTERS]}…"
+    return line if len(line) <= most else f"{line[:most]}…"
 
 
 def missing(noun: str, name: str, known: list[str], *, of: str = "the server") -> str:

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from attrs import asdict, define, field, frozen
 
+from trio_mcp.cli.failures import one_line
 from trio_mcp.wire.jsonrpc import Json
 
 Severity = Literal["error", "warning", "note"]
@@ -218,5 +219,4 @@ def shown(value: Json) -> str:
 def cut(value: object, most: int = 100) -> str:
     """Show a value in a message, on one line and not too long."""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-    text = " ".join("".join(each if each.isprintable() else " " for each in text).split())
-    return text if len(text) <= most else f"{text[:most]}…"
+    return one_line(text, most)
