@@ -37,7 +37,7 @@ from trio_mcp.schema.fields import (
 from trio_mcp.schema.form_fields import DIALECTS_SINCE, FORMS_SINCE, FormField, read_field
 from trio_mcp.schema.sentences import cut, json_kind, listed
 from trio_mcp.schema.size import check_size
-from trio_mcp.schema.structuring import bare, hook_for, is_plain
+from trio_mcp.schema.structuring import bare, hook_for, is_plain, reason_of
 from trio_mcp.schema.validate import Validator, compile_validator
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import SINCE, Revision
@@ -282,11 +282,7 @@ def _maker(kind: Any) -> Callable[[dict[str, Any]], Any]:
         try:
             return kind(**{names.get(name) or name: value for name, value in answers.items()})
         except Exception as error:
-            # What a class says of its own values is meant for those who give them; anything else
-            # may be of the inside and stays there.
-            said = error.args[0] if isinstance(error, ValueError) and error.args else None
-            text = f": {said[:200].rstrip('.')}" if isinstance(said, str) and said else ""
-            raise ArgumentError(f"The form is not acceptable{text}.") from error
+            raise ArgumentError(f"The form is not acceptable{reason_of(error)}.") from error
 
     return make
 

@@ -40,7 +40,7 @@ from trio_mcp.schema.validate import compile_test
 if typing.TYPE_CHECKING:
     from cattrs import Converter
 
-__all__ = ["is_plain", "structure_arguments"]
+__all__ = ["bare", "hook_for", "is_plain", "reason_of", "structure_arguments"]
 
 Hook = Callable[[Any], Any]
 
@@ -182,12 +182,16 @@ def _explain(name: str, error: BaseException) -> str:
             f"Argument {path!r} must be {error.expected}, but {json_kind(error.value)} came "
             f"({cut(error.value)})."
         )
-    # What a class says of its own values is meant for those who give them; anything else may be
-    # of the inside and stays there.
+    return f"Argument {path!r} is not acceptable{reason_of(error)}."
+
+
+def reason_of(error: BaseException) -> str:
+    """What a class says of its own values, which is meant for those who give them.
+
+    Anything else may be of the inside and stays there.
+    """
     said = error.args[0] if isinstance(error, ValueError) and error.args else None
-    if isinstance(said, str) and said:
-        return f"Argument {path!r} is not acceptable: {said[:200].rstrip('.')}."
-    return f"Argument {path!r} is not acceptable."
+    return f": {said[:200].rstrip('.')}" if isinstance(said, str) and said else ""
 
 
 def _step(error: BaseException) -> str:
