@@ -165,9 +165,9 @@ def test_a_schema_in_words() -> None:
 
 
 def test_a_large_schema_is_told_in_few_words() -> None:
-    many = {"properties": {f"a{number}": {"type": "string"} for number in range(100_000)}}
+    many = {"properties": {f"a{number}": {"type": "string"} for number in range(10_000)}}
     assert field_of(many).signature().endswith("a19?: string, …")
-    either = {"anyOf": [{"enum": [number]} for number in range(100_000)]}
+    either = {"anyOf": [{"enum": [number]} for number in range(10_000)]}
     assert field_of(either).in_words() == "0|1|2|3|4|5|6|7|…"
 
 
