@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from trio_mcp.schema.engine import pattern_size
@@ -161,8 +161,11 @@ class _Count:
         self._cost += place.weight
         kind = value.__class__
         if kind in _SCALARS:
-            if place.special or self._unique or (kind is str and len(value) > _SHORT):
-                _COSTS[kind](self, value, place)
+            if kind is str:
+                if place.text or len(value) > _SHORT:
+                    self._add_text(value, place)
+            elif (place.special or self._unique) and (kind is int or kind is float):
+                self._add_number(value, place)
         elif isinstance(value, _HOLDERS):
             if depth == _DEEPEST:
                 raise _Clear(Verdict.TOO_DEEP)
@@ -199,22 +202,13 @@ class _Count:
             if cost > self._most or self._matching > _MATCHING * self._most:
                 raise _Clear(Verdict.TOO_MUCH)
 
-    def _add_integer(self, number: int, place: _Place) -> None:
-        self._cost += place.number
+    def _add_number(self, number: float, place: _Place) -> None:
+        self._cost += place.number + (place.fraction if number.__class__ is float else 0)
         if not -_LARGE < number < _LARGE:
             self._cost += place.large
             self._large += 1
-            if number.bit_length() > _MOST_BITS:
+            if isinstance(number, int) and number.bit_length() > _MOST_BITS:
                 raise _Clear(Verdict.OUT_OF_RANGE)
-
-    def _add_float(self, number: float, place: _Place) -> None:
-        self._cost += place.number + place.fraction
-        if not -_LARGE < number < _LARGE:
-            self._cost += place.large
-            self._large += 1
-
-    def _add_constant(self, constant: bool | None, place: _Place) -> None:
-        """Add nothing: it is compared at no cost."""
 
     def check(self) -> None:
         """Find out whether it is too much by now.
@@ -227,15 +221,6 @@ class _Count:
             cost += _UNIQUE_LARGE * self._large**2
         if cost > self._most or self._values < 0:
             raise _Clear(Verdict.TOO_MUCH)
-
-
-_COSTS: Final[dict[type, Callable[[_Count, Any, Any], None]]] = {
-    str: _Count._add_text,
-    int: _Count._add_integer,
-    float: _Count._add_float,
-    bool: _Count._add_constant,
-    type(None): _Count._add_constant,
-}
 
 
 class _Place:
