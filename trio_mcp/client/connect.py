@@ -21,6 +21,7 @@ from trio_mcp.client.transport import InboundHandler
 from trio_mcp.errors import AlreadyConnected, ClientError
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
+from trio_mcp.registry.entrances import check_trio
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.version import __version__
 from trio_mcp.wire.errors import McpError
@@ -70,6 +71,7 @@ class ClientConnection(AbstractAsyncContextManager[Client, None]):
 
     async def __aenter__(self) -> Client:
         """Connect, and return the client: handshake done, tools known."""
+        check_trio("connect")
         if self._states.current is not None:
             raise AlreadyConnected("this connection was entered before; call connect() again")
         self._states.move(Connecting())

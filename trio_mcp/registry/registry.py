@@ -22,6 +22,7 @@ from trio_mcp.registry.checks import (
     icons_of,
 )
 from trio_mcp.registry.context import Context
+from trio_mcp.registry.entrances import check_trio
 from trio_mcp.registry.handlers import Handler, RefusedArguments
 from trio_mcp.registry.lifespan import opened
 from trio_mcp.registry.options import (
@@ -287,6 +288,7 @@ class Registry:
             trio.TooSlowError: Its time limit passed.
             Exception: Whatever the function raises.
         """
+        check_trio("Registry.call")
         tool = self.find_tool(name)
         try:
             keywords = tool.bind({} if arguments is None else dict(arguments))
@@ -680,6 +682,7 @@ class Registry:
             RuntimeError: The registry is running already.
             LifespanError: The lifespan failed when it was opened, or closed.
         """
+        check_trio("Registry.running")
         if self._is_running:
             raise RuntimeError(f"registry {self.name!r} is running already")
         self._is_running = True
@@ -713,3 +716,16 @@ class Registry:
             seconds = (limits or Limits()).lifespan_timeout
             async with opened(self.name, partial(self._lifespan, self), seconds) as state:
                 yield state
+
+
+def check_registry(registry: object) -> None:
+    """Make sure that there is a registry to serve.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if not isinstance(registry, Registry):
+        raise TypeError(
+            f"a Registry is needed, not {type(registry).__name__}: make one with "
+            "Registry('name'), register tools with @registry.tool, and serve that"
+        )

@@ -24,6 +24,8 @@ from trio_mcp.peer.inbound import Inbound, Slots
 from trio_mcp.peer.runner import Runner
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
+from trio_mcp.registry.entrances import check_trio
+from trio_mcp.registry.registry import check_registry
 from trio_mcp.server.dispatcher import Dispatcher
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
@@ -131,8 +133,7 @@ class Embedded:
     def __init__(
         self, registry: Registry, limits: Limits | None = None, state: object = None
     ) -> None:
-        if not isinstance(registry, Registry):
-            raise TypeError(f"a Registry is needed, not {type(registry).__name__}")
+        check_registry(registry)
         self._limits = limits or Limits()
         self._server = Server(registry, self._limits, state)
         self.session = Session("in-process")
@@ -230,7 +231,7 @@ async def handle_message(
         >>> async def ping(registry: Registry) -> bytes | None:
         ...     return await handle_message(registry, b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
     """
-    if not isinstance(registry, Registry):
-        raise TypeError(f"a Registry is needed, not {type(registry).__name__}")
+    check_trio("handle_message")
+    check_registry(registry)
     async with embed(registry, limits) as embedded:
         return await embedded.handle(message)

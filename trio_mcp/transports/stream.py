@@ -8,6 +8,8 @@ from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.lines import SendNowait, StreamLines
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
+from trio_mcp.registry.entrances import check_trio
+from trio_mcp.registry.registry import check_registry
 from trio_mcp.server.dispatcher import Dispatcher
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
 from trio_mcp.server.server import Server
@@ -49,6 +51,8 @@ async def serve_stream(
         ...         await serve_stream(registry, stream)
         ...     await trio.serve_tcp(client, 8000)
     """
+    check_trio("serve_stream")
+    check_registry(registry)
     lifecycle = Lifecycle()
     with claimed(stream):
         async with stream:

@@ -21,6 +21,7 @@ from trio_mcp.peer.inbound import Inbound, Slots
 from trio_mcp.peer.runner import Runner
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
+from trio_mcp.registry.registry import check_registry
 from trio_mcp.server import tracing
 from trio_mcp.server.caller import Caller, is_modern
 from trio_mcp.server.dispatcher import Dispatcher
@@ -566,6 +567,7 @@ def http_app(
     Example:
         >>> app = http_app(Registry("empty"), policy=HttpPolicy(allowed_hosts=["mcp.example.com"]))
     """
+    check_registry(registry)
     if not path.startswith("/") or path in _PAGES:
         raise ValueError(f"{path!r} cannot be the path of the MCP endpoint; take one like '/mcp'")
     if sse_path is not None and (not sse_path.startswith("/") or sse_path in (path, *_PAGES)):

@@ -14,6 +14,8 @@ import trio
 
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
+from trio_mcp.registry.entrances import check_trio
+from trio_mcp.registry.registry import check_registry
 from trio_mcp.server.importing import check_import
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
 from trio_mcp.server.signals import calling_at_signals
@@ -142,6 +144,8 @@ async def serve_http(
         ...         print(handle.url)
         ...         handle.stop()
     """
+    check_trio("serve_http")
+    check_registry(registry)
     check_import()
     policy, limits = policy or HttpPolicy(), limits or Limits()
     if listeners is not None and unix_socket is not None:

@@ -7,6 +7,8 @@ import trio
 
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
+from trio_mcp.registry.entrances import check_trio
+from trio_mcp.registry.registry import check_registry
 from trio_mcp.server.importing import check_import
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle
 from trio_mcp.server.signals import calling_at_signals
@@ -51,6 +53,8 @@ async def serve(
         >>> if __name__ == "__main__":
         ...     trio.run(serve, registry)
     """
+    check_trio("serve")
+    check_registry(registry)
     check_import()
     if os.isatty(0):  # a person has started it, and would wait for something to happen
         logger.warning(
