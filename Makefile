@@ -33,6 +33,7 @@ test-all: rest  ## Run all tests, those that need other programs as well
 
 rest: $(VENV)/.test peers  ## Run what `make test` leaves out: it needs other programs, or long
 	@$(BIN)/python -m pytest -m "needs or long"
+	@$(BIN)/python -m pytest -m "hypothesis and not needs" --hypothesis-profile explore
 	@$(MAKE) --no-print-directory conformance demo clone
 
 peers: $(VENV)/.test  ## Install the npm packages that tests meet, below .conformance
