@@ -20,7 +20,13 @@ from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.peer.runner import Runner
 from trio_mcp.transports.background import background_task
-from trio_mcp.transports.http.request import Disconnected, Header, HttpRequest
+from trio_mcp.transports.http.request import (
+    Disconnected,
+    Header,
+    HttpRequest,
+    Pieces,
+    pieces_of,
+)
 from trio_mcp.transports.http.server.peers import CANCELS
 from trio_mcp.wire.errors import (
     HEADER_MISMATCH,
@@ -87,7 +93,7 @@ class ResponseChannel(ReplyChannel):
         if overdue:
             self.ended = True
             with suppress(Disconnected):
-                await finish(self._http, line, headers=_CLOSE)
+                await finish(self._http, outgoing(self._http, line), headers=_CLOSE)
 
 
 class QueuedChannel(ResponseChannel):
@@ -137,7 +143,7 @@ class QueuedChannel(ResponseChannel):
                 if quiet.cancelled_caught:
                     await self._http.send_comment()
         if self.ended:
-            await finish(self._http, self.line, headers=_CLOSE)
+            await finish(self._http, outgoing(self._http, self.line), headers=_CLOSE)
 
     async def _flush(self) -> None:
         while self._events:
@@ -189,18 +195,24 @@ async def while_connected(http: HttpRequest, work: Callable[[], Awaitable[T]]) -
     return None
 
 
+def outgoing(http: HttpRequest, line: bytes | None) -> Pieces | None:
+    """Cut an answer into what `finish` sends: an event if the response has begun as a stream."""
+    if line is None:
+        return None
+    return pieces_of(encode_event(line[:-1], event="message") if http.started else line[:-1])
+
+
 async def finish(
-    http: HttpRequest, line: bytes | None, status: int = 200, headers: Iterable[Header] = ()
+    http: HttpRequest, answer: Pieces | None, status: int = 200, headers: Iterable[Header] = ()
 ) -> None:
     """Send the answer, in whichever way the response has begun."""
     if http.started:
-        if line is not None:
-            await http.send_event(line)
+        await http.send_pieces(answer or Pieces())
         await http.end_stream()
-    elif line is None:  # the client has cancelled it
+    elif answer is None:  # the client has cancelled it
         await http.respond(202, headers=headers)
     else:
-        await http.respond(status, line[:-1], headers=headers)
+        await http.respond(status, answer, headers=headers)
 
 
 def status_of(line: bytes, id: Id) -> int:

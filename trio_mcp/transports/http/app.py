@@ -31,6 +31,7 @@ from trio_mcp.transports.http.answering import (
     QueuedChannel,
     ResponseChannel,
     finish,
+    outgoing,
     run_call,
     status_of,
     while_connected,
@@ -382,7 +383,8 @@ class HttpApp:
             channel = ResponseChannel(http, self._policy.keep_alive)
             request = inbound.admit(message, channel)
             if isinstance(request, bytes):
-                await finish(http, request, status_of(request, message.id) if modern else 200)
+                status = status_of(request, message.id) if modern else 200
+                await finish(http, outgoing(http, request), status)
                 return
             if request.call.may_notify:
                 channel = request.channel = QueuedChannel(
@@ -392,7 +394,10 @@ class HttpApp:
         line = channel.line
         if not channel.ended:
             status = 200 if line is None or not modern else status_of(line, message.id)
-            await finish(http, line, status)
+            answer = outgoing(http, line)
+            # Nobody else holds it now: a slow client gives memory back with each piece it takes.
+            line = channel.line = request.response = None
+            await finish(http, answer, status)
 
     async def _answer_in_session(
         self, http: HttpRequest, message: Message, server: Server, sessions: Sessions

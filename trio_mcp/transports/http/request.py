@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -22,6 +23,19 @@ _STREAM_HEADERS: Final[list[Header]] = [
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 ]
+
+
+Pieces = deque[bytes]
+"""What is sent, in bounded pieces, so that memory is given back while a slow client reads."""
+
+_PIECE_BYTES: Final = 256 * 1024
+
+
+def pieces_of(data: bytes) -> Pieces:
+    """Cut what is to be sent. There is one piece at least."""
+    if len(data) <= _PIECE_BYTES:
+        return deque((data,))
+    return deque(data[at : at + _PIECE_BYTES] for at in range(0, len(data), _PIECE_BYTES))
 
 
 class Refusal(Exception):
@@ -138,16 +152,20 @@ class HttpRequest:
     async def respond(
         self,
         status: int,
-        body: bytes = b"",
+        body: bytes | Pieces = b"",
         content_type: bytes = JSON,
         headers: Iterable[Header] = (),
     ) -> None:
-        """Answer with a body."""
-        head: list[Header] = [(b"content-length", b"%d" % len(body)), *headers]
-        if body:
+        """Answer with a body. Pieces are taken out as they are sent."""
+        pieces = pieces_of(body) if isinstance(body, bytes) else body
+        length = sum(map(len, pieces))
+        head: list[Header] = [(b"content-length", b"%d" % length), *headers]
+        if length:
             head.append((b"content-type", content_type))
         await self._start(status, head)
-        await self._put({"type": "http.response.body", "body": body})
+        while len(pieces) > 1:
+            await self.send_raw(pieces.popleft())
+        await self._put({"type": "http.response.body", "body": pieces.popleft()})
 
     async def respond_json(self, value: Json, status: int = 200) -> None:
         """Answer with a JSON value."""
@@ -161,7 +179,7 @@ class HttpRequest:
     async def send_event(self, line: bytes, *, id: str | None = None) -> None:
         """Send a message as an event. The line's newline does not matter."""
         # Its type goes without saying, but some clients take no event for one that has none.
-        await self.send_raw(encode_event(line.rstrip(b"\n"), id=id, event="message"))
+        await self.send_pieces(pieces_of(encode_event(line.rstrip(b"\n"), id=id, event="message")))
 
     async def send_id(self, id: str) -> None:
         """Send an event without a message, so that the client has an id to come back with."""
@@ -178,6 +196,11 @@ class HttpRequest:
     async def send_comment(self) -> None:
         """Send what clients ignore, so that nobody on the way thinks that the stream is dead."""
         await self.send_raw(KEEP_ALIVE)
+
+    async def send_pieces(self, pieces: Pieces) -> None:
+        """Send a part of the stream, and let go of each piece when it is sent."""
+        while pieces:
+            await self.send_raw(pieces.popleft())
 
     async def send_raw(self, data: bytes) -> None:
         """Send a piece of the stream, as it is."""

@@ -29,7 +29,7 @@ from trio_mcp.server.session import Session
 from trio_mcp.server.subscriptions import send_changes
 from trio_mcp.transports.http.events import EventMemory, EventStore, MemoryEventStore
 from trio_mcp.transports.http.policy import HttpPolicy
-from trio_mcp.transports.http.request import HttpRequest, Refusal
+from trio_mcp.transports.http.request import HttpRequest, Refusal, pieces_of
 from trio_mcp.wire.jsonrpc import Json, Request, trimmed
 
 _STANDALONE: Final = "0"
@@ -137,8 +137,8 @@ class SessionStream(ReplyChannel):
                 return
             self._session.forget(self)  # the client knows of no event to come back to
             if self._unsent:
-                _, line = self._unsent.popleft()
-                await http.respond(200, line[:-1], headers=self._session.headers)
+                body = pieces_of(self._unsent.popleft()[1][:-1])
+                await http.respond(200, body, headers=self._session.headers)
             elif self._session.ended:
                 raise no_session()
             else:  # the client has cancelled the request
