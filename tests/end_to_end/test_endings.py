@@ -279,7 +279,7 @@ async def stubborn() -> str:
     return "done"
 
 logging.basicConfig(level=logging.INFO, format="%(message)s")
-limits = Limits(eof_grace=0, shutdown_grace=0, cancel_patience=0.1, flush_timeout=0.1,
+limits = Limits(eof_grace=0, shutdown_grace=0, cancel_patience=0.1, flush_timeout=1,
                 lifespan_timeout=0.1)
 if how == "stdio":
     trio.run(partial(serve, registry, limits=limits))
