@@ -36,13 +36,18 @@ PROGRAMS = {
 """By the argument of `needs`: whether it is there, and how to get it."""
 
 
-def pytest_collection_finish() -> None:
-    """Have the garbage collector leave alone what was imported and collected: it is there to stay.
+def pytest_collection() -> None:
+    """Have the garbage collector leave alone what is imported and collected: it is there to stay.
 
     Otherwise each of its rounds goes through thousands of tests again.
     """
-    gc.collect()
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Go on collecting, of what comes from now on."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
