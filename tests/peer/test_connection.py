@@ -11,6 +11,7 @@ from trio_mcp import Limits
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.inbound import Cause
 from trio_mcp.peer.lines import StreamLines
+from trio_mcp.transports.memory import memory_lines_pair
 from trio_mcp.wire.jsonrpc import result_line
 
 
@@ -219,3 +220,26 @@ async def test_an_error_of_the_handler_is_not_hidden(wire, autojump_clock):
     with pytest.raises(BaseExceptionGroup) as caught:
         await wire.connection.run()
     assert caught.group_contains(TypeError)
+
+
+async def test_who_is_answered_goes_on_while_other_answers_are_read(nursery, autojump_clock):
+    """Or both sides would take turns: the one idle for as long as the other works."""
+    ours, theirs = memory_lines_pair()
+    writes: list[int] = []
+    connection = Connection(ours, Toy(), Limits())
+    nursery.start_soon(connection.run)
+
+    async def ask_twice() -> None:
+        for _ in range(2):
+            await connection.send_request("question", {}, trio.current_time() + 10)
+
+    for _ in range(100):
+        nursery.start_soon(ask_twice)
+    asked = []
+    while len(asked) < 100:
+        asked += [json.loads(line)["id"] for line in await theirs.receive()]
+    await theirs.send([result_line(id, {}) for id in asked])
+    while sum(writes) < 100:
+        writes.append(len(await theirs.receive()))
+    assert len(writes) > 2
+    nursery.cancel_scope.cancel()

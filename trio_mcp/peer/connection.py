@@ -38,6 +38,8 @@ EOF: Final = "EOF"
 OUTPUT_CLOSED: Final = "output closed"
 STOPPED: Final = "stopped"
 
+_RESPONSES_AT_ONCE: Final = 32
+
 
 class Connection(ReplyChannel):
     """One connection, whichever side of it we are.
@@ -180,9 +182,18 @@ class Connection(ReplyChannel):
     async def _dispatch(self) -> None:
         try:
             async for frames in self._frames:
+                others = 0  # than calls: mostly responses, and each wakes who waits for it
                 for frame in frames:
-                    if not self._take(frame) or self._lines.full:
+                    if not self._take(frame):
+                        others += 1
                         await self._relief()
+                    elif self._lines.full:
+                        await self._relief()
+                    if others == _RESPONSES_AT_ONCE:
+                        # What those send next is on its way before the rest is seen to. Otherwise
+                        # each side would be idle for as long as the other one works.
+                        await trio.lowlevel.checkpoint()
+                        others = 0
             self._end(EOF)  # the reader has left the channel, and what it brought has been seen to
         finally:
             self._dispatched.set()
