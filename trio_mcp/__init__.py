@@ -10,6 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 from trio_mcp.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from trio_mcp.auth.client.machines import ClientCredentials as ClientCredentials
+    from trio_mcp.auth.client.machines import EnterpriseManaged as EnterpriseManaged
+    from trio_mcp.auth.client.machines import WorkloadIdentity as WorkloadIdentity
+    from trio_mcp.auth.client.oauth import OAuth as OAuth
+    from trio_mcp.auth.client.oauth import open_in_browser as open_in_browser
+    from trio_mcp.auth.fetching import Fetching as Fetching
+    from trio_mcp.auth.stores import FileStore as FileStore
+    from trio_mcp.auth.stores import KeyringStore as KeyringStore
+    from trio_mcp.auth.stores import Login as Login
+    from trio_mcp.auth.stores import MemoryStore as MemoryStore
+    from trio_mcp.auth.stores import TokenStore as TokenStore
     from trio_mcp.client.changes import ChangeStream as ChangeStream
     from trio_mcp.client.client import Client as Client
     from trio_mcp.client.connect import ClientConnection as ClientConnection
@@ -93,6 +104,10 @@ if TYPE_CHECKING:
     from trio_mcp.wire.questions import ToolUseContent as ToolUseContent
 
 _NAMES: Final = {
+    "auth.client.machines": ("ClientCredentials", "EnterpriseManaged", "WorkloadIdentity"),
+    "auth.client.oauth": ("OAuth", "open_in_browser"),
+    "auth.fetching": ("Fetching",),
+    "auth.stores": ("FileStore", "KeyringStore", "Login", "MemoryStore", "TokenStore"),
     "client.changes": ("ChangeStream",),
     "client.client": ("Client",),
     "client.connect": (

@@ -13,6 +13,7 @@ from trio_mcp.wire.errors import McpError, ResourceNotFound, ToolError
 
 __all__ = [
     "AlreadyConnected",
+    "AuthorizationError",
     "CallTimeout",
     "CannotReach",
     "CannotStart",
@@ -22,6 +23,7 @@ __all__ = [
     "InvalidArguments",
     "InvalidResult",
     "LifespanError",
+    "LoginRequired",
     "McpError",
     "NotConnected",
     "OutputClosed",
@@ -157,6 +159,29 @@ class Unauthorized(HttpError):
     def __init__(self, status: int, message: str, www_authenticate: str | None = None) -> None:
         super().__init__(status, message)
         self.www_authenticate = www_authenticate
+
+
+class AuthorizationError(ClientError):
+    """There was no getting in: something was refused, or is not as it must be.
+
+    The message never has a token, a code or a secret in it.
+
+    Attributes:
+        error: The authorization server's word for it (`access_denied`, `invalid_grant`), if it
+            was the one who refused.
+    """
+
+    def __init__(self, message: str, error: str | None = None) -> None:
+        super().__init__(message, error)
+        self.message = message
+        self.error = error
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class LoginRequired(AuthorizationError):
+    """A person has to log in, and there is no way to ask one."""
 
 
 class RateLimited(HttpError):

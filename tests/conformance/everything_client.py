@@ -19,6 +19,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import httpx2
+
     from trio_mcp import Client
 
 DONE = "done"
@@ -32,7 +34,11 @@ Answer = Callable[[dict[str, Json]], Awaitable[dict[str, Json]]]
 
 @asynccontextmanager
 async def connected(
-    url: str, elicitation: Answer | None = None, *, listen: bool = True
+    url: str,
+    elicitation: Answer | None = None,
+    *,
+    listen: bool = True,
+    auth: httpx2.Auth | None = None,
 ) -> AsyncIterator[Client]:
     """Connect, as a client that can be asked for everything."""
     from trio_mcp import Handlers, HttpOptions, connect
@@ -40,7 +46,8 @@ async def connected(
     handlers = Handlers(
         elicitation=elicitation or decline, sampling=write, roots=["file:///test/root"]
     )
-    http = HttpOptions(trust_env=False, listen=listen)  # the suite's servers are on this machine
+    # The suite's servers are on this machine.
+    http = HttpOptions(trust_env=False, listen=listen, auth=auth)
     async with connect(url, handlers=handlers, http=http, tool_timeout=20.0) as client:
         meant = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", client.revision)
         assert (client.era == "modern") == (meant >= "2026"), f"it speaks {client.revision}"
@@ -168,6 +175,161 @@ async def call_all_tools(url: str) -> None:
             await client.call_tool(name, arguments_for(tool.input_schema))
 
 
+# -- getting in ------------------------------------------------------------------------------------
+
+
+async def agree(url: str) -> None:
+    """Be a person's browser: go to the page, and wherever it leads. The page says yes by itself."""
+    import httpx2
+
+    async with httpx2.AsyncClient(trust_env=False, follow_redirects=True) as browser:
+        await browser.get(url)
+
+
+def told() -> dict[str, Json]:
+    """What the suite tells the client about itself."""
+    said: dict[str, Json] = json.loads(os.environ["MCP_CONFORMANCE_CONTEXT"])
+    return said
+
+
+async def call_with(auth: httpx2.Auth, url: str) -> None:
+    """Get in, look what tools there are, and call them."""
+    async with connected(url, auth=auth) as client:
+        for name in client.tools:
+            await client.call_tool(name)
+
+
+async def log_in(url: str, **options: Any) -> None:
+    """Get in as a person."""
+    from trio_mcp import Fetching, OAuth
+
+    options = {"fetching": Fetching(trust_env=False), "open_browser": agree, **options}
+    await call_with(OAuth(**options), url)
+
+
+async def log_in_by_document(url: str) -> None:
+    """Get in as a person, with a document that says who the client is."""
+    await log_in(url, client_metadata_url="https://conformance-test.local/client-metadata.json")
+
+
+async def log_in_as_registered(url: str) -> None:
+    """Get in as a person, with a client that was registered before."""
+    given = told()
+    await log_in(url, client_id=given["client_id"], client_secret=given["client_secret"])
+
+
+async def log_in_twice(url: str) -> None:
+    """Get in, and again where the server's authorization server has become another."""
+    from trio_mcp import Fetching, OAuth
+
+    auth = OAuth(open_browser=agree, fetching=Fetching(trust_env=False))
+    async with connected(url, auth=auth) as client:
+        for _ in range(2):
+            await client.refresh_tools()
+        await client.call_tool("test-tool")
+
+
+async def be_refused(url: str) -> None:
+    """Find that there is no getting in, which is what the scenario wants."""
+    from trio_mcp.errors import ClientError
+
+    try:
+        await log_in(url)
+    except ClientError as error:
+        print(error)
+    else:
+        raise AssertionError("it got in")
+
+
+async def show_secret(url: str) -> None:
+    """Get in as a program with a secret."""
+    from trio_mcp import ClientCredentials, Fetching
+
+    given, fetching = told(), Fetching(trust_env=False)
+    id, secret = given["client_id"], given["client_secret"]
+    await call_with(ClientCredentials(client_id=id, client_secret=secret, fetching=fetching), url)
+
+
+async def sign(url: str) -> None:
+    """Get in as a program with a key."""
+    from trio_mcp import ClientCredentials, Fetching
+
+    given = told()
+    auth = ClientCredentials(
+        client_id=given["client_id"],
+        private_key=given["private_key_pem"],
+        algorithm=given["signing_algorithm"],
+        fetching=Fetching(trust_env=False),
+    )
+    await call_with(auth, url)
+
+
+async def be_vouched_for(url: str) -> None:
+    """Get in by the word of an enterprise."""
+    from trio_mcp import EnterpriseManaged, Fetching
+
+    given = told()
+
+    async def identity() -> str:
+        return str(given["idp_id_token"])
+
+    auth = EnterpriseManaged(
+        identity=identity,
+        token_endpoint=given["idp_token_endpoint"],
+        idp_client_id=given["idp_client_id"],
+        client_id=given["client_id"],
+        client_secret=given["client_secret"],
+        fetching=Fetching(trust_env=False),
+    )
+    await call_with(auth, url)
+
+
+async def be_a_workload(url: str) -> None:
+    """Get in by the word of a platform."""
+    from trio_mcp import Fetching, WorkloadIdentity
+
+    given = told()
+
+    async def assertion(issuer: str) -> str:
+        return str(given["valid_jwt"])
+
+    fetching = Fetching(trust_env=False)
+    auth = WorkloadIdentity(assertion=assertion, client_id=given["client_id"], fetching=fetching)
+    await call_with(auth, url)
+
+
+LOGINS = (
+    "2025-03-26-oauth-endpoint-fallback",
+    "2025-03-26-oauth-metadata-backcompat",
+    "basic-dcr",
+    "dpop",
+    "dpop-nonce",
+    "iss-not-advertised",
+    "iss-supported",
+    "metadata-default",
+    "metadata-var1",
+    "metadata-var2",
+    "metadata-var3",
+    "offline-access-not-supported",
+    "offline-access-scope",
+    "scope-from-scopes-supported",
+    "scope-from-www-authenticate",
+    "scope-omitted-when-undefined",
+    "scope-step-up",
+    "token-endpoint-auth-basic",
+    "token-endpoint-auth-none",
+    "token-endpoint-auth-post",
+)
+REFUSALS = (
+    "iss-normalized",
+    "iss-supported-missing",
+    "iss-unexpected",
+    "iss-wrong-issuer",
+    "metadata-issuer-mismatch",
+    "resource-mismatch",
+    "scope-retry-limit",
+)
+
 SCENARIOS: dict[str, Callable[[str], Awaitable[None]]] = {
     "initialize": shake_hands,
     "tools_call": add_numbers,
@@ -180,6 +342,15 @@ SCENARIOS: dict[str, Callable[[str], Awaitable[None]]] = {
     "http-standard-headers": use_everything,
     "http-custom-headers": call_as_told,
     "http-invalid-tool-headers": call_all_tools,
+    **{f"auth/{name}": log_in for name in LOGINS},
+    **{f"auth/{name}": be_refused for name in REFUSALS},
+    "auth/authorization-server-migration": log_in_twice,
+    "auth/basic-cimd": log_in_by_document,
+    "auth/client-credentials-basic": show_secret,
+    "auth/client-credentials-jwt": sign,
+    "auth/enterprise-managed-authorization": be_vouched_for,
+    "auth/pre-registration": log_in_as_registered,
+    "auth/wif-jwt-bearer": be_a_workload,
 }
 
 

@@ -203,6 +203,7 @@ class Endpoint:
         shown = url._replace(path=_without_keys(url.path), query="")
         if shown != url:  # all of it is sent, but kept out of what httpx2 writes to its log
             extensions["target"] = http.URL(url.geturl()).raw_path
+        auth = self._options.auth or http.USE_CLIENT_DEFAULT
         try:
             request = self._client.build_request(
                 method,
@@ -213,7 +214,7 @@ class Endpoint:
                 timeout=http.Timeout(None, connect=self._options.connect_timeout),
             )
             response: httpx2.Response = await self._client.send(
-                request, stream=True, follow_redirects=False
+                request, stream=True, follow_redirects=False, auth=auth
             )
         except http.ProxyError as error:
             why = self.redacted(str(error))

@@ -38,6 +38,12 @@ def _alone(options: HttpOptions, attribute: Attribute[Any], _: object) -> None:
             raise ValueError(f"{name} is for the client that {attribute.name} makes")
 
 
+def _only(options: HttpOptions, attribute: Attribute[Any], _: object) -> None:
+    """Refuse a header beside what sends that header."""
+    if any(name.lower() == "authorization" for name in options.headers):
+        raise ValueError(f"headers: {attribute.name} sends Authorization")
+
+
 @public
 @frozen(kw_only=True)
 class HttpOptions:
@@ -51,6 +57,8 @@ class HttpOptions:
         proxy: The URL of a proxy; without it, those of the environment (`HTTPS_PROXY` and so on).
         verify: An `ssl.SSLContext` for TLS; `False` to trust any certificate.
         trust_env: Whether to use the proxies and certificates of the environment.
+        auth: How to get in where the server wants to know who we are: `OAuth(...)`,
+            `ClientCredentials(...)`, or any other `httpx2.Auth`.
         client_factory: Makes the `httpx2.AsyncClient`, with its own proxy, TLS and connections. It
             is closed with the connection.
 
@@ -67,6 +75,7 @@ class HttpOptions:
         default=None, validator=validators.optional(_alone)
     )
 
+    auth: httpx2.Auth | None = field(default=None, validator=validators.optional(_only))
     max_connections: int = field(default=100, validator=_positive)
     """Connections at a time; further requests wait for one. A subscription, and in legacy
     revisions the stream of the server's own messages, have one each."""

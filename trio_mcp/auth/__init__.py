@@ -1,0 +1,1 @@
+"""OAuth: what a server checks, and how a client gets in."""

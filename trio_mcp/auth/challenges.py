@@ -1,0 +1,97 @@
+"""What a server says about the credentials that it wants: `WWW-Authenticate`.
+
+The grammar is that of RFC 9110, section 11.6.1: schemes with parameters or a token68, all in one
+list with commas, over one or several header fields. A comma may stand between two parameters or
+between two challenges; what follows it tells. Reading stops where a text leaves the grammar, and
+keeps what was complete before. It takes time in proportion to the text, which is bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from attrs import field, frozen
+
+MOST_CHARS: Final = 16384
+"""Of all the header's fields together; what is beyond is not read."""
+MOST_CHALLENGES: Final = 16
+
+_NAME: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+_SEPARATORS: Final = re.compile(r"[ \t,]*")
+# Possessive quantifiers would be nicer; without them, each class excludes what may follow it.
+_PARAMETER: Final = re.compile(
+    rf'({_NAME})[ \t]*=[ \t]*(?:({_NAME})|"((?:[^"\\]|\\.)*)")[ \t]*(?=,|$)', re.DOTALL
+)
+_SCHEME: Final = re.compile(rf"({_NAME})(?:[ \t]+|(?=,|$))")
+_TOKEN68: Final = re.compile(r"([A-Za-z0-9\-._~+/]+=*)[ \t]*(?=,|$)")
+_QUOTED_PAIR: Final = re.compile(r"\\(.)", re.DOTALL)
+
+
+@frozen
+class Challenge:
+    """One way in that a server names.
+
+    Attributes:
+        scheme: `bearer`, `dpop`, `basic` and so on, in lower case.
+        parameters: What it says about it, with names in lower case.
+    """
+
+    scheme: str
+    parameters: Mapping[str, str] = field(factory=dict)
+
+    @property
+    def error(self) -> str | None:
+        """Why the credentials were refused: `insufficient_scope`, for example."""
+        return self.parameters.get("error")
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes that the request needs, if the server names them."""
+        return tuple(dict.fromkeys(self.parameters.get("scope", "").split()))
+
+    @property
+    def resource_metadata(self) -> str | None:
+        """The URL of the resource's metadata (RFC 9728, section 5.1)."""
+        return self.parameters.get("resource_metadata")
+
+
+def parse_challenges(values: Iterable[str]) -> tuple[Challenge, ...]:
+    """Read the fields of `WWW-Authenticate`.
+
+    Args:
+        values: The value of each field, in their order.
+
+    Returns:
+        The challenges that are well formed, in their order. One that names a parameter twice is
+        left out: nobody could say which of the two was meant.
+    """
+    text = ", ".join(values)[:MOST_CHARS]
+    return tuple(_challenges(text))[:MOST_CHALLENGES]
+
+
+def _challenges(text: str) -> Iterator[Challenge]:
+    at = _skip(text, 0)
+    while scheme := _SCHEME.match(text, at):
+        at = scheme.end()
+        # `Negotiate abc=` has a token68, where `Bearer a=b` has a parameter.
+        if (found := _TOKEN68.match(text, at)) and not _PARAMETER.match(text, at):
+            at = found.end()
+        parameters: dict[str, str] = {}
+        unique = True
+        while found := _PARAMETER.match(text, _skip(text, at)):
+            name = found[1].lower()
+            unique = unique and name not in parameters
+            parameters[name] = found[2] if found[3] is None else _QUOTED_PAIR.sub(r"\1", found[3])
+            at = found.end()
+        if unique:
+            yield Challenge(scheme[1].lower(), parameters)
+        if at < len(text) and text[at] != ",":
+            return
+        at = _skip(text, at)
+
+
+def _skip(text: str, at: int) -> int:
+    found = _SEPARATORS.match(text, at)
+    return found.end() if found else at

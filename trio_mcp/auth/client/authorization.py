@@ -1,0 +1,399 @@
+"""What every way of getting in has in common: when to go, and what to send.
+
+An `Authorization` is an `httpx2.Auth`: it puts a token on each request, and where the server
+refuses, it gets another and sends the request again. Whoever finds that a token is wanted takes
+the resource's lock and gets it, in its own task; all others wait for the lock, and find the token
+there. If that one is cancelled, the next takes its place; if it fails, those who waited fail with
+it, so that a person is not asked once for each of them.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+import httpx2
+import trio
+from attrs import Factory, define, evolve, field
+
+from trio_mcp.auth.challenges import Challenge, parse_challenges
+from trio_mcp.auth.client.discovering import Discovered, discover, server_metadata
+from trio_mcp.auth.client.token_endpoint import Signer, TokenEndpoint
+from trio_mcp.auth.discovery import canonical, covers, origin
+from trio_mcp.auth.documents import ClientRegistration, ServerMetadata
+from trio_mcp.auth.dpop import ALGORITHM, DpopKey
+from trio_mcp.auth.fetching import Fetching, drain
+from trio_mcp.auth.stores import Login, MemoryStore, TokenStore
+from trio_mcp.auth.tokens import Token
+from trio_mcp.errors import AuthorizationError
+
+_MOST_ENTRIES: Final = 3
+"""How often one request may make us get in: the first time, and as scopes turn out to lack."""
+_MOST_SENDS: Final = 8
+"""How often it is sent, if others change the token under it."""
+_EXCHANGE_TIME: Final = 10.0
+"""Seconds for which an answer is awaited that has the only copy of a token."""
+_OURS: Final = ("bearer", "dpop")
+_SPENT: Final = ("invalid_grant", "invalid_client", "unauthorized_client", "invalid_scope")
+"""How a refresh is refused for good."""
+
+
+@define(eq=False)
+class Access:
+    """One resource, and how far we have come with it.
+
+    Attributes:
+        url: The server that was asked for first.
+        login: What we have for it.
+        server: Its authorization server, once that is known.
+        key: What tokens are bound to, if they are.
+    """
+
+    url: str
+    login: Login | None = field(default=None, repr=False)
+    server: ServerMetadata | None = None
+    key: DpopKey | None = None
+    lock: trio.Lock = field(factory=trio.Lock, repr=False)
+    failures: int = 0
+    failure: AuthorizationError | None = None
+
+    @property
+    def resource(self) -> str:
+        """What it is a way into."""
+        return self.url if self.login is None else self.login.resource
+
+    @property
+    def token(self) -> Token | None:
+        """The token that is sent, if there is one."""
+        return None if self.login is None else self.login.token
+
+
+@define(eq=False, kw_only=True, slots=False)
+class Authorization(httpx2.Auth, ABC):
+    """A way of getting in: what its kinds have in common.
+
+    Args:
+        scopes: What to ask for besides what the server says that it needs; `None` to ask for
+            what the server says, and nothing else.
+        issuer: The authorization server that this is meant for. If the server turns to another,
+            that is refused.
+        store: Where tokens are kept; by default in memory.
+        dpop: Whether tokens are bound to a key (RFC 9449); by default where the server wants it.
+        fetching: How authorization servers are reached.
+    """
+
+    scopes: Sequence[str] | None = None
+    issuer: str | None = None
+    store: TokenStore = Factory(MemoryStore)
+    dpop: bool | None = None
+    fetching: Fetching = Factory(Fetching)
+    _accesses: list[Access] = field(factory=list, init=False, repr=False)
+    _opening: trio.Lock = field(factory=trio.Lock, init=False, repr=False)
+
+    # -- what its kinds decide ---------------------------------------------------------------------
+
+    @abstractmethod
+    async def _obtain(
+        self, found: Discovered, asked: tuple[str, ...], access: Access
+    ) -> tuple[ClientRegistration | None, Token]:
+        """Get a token, and tell as whom."""
+
+    @abstractmethod
+    def _is_ours(self, login: Login) -> bool:
+        """Whether what is kept was got in this way."""
+
+    def _signer(self) -> Signer | None:
+        """What signs who we are, if anything does."""
+        return None
+
+    def _with_defaults(self, scopes: tuple[str, ...], server: ServerMetadata) -> tuple[str, ...]:
+        """Add the scopes that this kind always wants."""
+        return scopes
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    def sync_auth_flow(self, request: httpx2.Request) -> Any:
+        """Refuse: this is for programs on Trio."""
+        raise RuntimeError(f"{type(self).__name__} needs httpx2.AsyncClient, on Trio")
+
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Send a request with a token, and again with another as long as that may help.
+
+        Raises:
+            AuthorizationError: There was no getting in.
+
+        What the server still refuses in the end is the response.
+        """
+        url = _url_of(request)
+        access = await self._access_to(url)
+        token = await self._ready(access)
+        entries, nonces = 0, 0
+        for _ in range(_MOST_SENDS):
+            _present(request, url, token, access.key)
+            response = yield request
+            nonce = response.headers.get("dpop-nonce")
+            is_new = access.key is not None and access.key.note_nonce(url, nonce)
+            challenge = _challenge_of(response)
+            if challenge is None:
+                return
+            if challenge.error == "use_dpop_nonce" and is_new and nonces < _MOST_ENTRIES:
+                nonces += 1
+                await drain(response)
+                continue
+            is_known = access.token is token
+            if is_known and not self._may_help(access, token, challenge, entries):
+                return
+            await drain(response)
+            entries += is_known
+            token = await self._renewed(access, token, challenge)
+
+    def _may_help(
+        self, access: Access, token: Token | None, challenge: Challenge, entries: int
+    ) -> bool:
+        """Whether getting in (again) may change a server's mind."""
+        if entries >= _MOST_ENTRIES:
+            return False
+        if challenge.error != "insufficient_scope" or token is None:
+            return True
+        # What was asked for already, and was not given, will not be given the next time either.
+        asked = access.login.scopes if access.login is not None else ()
+        return not set(challenge.scopes) <= set(asked)
+
+    async def _access_to(self, url: str) -> Access:
+        """Find what we have for a server: here, in the store, or nothing yet."""
+        async with self._opening:
+            known = _closest(self._accesses, url)
+            if known is None:
+                logins = [each for each in await self.store.load() if self._may_use(each)]
+                login = _closest(logins, url)
+                key = DpopKey.load(login.dpop_key) if login and login.dpop_key else None
+                known = Access(url, login, key=key)
+                self._accesses.append(known)
+            return known
+
+    def _may_use(self, login: Login) -> bool:
+        return self._is_ours(login) and self.issuer in (None, login.issuer)
+
+    # -- tokens ------------------------------------------------------------------------------------
+
+    async def _ready(self, access: Access) -> Token | None:
+        """The token to send, renewed if it is about to end."""
+        token = access.token
+        if token is None or token.is_good(time.time()):
+            return token
+        async with access.lock:
+            token = access.token
+            if token is None or token.is_good(time.time()):
+                return token
+            if token.refresh_token is not None:
+                return await self._refreshed(access)
+            return None if _is_over(token) else token
+
+    async def _renewed(
+        self, access: Access, used: Token | None, challenge: Challenge
+    ) -> Token | None:
+        """Get a token in place of the one that was refused, unless another has done that.
+
+        Raises:
+            AuthorizationError: There was no getting in.
+        """
+        failures = access.failures
+        async with access.lock:
+            if access.failures != failures and access.failure is not None:
+                failed = access.failure
+                raise type(failed)(failed.message, failed.error)
+            if access.token is not None and access.token is not used:
+                return access.token
+            try:
+                return await self._enter(access, challenge)
+            except AuthorizationError as error:
+                access.failures += 1
+                access.failure = error
+                raise
+
+    async def _enter(self, access: Access, challenge: Challenge) -> Token:
+        """Get in, by the refresh token if that will do."""
+        found = await discover(self.fetching, access.url, challenge, self.issuer)
+        access.server = found.server
+        login = access.login
+        if login is not None and login.issuer != found.server.issuer:
+            login = access.login = access.key = None  # nothing of it is for another's eyes
+        lacks_scopes = challenge.error == "insufficient_scope"
+        spare = access.token.refresh_token if access.token is not None else None
+        if spare is not None and not lacks_scopes:
+            token = await self._refreshed(access)
+            if token is not None:
+                return token
+        asked = self._asked(login, challenge, found)
+        if access.key is None and self._binds(found):
+            access.key = DpopKey()
+        client, token = await self._obtain(found, asked, access)
+        access.login = Login(
+            issuer=found.server.issuer,
+            resource=found.resource,
+            client=client,
+            scopes=asked,
+            token=token,
+            dpop_key=access.key.dump() if access.key is not None else None,
+        )
+        with only_copy(found.server.issuer):
+            async with self.store.locked():
+                await self.store.save(access.login)
+        return token
+
+    def _asked(
+        self, login: Login | None, challenge: Challenge, found: Discovered
+    ) -> tuple[str, ...]:
+        """What to ask for ("Scope Selection Strategy", "Step-Up Authorization Flow")."""
+        needed = challenge.scopes or (found.scopes or () if self.scopes is None else ())
+        before = login.scopes if login is not None else ()
+        return self._with_defaults(_union(before, needed, self.scopes or ()), found.server)
+
+    def _binds(self, found: Discovered) -> bool:
+        if self.dpop is not None:
+            return self.dpop
+        supported = found.server.dpop_signing_alg_values_supported or ()
+        return found.wants_dpop and ALGORITHM in supported
+
+    async def _refreshed(self, access: Access) -> Token | None:
+        """Renew a token by its refresh token; `None` if that is spent.
+
+        Raises:
+            AuthorizationError: The authorization server could not be asked.
+        """
+        endpoint = await self._endpoint(access)
+        async with self.store.locked():
+            login = access.login
+            assert login is not None
+            kept = next((each for each in await self.store.load() if each.key == login.key), login)
+            if kept.token is not None and kept.token != login.token:
+                access.login = kept  # another process has been there
+                if kept.token.is_good(time.time()):
+                    return kept.token
+                login = kept
+            assert login.token is not None
+            try:
+                token = await self._exchanged(access, endpoint, login)
+            except AuthorizationError as error:
+                if error.error not in _SPENT:
+                    raise
+                access.login = evolve(login, token=None)
+                if error.error == "invalid_client":  # the server has forgotten who we are
+                    access.login = None
+                    await self.store.remove(login)
+                return None
+            return token
+
+    async def _exchanged(self, access: Access, endpoint: TokenEndpoint, login: Login) -> Token:
+        assert login.token is not None
+        assert login.token.refresh_token is not None
+        form = {
+            "grant_type": "refresh_token",
+            "refresh_token": login.token.refresh_token,
+            "resource": login.resource,
+        }
+        with only_copy(endpoint.metadata.issuer):
+            token = await endpoint.token(
+                form, login.client, asked=login.token.scopes, before=login.token
+            )
+            access.login = evolve(login, token=token)
+            await self.store.save(access.login)
+        return token
+
+    async def _endpoint(self, access: Access) -> TokenEndpoint:
+        """Where the tokens of a resource come from."""
+        if access.server is None:
+            assert access.login is not None
+            issuer = access.login.issuer
+            is_legacy = issuer == origin(access.url)
+            access.server = await server_metadata(
+                self.fetching, issuer, near=access.url, is_legacy=is_legacy
+            )
+        return self._endpoint_of(access.server, access)
+
+    def _endpoint_of(self, server: ServerMetadata, access: Access) -> TokenEndpoint:
+        return TokenEndpoint(
+            metadata=server,
+            fetching=self.fetching,
+            near=access.url,
+            key=access.key,
+            sign=self._signer(),
+        )
+
+
+class only_copy:
+    """Awaits the answer to a request that cannot be repeated, for a bounded time, even cancelled.
+
+    A refresh token that rotates, or a code, is spent when the server sees it. If the answer were
+    not awaited, all others who wait for the token would be left with nothing.
+    """
+
+    def __init__(self, issuer: str) -> None:
+        self._issuer = issuer
+        self._scope = trio.move_on_after(_EXCHANGE_TIME, shield=True)
+
+    def __enter__(self) -> None:
+        self._scope.__enter__()
+
+    def __exit__(self, *ending: Any) -> bool | None:
+        swallowed = self._scope.__exit__(*ending)
+        if self._scope.cancelled_caught:
+            why = f"{origin(self._issuer)} gave no token within {_EXCHANGE_TIME:g} s"
+            raise AuthorizationError(why)
+        return swallowed
+
+
+def _url_of(request: httpx2.Request) -> str:
+    """Where a request really goes, without its query."""
+    url = request.url
+    target = request.extensions.get("target")
+    if isinstance(target, bytes):
+        url = url.copy_with(raw_path=target)
+    return str(url.copy_with(query=None, fragment=None))
+
+
+def _present(request: httpx2.Request, url: str, token: Token | None, key: DpopKey | None) -> None:
+    """Put a token on a request, in place of the one that was there."""
+    for name in ("Authorization", "DPoP"):
+        request.headers.pop(name, None)
+    if token is None:
+        return
+    request.headers["Authorization"] = f"{token.scheme} {token.access_token}"
+    if token.scheme == "DPoP" and key is not None:
+        request.headers["DPoP"] = key.proof(request.method, url, token.access_token)
+
+
+def _challenge_of(response: httpx2.Response) -> Challenge | None:
+    """What a server wants; `None` if that is no token, or nothing."""
+    if response.status_code not in (401, 403):
+        return None
+    found = parse_challenges(response.headers.get_list("www-authenticate"))
+    ours = [each for each in found if each.scheme in _OURS]
+    if response.status_code == 403:
+        return next((each for each in ours if each.error == "insufficient_scope"), None)
+    if not found:
+        return Challenge("bearer")  # 401 without a word: revisions before 2025-06-18
+    # One that says why, or where to go, before one that only names a scheme.
+    return max(ours, key=lambda each: len(each.parameters), default=None)
+
+
+T = TypeVar("T", Access, Login)
+
+
+def _closest(known: Iterable[T], url: str) -> T | None:
+    """The resource that contains a URL, the narrowest of them, the latest of those."""
+    fitting = [each for each in known if covers(each.resource, url)]
+    fitting.reverse()  # of several that are as long, `max` takes the first
+    return max(fitting, key=lambda each: len(canonical(each.resource)), default=None)
+
+
+def _union(*scopes: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each for some in scopes for each in some))
+
+
+def _is_over(token: Token) -> bool:
+    return token.expires_at is not None and time.time() >= token.expires_at

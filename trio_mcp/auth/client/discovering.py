@@ -1,0 +1,150 @@
+"""From a server that refuses us to the authorization server that can let us in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+
+from attrs import frozen
+
+from trio_mcp.auth.challenges import Challenge
+from trio_mcp.auth.discovery import (
+    BadUrl,
+    canonical,
+    check_resource,
+    check_server,
+    fallback_metadata,
+    origin,
+    parsed,
+    resource_metadata_urls,
+    server_metadata_urls,
+)
+from trio_mcp.auth.documents import DocumentError, ResourceMetadata, ServerMetadata, read
+from trio_mcp.auth.fetching import Fetched, Fetching
+from trio_mcp.errors import AuthorizationError
+
+
+@frozen(kw_only=True)
+class Discovered:
+    """Where to go.
+
+    Attributes:
+        resource: What a token is asked for.
+        server: The authorization server.
+        scopes: What the resource says that it needs, if it does.
+        wants_dpop: Whether it takes only tokens that are bound to a key.
+    """
+
+    resource: str
+    server: ServerMetadata
+    scopes: tuple[str, ...] | None = None
+    wants_dpop: bool = False
+
+
+async def discover(
+    fetching: Fetching, url: str, challenge: Challenge, issuer: str | None = None
+) -> Discovered:
+    """Find the authorization server of a server (revision 2026-07-28, "Discovery").
+
+    Args:
+        fetching: How metadata is fetched.
+        url: The server's URL.
+        challenge: What it said.
+        issuer: The one to go to where it names several; by default the first.
+
+    Raises:
+        AuthorizationError: There is none, or it must not be used.
+    """
+    try:
+        parsed(url, "the server's URL")
+        about = await _resource_metadata(fetching, url, challenge.resource_metadata)
+        if about is None:
+            server = await server_metadata(fetching, origin(url), near=url, is_legacy=True)
+            return Discovered(resource=canonical(url), server=server)
+        check_resource(about.resource, url)
+        chosen = _chosen(about.authorization_servers, issuer)
+        server = await server_metadata(fetching, chosen, near=url)
+    except (BadUrl, DocumentError) as error:
+        raise AuthorizationError(str(error)) from None
+    return Discovered(
+        resource=about.resource,
+        server=server,
+        scopes=about.scopes_supported,
+        wants_dpop=about.dpop_bound_access_tokens_required or challenge.scheme == "dpop",
+    )
+
+
+def _chosen(issuers: Sequence[str], wanted: str | None) -> str:
+    if not issuers:
+        raise AuthorizationError("the server's metadata names no authorization server")
+    if wanted is None:
+        return issuers[0]
+    if wanted not in issuers:
+        named = origin(issuers[0])
+        why = f"the server is no longer with the issuer {wanted}, but with {named}"
+        raise AuthorizationError(f"{why}: what was given for the one is no good for the other")
+    return wanted
+
+
+async def _resource_metadata(
+    fetching: Fetching, url: str, named: str | None
+) -> ResourceMetadata | None:
+    """The resource's metadata; `None` if there is none in any of the places."""
+    if named is not None:
+        fetched = await fetching.get(named, near=url)
+        if fetched.status != HTTPStatus.OK:
+            why = f"{origin(named)} answered {fetched.status} for the metadata that it points to"
+            raise AuthorizationError(why)
+        return _resource(fetched)
+    for place in resource_metadata_urls(url):
+        fetched = await fetching.get(place, near=url)
+        if _is_there(fetched, place):
+            return _resource(fetched)
+    return None
+
+
+def _resource(fetched: Fetched) -> ResourceMetadata:
+    return read(ResourceMetadata, fetched.document, "the server's metadata")
+
+
+async def server_metadata(
+    fetching: Fetching, issuer: str, *, near: str | None, is_legacy: bool = False
+) -> ServerMetadata:
+    """Fetch what an authorization server says about itself.
+
+    Args:
+        fetching: How it is fetched.
+        issuer: Who it is.
+        near: On whose word we ask there.
+        is_legacy: Whether it may be a server of 2025-03-26, whose endpoints are known without.
+
+    Raises:
+        AuthorizationError: There is none, or it must not be used.
+    """
+    try:
+        parsed(issuer, "the authorization server")
+        for place in server_metadata_urls(issuer):
+            fetched = await fetching.get(place, near=near)
+            if _is_there(fetched, place):
+                metadata = _server(fetched.document, origin(issuer))
+                check_server(metadata, issuer)
+                return metadata
+    except (BadUrl, DocumentError) as error:
+        raise AuthorizationError(str(error)) from None
+    if is_legacy:
+        return fallback_metadata(issuer)
+    raise AuthorizationError(f"{origin(issuer)} has no metadata of an authorization server")
+
+
+def _server(document: Any, where: str) -> ServerMetadata:
+    return read(ServerMetadata, document, f"the metadata of {where}")
+
+
+def _is_there(fetched: Fetched, url: str) -> bool:
+    """Whether a document is in a place. A server that fails is no server that has none."""
+    if fetched.status == HTTPStatus.OK:
+        return True
+    if 400 <= fetched.status < 500:
+        return False
+    raise AuthorizationError(f"{origin(url)} answered {fetched.status} for its metadata")

@@ -1,0 +1,221 @@
+"""Getting in without a person who is asked: as a program, as a workload, or by an enterprise."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from attrs import define, field
+
+from trio_mcp.auth.client.authorization import Access, Authorization
+from trio_mcp.auth.client.discovering import Discovered
+from trio_mcp.auth.client.token_endpoint import (
+    JWT_BEARER,
+    TOKEN_EXCHANGE,
+    Signer,
+    TokenEndpoint,
+    signer,
+)
+from trio_mcp.auth.discovery import BadUrl, origin, parsed
+from trio_mcp.auth.documents import ClientRegistration, ServerMetadata
+from trio_mcp.auth.stores import Login
+from trio_mcp.auth.tokens import Token
+from trio_mcp.errors import AuthorizationError
+from trio_mcp.public import public
+
+_ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
+ID_TOKEN: Final = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105
+
+Assertion = Callable[[str], Awaitable[str]]
+
+
+@define(eq=False, kw_only=True, slots=False)
+class _Machine(Authorization):
+    """A way in by one request for a token."""
+
+    def _client(self) -> ClientRegistration | None:
+        raise NotImplementedError
+
+    def _is_ours(self, login: Login) -> bool:
+        ours, theirs = self._client(), login.client
+        if ours is None or theirs is None:
+            return ours is theirs
+        return ours.client_id == theirs.client_id
+
+    async def _granted(
+        self,
+        found: Discovered,
+        asked: tuple[str, ...],
+        access: Access,
+        grant: dict[str, str],
+    ) -> tuple[ClientRegistration | None, Token]:
+        form = {**grant, "resource": found.resource}
+        if asked:
+            form["scope"] = " ".join(asked)
+        endpoint, client = self._endpoint_of(found.server, access), self._client()
+        return client, await endpoint.token(form, client, asked=asked)
+
+
+@public
+@define(eq=False, kw_only=True, slots=False)
+class ClientCredentials(_Machine):
+    """Gets in as a program that is known to the authorization server.
+
+    Args:
+        client_id: Who we are there.
+        client_secret: Our password there.
+        private_key: What we sign with that it is us, in place of a password: a key in PEM.
+        algorithm: How we sign; by default `ES256`, `RS256` or `Ed25519`, as the key is.
+        key_id: What the key is called there, if it has a name.
+        scopes: What to ask for besides what the server says that it needs.
+        issuer: The authorization server that knows us. Without it, whoever the server names is
+            shown who we are, and with a password, the password: give it if there is one.
+        store: Where tokens are kept; by default in memory.
+        dpop: Whether tokens are bound to a key; by default where the server wants it.
+        fetching: How authorization servers are reached.
+
+    Raises:
+        ValueError: There is neither a password nor a key, or both, or the key cannot sign.
+        AuthorizationError: From each request: there was no getting in.
+
+    Example:
+        >>> ClientCredentials(client_id="nightly", client_secret="hunter2")
+        ClientCredentials(client_id='nightly')
+    """
+
+    client_id: str
+    client_secret: str | None = field(default=None, repr=False)
+    private_key: str | bytes | None = field(default=None, repr=False)
+    algorithm: str | None = field(default=None, repr=False)
+    key_id: str | None = field(default=None, repr=False)
+    _sign: Signer | None = field(default=None, init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Take the key."""
+        if (self.client_secret is None) == (self.private_key is None):
+            raise ValueError("ClientCredentials: give a client_secret or a private_key")
+        if self.private_key is not None:
+            self._sign = signer(self.private_key, self.algorithm, self.key_id)
+
+    def _signer(self) -> Signer | None:
+        return self._sign
+
+    def _client(self) -> ClientRegistration:
+        return ClientRegistration(client_id=self.client_id, client_secret=self.client_secret)
+
+    async def _obtain(
+        self, found: Discovered, asked: tuple[str, ...], access: Access
+    ) -> tuple[ClientRegistration | None, Token]:
+        grant = {"grant_type": "client_credentials"}
+        return await self._granted(found, asked, access, grant)
+
+
+@public
+@define(eq=False, kw_only=True, slots=False)
+class WorkloadIdentity(_Machine):
+    """Gets in by what the platform says that this program is (RFC 7523, section 2.1).
+
+    Args:
+        assertion: Gets a token of the platform's for the authorization server with the issuer
+            that it is called with: from a file, or from a service of the platform.
+        client_id: Who we are to the authorization server, if it wants to know.
+        scopes: What to ask for besides what the server says that it needs.
+        issuer: The authorization server that trusts the platform.
+        store: Where tokens are kept; by default in memory.
+        dpop: Whether tokens are bound to a key; by default where the server wants it.
+        fetching: How authorization servers are reached.
+
+    Raises:
+        AuthorizationError: From each request: there was no getting in. It is not tried again.
+    """
+
+    assertion: Assertion = field(repr=False)
+    client_id: str | None = None
+
+    def _client(self) -> ClientRegistration | None:
+        return ClientRegistration(client_id=self.client_id) if self.client_id else None
+
+    async def _obtain(
+        self, found: Discovered, asked: tuple[str, ...], access: Access
+    ) -> tuple[ClientRegistration | None, Token]:
+        assertion = await self.assertion(found.server.issuer)
+        grant = {"grant_type": JWT_BEARER, "assertion": assertion}
+        return await self._granted(found, asked, access, grant)
+
+
+@public
+@define(eq=False, kw_only=True, slots=False)
+class EnterpriseManaged(_Machine):
+    """Gets in by the word of an enterprise's identity provider, where the person is logged in.
+
+    Args:
+        identity: Gets what the provider gave when the person logged in: an ID token.
+        token_endpoint: Where the provider exchanges it (RFC 8693).
+        idp_client_id: Who we are to the provider.
+        idp_client_secret: Our password there, if there is one.
+        client_id: Who we are to the server's authorization server.
+        client_secret: Our password there, if there is one.
+        identity_type: What `identity` gets: the type of an ID token, by default.
+        scopes: What to ask for besides what the server says that it needs.
+        issuer: The server's authorization server.
+        store: Where tokens are kept; by default in memory.
+        dpop: Whether tokens are bound to a key; by default where the server wants it.
+        fetching: How authorization servers are reached.
+
+    Raises:
+        ValueError: `token_endpoint` is no URL for secrets.
+        AuthorizationError: From each request: there was no getting in.
+    """
+
+    identity: Callable[[], Awaitable[str]] = field(repr=False)
+    token_endpoint: str
+    idp_client_id: str
+    idp_client_secret: str | None = field(default=None, repr=False)
+    client_id: str
+    client_secret: str | None = field(default=None, repr=False)
+    identity_type: str = ID_TOKEN
+
+    def __attrs_post_init__(self) -> None:
+        """Check where secrets will go."""
+        try:
+            parsed(self.token_endpoint, "token_endpoint")
+        except BadUrl as error:
+            raise ValueError(f"EnterpriseManaged: {error}") from None
+
+    async def _obtain(
+        self, found: Discovered, asked: tuple[str, ...], access: Access
+    ) -> tuple[ClientRegistration | None, Token]:
+        assertion = await self._assertion(found, asked)
+        grant = {"grant_type": JWT_BEARER, "assertion": assertion}
+        return await self._granted(found, asked, access, grant)
+
+    def _client(self) -> ClientRegistration:
+        return ClientRegistration(client_id=self.client_id, client_secret=self.client_secret)
+
+    async def _assertion(self, found: Discovered, asked: tuple[str, ...]) -> str:
+        """Have the provider say, to the authorization server, who the person is."""
+        where = origin(self.token_endpoint)
+        provider = TokenEndpoint(
+            metadata=ServerMetadata(issuer=where, token_endpoint=self.token_endpoint),
+            fetching=self.fetching,
+            near=None,  # the user's own word
+        )
+        form = {
+            "grant_type": TOKEN_EXCHANGE,
+            "requested_token_type": _ID_JAG,
+            "audience": found.server.issuer,
+            "resource": found.resource,
+            "subject_token": await self.identity(),
+            "subject_token_type": self.identity_type,
+            **({"scope": " ".join(asked)} if asked else {}),
+        }
+        client = ClientRegistration(
+            client_id=self.idp_client_id, client_secret=self.idp_client_secret
+        )
+        document = await provider.ask(form, client)
+        match document:
+            case {"access_token": str(assertion), "issued_token_type": str(kind)} if (
+                kind == _ID_JAG and assertion
+            ):
+                return assertion
+        raise AuthorizationError(f"{where} gave something else than a word for us")

@@ -1,0 +1,264 @@
+"""Getting in as a person, who says yes in a browser (OAuth 2.1, authorization code with PKCE)."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import trio
+from attrs import Attribute, define, field
+
+from trio_mcp.auth.client.authorization import Access, Authorization, only_copy
+from trio_mcp.auth.client.discovering import Discovered
+from trio_mcp.auth.client.redirect import PATH, receiving
+from trio_mcp.auth.client.registration import check_document_url, register
+from trio_mcp.auth.client.token_endpoint import redacted
+from trio_mcp.auth.discovery import origin
+from trio_mcp.auth.documents import ClientRegistration, ServerMetadata
+from trio_mcp.auth.pkce import METHOD, Pkce
+from trio_mcp.auth.stores import Login
+from trio_mcp.auth.tokens import Token
+from trio_mcp.errors import AuthorizationError, LoginRequired
+from trio_mcp.public import public
+
+_OFFLINE: Final = "offline_access"
+
+
+@public
+async def open_in_browser(url: str) -> None:
+    """Open a page in the person's browser, or say on stderr where to go if there is none.
+
+    Args:
+        url: The page.
+    """
+    opened = await trio.to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)
+    if not opened:
+        print(f"To log in, open this page:\n\n    {url}\n", file=sys.stderr, flush=True)
+
+
+def _is_document(_: object, __: Attribute[Any], url: str | None) -> None:
+    if url is not None:
+        check_document_url(url)
+
+
+@public
+@define(eq=False, kw_only=True, slots=False)
+class OAuth(Authorization):
+    """Gets in as a person, who is asked in a browser.
+
+    The way is found by what the server says (revision 2026-07-28, "Authorization"). All calls
+    that need a token wait for one login, and go on after it.
+
+    Args:
+        client_id: Who we are to the authorization server, if that was arranged with it.
+        client_secret: The password that goes with it, if there is one.
+        client_metadata_url: The URL of a document that says who we are, for authorization
+            servers that take it (Client ID Metadata Documents). Without both, or where they are
+            not taken, we register.
+        client_name: What an authorization server that we register with may call us.
+        open_browser: Shows a page to the person; `None` if there is nobody to show it to.
+        redirect_port: The port on this machine where the browser comes back to; by default any.
+        redirect_host: What the browser calls this machine: `127.0.0.1` or `localhost`.
+        timeout: Seconds that the person has.
+        scopes: What to ask for besides what the server says that it needs.
+        issuer: The authorization server that this is meant for, whose `client_id` it is.
+        store: Where tokens are kept; by default in memory.
+        dpop: Whether tokens are bound to a key; by default where the server wants it.
+        fetching: How authorization servers are reached.
+
+    Raises:
+        AuthorizationError: From each request: there was no getting in.
+        LoginRequired: From each request: a person is needed, and there is nobody to ask.
+
+    Cancelled, the login is abandoned; if other calls wait for it, one of them begins another.
+
+    Example:
+        >>> auth = OAuth(client_id="cli", redirect_port=8765)
+        >>> auth.timeout
+        300.0
+    """
+
+    client_id: str | None = None
+    client_secret: str | None = field(default=None, repr=False)
+    client_metadata_url: str | None = field(default=None, validator=_is_document)
+    client_name: str = "trio-mcp"
+    open_browser: Callable[[str], Awaitable[object]] | None = open_in_browser
+    redirect_port: int = 0
+    redirect_host: str = "127.0.0.1"
+    timeout: float = 300.0
+    _bound_to: str | None = field(default=None, init=False, repr=False)
+
+    def _with_defaults(self, scopes: tuple[str, ...], server: ServerMetadata) -> tuple[str, ...]:
+        if _OFFLINE in (server.scopes_supported or ()) and _OFFLINE not in scopes:
+            return (*scopes, _OFFLINE)
+        return scopes
+
+    def _is_ours(self, login: Login) -> bool:
+        if login.client is None:
+            return False
+        if self.client_id is not None:
+            return self._is_given(login)
+        is_registered = bool(login.client.redirect_uris)
+        return is_registered or login.client.client_id == self.client_metadata_url
+
+    async def _obtain(
+        self, found: Discovered, asked: tuple[str, ...], access: Access
+    ) -> tuple[ClientRegistration, Token]:
+        server = found.server
+        _check_abilities(server)
+        if self.open_browser is None:
+            where = origin(found.resource)
+            raise LoginRequired(f"{where} wants a person to log in, and there is nobody to ask")
+        pkce = Pkce()
+        registered = await self._registered(server)
+        async with receiving(pkce, port=self._port(registered), host=self.redirect_host) as back:
+            client = await self._client(server, back.uri, registered, access)
+            parameters = {
+                "response_type": "code",
+                "client_id": client.client_id,
+                "redirect_uri": back.uri,
+                "state": pkce.state,
+                "code_challenge": pkce.challenge,
+                "code_challenge_method": METHOD,
+                "resource": found.resource,
+            }
+            if asked:
+                parameters["scope"] = " ".join(asked)
+            if _OFFLINE in asked:
+                parameters["prompt"] = "consent"  # else OpenID servers give no refresh token
+            with trio.move_on_after(self.timeout) as scope:
+                await self.open_browser(_with_query(server.authorization_endpoint, parameters))
+                answer = await back.answer()
+            if scope.cancelled_caught:
+                raise AuthorizationError(f"nobody logged in within {self.timeout:g} s")
+        form = {
+            "grant_type": "authorization_code",
+            "code": _code_of(answer, server),
+            "redirect_uri": back.uri,
+            "code_verifier": pkce.verifier,
+            "resource": found.resource,
+        }
+        endpoint = self._endpoint_of(server, access)
+        with only_copy(server.issuer):
+            token = await endpoint.token(form, client, asked=asked)
+        return client, token
+
+    # -- who we are --------------------------------------------------------------------------------
+
+    async def _client(
+        self,
+        server: ServerMetadata,
+        redirect_uri: str,
+        registered: ClientRegistration | None,
+        access: Access,
+    ) -> ClientRegistration:
+        """Find out who we are there, in the prescribed order."""
+        if self.client_id is not None:
+            await self._bind(server.issuer)
+            return ClientRegistration(client_id=self.client_id, client_secret=self.client_secret)
+        if self.client_metadata_url is not None and server.client_id_metadata_document_supported:
+            return ClientRegistration(client_id=self.client_metadata_url)
+        if registered is not None and redirect_uri in registered.redirect_uris:
+            return registered
+        return await register(self.fetching, server, redirect_uri, self.client_name, access.url)
+
+    async def _bind(self, issuer: str) -> None:
+        """Keep what was arranged with one authorization server from all others.
+
+        Raises:
+            AuthorizationError: It was arranged with another.
+        """
+        bound = self.issuer or self._bound_to
+        if bound is None:
+            kept = [each for each in await self.store.load() if self._is_given(each)]
+            bound = kept[-1].issuer if kept else issuer
+        if bound != issuer:
+            why = f"the server is now with {origin(issuer)}, and no longer with {origin(bound)}"
+            raise AuthorizationError(f"{why}, where the client_id is from: refused")
+        self._bound_to = bound
+
+    def _is_given(self, login: Login) -> bool:
+        return login.client is not None and login.client.client_id == self.client_id
+
+    async def _registered(self, server: ServerMetadata) -> ClientRegistration | None:
+        """What an authorization server has registered us as, the last time."""
+        if self.client_id is not None:
+            return None
+        known = [each.login for each in self._accesses if each.login is not None]
+        for login in (*known, *reversed(await self.store.load())):
+            client = login.client
+            if login.issuer == server.issuer and client is not None and client.redirect_uris:
+                return client
+        return None
+
+    def _port(self, registered: ClientRegistration | None) -> int:
+        """The port that was registered, if there is one: many servers compare it."""
+        if self.redirect_port or registered is None:
+            return self.redirect_port
+        return _free(registered, f"http://{self.redirect_host}:")
+
+
+def _free(registered: ClientRegistration, beginning: str) -> int:
+    """The port of a registered redirect if nobody has taken it since, else any."""
+    for uri in registered.redirect_uris:
+        port = uri.removeprefix(beginning).removesuffix(PATH)
+        if uri.startswith(beginning) and port.isdecimal() and _is_free(int(port)):
+            return int(port)
+    return 0
+
+
+def _is_free(port: int) -> bool:
+    import socket
+
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def _check_abilities(server: ServerMetadata) -> None:
+    """Refuse an authorization server that cannot do what must be done.
+
+    Raises:
+        AuthorizationError: It lacks something.
+    """
+    where = origin(server.issuer)
+    if METHOD not in (server.code_challenge_methods_supported or ()):
+        raise AuthorizationError(f"{where} does not say that it knows PKCE with {METHOD}: refused")
+    for name in ("authorization_endpoint", "token_endpoint"):
+        if getattr(server, name) is None:
+            raise AuthorizationError(f"{where} names no {name}")
+
+
+def _with_query(url: str | None, parameters: Mapping[str, str]) -> str:
+    assert url is not None
+    return f"{url}{'&' if '?' in url else '?'}{urlencode(parameters)}"
+
+
+def _code_of(answer: Mapping[str, str], server: ServerMetadata) -> str:
+    """The code that a redirect brings, once it is sure who sent it (RFC 9207, section 2.4).
+
+    Raises:
+        AuthorizationError: Another sent it, or it brings none.
+    """
+    where = origin(server.issuer)
+    issuer = answer.get("iss")
+    if issuer is None and server.authorization_response_iss_parameter_supported:
+        raise AuthorizationError(f"the redirect does not say that it is from {where}: refused")
+    if issuer is not None and issuer != server.issuer:  # to the letter; nothing else of it is read
+        raise AuthorizationError(f"the redirect is not from {where}: refused")
+    if "error" in answer:
+        code = redacted(answer["error"], {})
+        said = redacted(answer.get("error_description", ""), {})
+        words = f"{code} ({said})" if said else code
+        raise AuthorizationError(f"{where} did not let us in: {words}", code)
+    code = answer.get("code", "")
+    if not code:
+        raise AuthorizationError(f"the redirect from {where} brings no code")
+    return code

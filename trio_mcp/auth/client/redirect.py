@@ -1,0 +1,178 @@
+"""Where a person's browser comes back to: a server of one answer, on loopback.
+
+It takes the one request that has our `state`, and closes. Whatever else knocks (another path,
+another state, somebody who sends half a request, or thousands) is refused and disturbs nothing.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import parse_qsl, urlsplit
+
+import httptools
+import trio
+from attrs import define, field
+
+from trio_mcp.auth.pkce import Pkce
+from trio_mcp.errors import AuthorizationError
+from trio_mcp.transports.background import background_task
+
+PATH: Final = "/callback"
+_MOST_BYTES: Final = 16384
+_PATIENCE: Final = 10.0
+"""Seconds for a connection to send its request, and to take the answer."""
+_MOST_CONNECTIONS: Final = 16
+_MOST_PARAMETERS: Final = 32
+
+_WORDS: Final = {
+    HTTPStatus.OK: "You can close this page and go back to the program.",
+    HTTPStatus.BAD_REQUEST: "This does not belong to a login that is under way.",
+    HTTPStatus.NOT_FOUND: "There is nothing here.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "Only GET is answered here.",
+}
+
+
+@define(eq=False)
+class Redirect:
+    """A redirect that is awaited.
+
+    Attributes:
+        uri: Where it has to go.
+    """
+
+    uri: str
+    _pkce: Pkce = field(repr=False)
+    _answer: dict[str, str] | None = field(default=None, init=False, repr=False)
+    _arrived: trio.Event = field(factory=trio.Event, init=False)
+    _slots: trio.CapacityLimiter = field(
+        factory=lambda: trio.CapacityLimiter(_MOST_CONNECTIONS), init=False
+    )
+
+    async def answer(self) -> Mapping[str, str]:
+        """Wait for it, and give back its parameters. They have our `state`; no more is known."""
+        await self._arrived.wait()
+        assert self._answer is not None
+        return self._answer
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        """Answer a connection."""
+        async with self._slots:
+            with trio.move_on_after(_PATIENCE), suppress(trio.BrokenResourceError):
+                async with stream:
+                    request = await _read(stream)
+                    if request is not None:
+                        await stream.send_all(_page(self._status(request)))
+        if self._answer is not None:  # only now, so that the person has seen the page
+            self._arrived.set()
+
+    def _status(self, request: _Request) -> HTTPStatus:
+        """Decide about a request."""
+        url = urlsplit(request.target)
+        if url.path != PATH:
+            return HTTPStatus.NOT_FOUND
+        if request.method != b"GET":
+            return HTTPStatus.METHOD_NOT_ALLOWED
+        if self._answer is not None or request.host not in self._hosts:
+            return HTTPStatus.BAD_REQUEST
+        try:
+            pairs = parse_qsl(url.query, True, True, max_num_fields=_MOST_PARAMETERS)
+        except ValueError:
+            return HTTPStatus.BAD_REQUEST
+        parameters = dict(pairs)
+        twice = len(parameters) != len(pairs)
+        if twice or not self._pkce.is_ours(parameters.get("state")):
+            return HTTPStatus.BAD_REQUEST
+        self._answer = parameters
+        return HTTPStatus.OK
+
+    @property
+    def _hosts(self) -> tuple[str, str]:
+        """What a browser may call us: a name that leads here by trickery is none of them."""
+        port = urlsplit(self.uri).port
+        return f"127.0.0.1:{port}", f"localhost:{port}"
+
+
+@asynccontextmanager
+async def receiving(pkce: Pkce, *, port: int, host: str) -> AsyncIterator[Redirect]:
+    """Receive a redirect for the length of the block.
+
+    Args:
+        pkce: Whose `state` it must have.
+        port: The port; 0 for any that is free.
+        host: What the browser is to call us: `127.0.0.1` or `localhost`.
+
+    Raises:
+        AuthorizationError: The port is taken.
+    """
+    try:
+        listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
+    except OSError as error:
+        raise AuthorizationError(f"cannot listen on port {port}: {error.strerror}") from None
+    bound = listeners[0].socket.getsockname()[1]
+    redirect = Redirect(f"http://{host}:{bound}{PATH}", pkce)
+
+    async def serve() -> None:
+        await trio.serve_listeners(redirect.serve, listeners)
+
+    async with background_task(serve):
+        yield redirect
+
+
+class _Request:
+    """One request, as httptools reads it."""
+
+    def __init__(self) -> None:
+        self.target = ""
+        self.host = ""
+        self.method = b""
+        self.complete = False
+        self._hosts = 0
+
+    def on_url(self, url: bytes) -> None:
+        self.target += url.decode("ascii", "replace")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name.lower() == b"host":
+            self._hosts += 1
+            self.host = value.decode("ascii", "replace").lower() if self._hosts == 1 else ""
+
+    def on_headers_complete(self) -> None:
+        self.complete = True
+
+
+async def _read(stream: trio.SocketStream) -> _Request | None:
+    """Read the head of a request; `None` if it is none, or too long."""
+    request = _Request()
+    parser = httptools.HttpRequestParser(request)
+    left = _MOST_BYTES
+    while left > 0 and not request.complete:
+        data = await stream.receive_some(left)
+        left -= len(data)
+        if not data:
+            return None
+        try:
+            parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            return None
+    if not request.complete:
+        return None
+    request.method = parser.get_method()
+    return request
+
+
+def _page(status: HTTPStatus) -> bytes:
+    words = html.escape(_WORDS[status])
+    body = f"<!doctype html><title>trio-mcp</title><p>{words}</p>\n".encode()
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\n"
+        "Content-Type: text/html; charset=utf-8\r\n"
+        f"Content-Length: {len(body)}\r\n"
+        # The address has a code in it: it must be kept nowhere, and told to nobody.
+        "Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\n"
+        "Content-Security-Policy: default-src 'none'\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + body

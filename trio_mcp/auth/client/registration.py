@@ -1,0 +1,72 @@
+"""Who a client is to an authorization server: given, by a document, or registered on the spot.
+
+In this order (revision 2026-07-28, "Client Registration"). Whatever it is, it is good for one
+issuer only; a document alone may be shown to all.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from attrs import evolve
+
+from trio_mcp.auth.client.token_endpoint import json_body, preferred_method, refused
+from trio_mcp.auth.discovery import origin
+from trio_mcp.auth.documents import ClientRegistration, DocumentError, ServerMetadata, read
+from trio_mcp.auth.fetching import Fetching
+from trio_mcp.errors import AuthorizationError
+
+_JSON: Final = {"Accept": "application/json", "Content-Type": "application/json"}
+
+
+def check_document_url(url: str) -> None:
+    """Refuse what cannot be the URL of a client's metadata document.
+
+    Raises:
+        ValueError: It has no https, or no path, or parts that it must not have.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "https" or not parts.hostname or parts.path in ("", "/"):
+        raise ValueError("client_metadata_url: it must be https://, with a path")
+    if parts.fragment or parts.username is not None or parts.password is not None:
+        raise ValueError("client_metadata_url: it must have no fragment, user or password")
+
+
+async def register(
+    fetching: Fetching, server: ServerMetadata, redirect_uri: str, name: str, near: str
+) -> ClientRegistration:
+    """Register with an authorization server (RFC 7591), as a program on a person's machine.
+
+    Args:
+        fetching: How it is reached.
+        server: Its metadata.
+        redirect_uri: Where it may send people back to.
+        name: What it may call us when it asks them.
+        near: On whose word we go there.
+
+    Raises:
+        AuthorizationError: It refuses, or cannot.
+    """
+    url = server.registration_endpoint
+    if url is None:
+        why = f"{origin(server.issuer)} does not register clients by itself"
+        raise AuthorizationError(f"{why}: register one there, and give its client_id")
+    supported = server.token_endpoint_auth_methods_supported or ("none",)
+    method = "none" if "none" in supported else preferred_method(supported)
+    wanted = {
+        "client_name": name,
+        "redirect_uris": [redirect_uri],
+        "application_type": "native",  # which may be sent back to loopback
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": method,
+    }
+    fetched = await fetching.post(url, json_body(wanted), _JSON, near=near)
+    if fetched.status not in (200, 201):
+        raise refused(url, fetched)
+    try:
+        client = read(ClientRegistration, fetched.document, f"the registration at {origin(url)}")
+    except DocumentError as error:
+        raise AuthorizationError(str(error)) from None
+    return evolve(client, redirect_uris=(redirect_uri,))

@@ -1,0 +1,144 @@
+"""Where metadata is looked for, and whom it may speak for. URLs only, no I/O.
+
+Revision 2026-07-28, "Authorization Server Discovery"; RFC 9728, section 3; RFC 8414, section 3.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from trio_mcp.auth.documents import DocumentError, ServerMetadata
+
+_PORTS: Final = {"http": 80, "https": 443}
+_RESOURCE: Final = "/.well-known/oauth-protected-resource"
+_OAUTH: Final = "/.well-known/oauth-authorization-server"
+_OPENID: Final = "/.well-known/openid-configuration"
+
+
+class BadUrl(ValueError):
+    """A URL that must not be used. The message shows its origin, and no more of it."""
+
+
+def parsed(url: str, what: str) -> SplitResult:
+    """Take a URL apart that a request may go to.
+
+    Args:
+        url: The URL.
+        what: What it is called in messages.
+
+    Raises:
+        BadUrl: It is no URL of HTTP, has a user, a password or a fragment, or is plain HTTP to
+            anything but this machine.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise BadUrl(f"{what} is no URL") from None
+    if parts.scheme not in _PORTS or not parts.hostname or port == 0 or not url.isascii():
+        raise BadUrl(f"{what} is no URL with https://")
+    if parts.username is not None or parts.password is not None:
+        raise BadUrl(f"{what} has a user or a password in its URL")
+    if "#" in url or any(each <= " " or each in '"<>\\^`{|}\x7f' for each in url):
+        raise BadUrl(f"{what} has characters in its URL that do not belong there")
+    if parts.scheme == "http" and not is_loopback(parts.hostname):
+        raise BadUrl(f"{what} is plain http ({origin(url)}), which may only lead to this machine")
+    return parts
+
+
+def origin(url: str) -> str:
+    """Scheme, host and port of a URL, as they are compared and shown."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").lower()
+    host = f"[{host}]" if ":" in host else host
+    port = parts.port
+    return f"{parts.scheme}://{host}" + (f":{port}" if port not in (None, _default(parts)) else "")
+
+
+def _default(parts: SplitResult) -> int | None:
+    return _PORTS.get(parts.scheme)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine by its name alone."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def canonical(url: str) -> str:
+    """The resource that a server's URL stands for (RFC 8707, section 2; RFC 9728, section 1.2)."""
+    return origin(url) + urlsplit(url).path.rstrip("/")
+
+
+def covers(resource: str, url: str) -> bool:
+    """Whether a resource is a server, or contains it.
+
+    The same origin, and a path that is the server's or begins it, whole segments only.
+    """
+    inner, outer = canonical(url), canonical(resource)
+    return inner == outer or inner.startswith(f"{outer}/")
+
+
+def resource_metadata_urls(url: str) -> tuple[str, ...]:
+    """Where a server may keep the metadata that it does not point to, in the order to ask."""
+    path = urlsplit(url).path.rstrip("/")
+    root = origin(url) + _RESOURCE
+    return (root + path, root) if path else (root,)
+
+
+def server_metadata_urls(issuer: str) -> tuple[str, ...]:
+    """Where an authorization server may keep its metadata, in the order to ask."""
+    path = urlsplit(issuer).path.rstrip("/")
+    root = origin(issuer)
+    if not path:
+        return root + _OAUTH, root + _OPENID
+    return root + _OAUTH + path, root + _OPENID + path, root + path + _OPENID
+
+
+def fallback_metadata(url: str) -> ServerMetadata:
+    """The authorization server that a server of 2025-03-26 is itself, without any metadata.
+
+    That revision fixes its endpoints, and that it knows S256.
+    """
+    root = origin(url)
+    return ServerMetadata(
+        issuer=root,
+        authorization_endpoint=f"{root}/authorize",
+        token_endpoint=f"{root}/token",
+        registration_endpoint=f"{root}/register",
+        code_challenge_methods_supported=("S256",),
+    )
+
+
+def check_resource(resource: str, url: str) -> None:
+    """Refuse metadata of another resource, whose tokens would be stolen by this one.
+
+    Raises:
+        DocumentError: The resource is not the server at the URL.
+    """
+    parsed(resource, "the resource in the server's metadata")
+    if not covers(resource, url):
+        raise DocumentError(
+            f"the server's metadata is about another resource, at {origin(resource)}: refused"
+        )
+
+
+def check_server(metadata: ServerMetadata, issuer: str) -> None:
+    """Refuse metadata that speaks for another authorization server, or leads off the secure way.
+
+    Raises:
+        DocumentError: Its issuer is not identical to the one that was asked for.
+        BadUrl: An endpoint must not be used.
+    """
+    if metadata.issuer != issuer:  # identical to the letter (RFC 8414, section 3.3)
+        raise DocumentError("the authorization server's metadata names another issuer: refused")
+    for name in ("authorization_endpoint", "token_endpoint", "registration_endpoint"):
+        endpoint: str | None = getattr(metadata, name)
+        if endpoint is not None:
+            parsed(endpoint, f"the {name} of {origin(issuer)}")

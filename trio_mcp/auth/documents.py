@@ -1,0 +1,121 @@
+"""The documents that tell a client where it may get in: JSON in, values out, no I/O.
+
+A member that is missing is `None` or empty, one of another kind makes the whole document bad, and
+one that we do not know is passed over. What a document claims is not yet true: `discovery` says
+whom a document may speak for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from attrs import NOTHING, Attribute, field, fields, frozen
+
+T = TypeVar("T")
+
+
+class DocumentError(ValueError):
+    """A document is not what it should be. The message repeats nothing of its contents."""
+
+
+def read(kind: type[T], document: Any, what: str) -> T:
+    """Make a document of what a server sent.
+
+    Args:
+        kind: One of the classes below.
+        document: The JSON value.
+        what: What it is called in messages.
+
+    Raises:
+        DocumentError: It is no object, or a member is missing or of another kind.
+    """
+    if not isinstance(document, Mapping):
+        raise DocumentError(f"{what} is no JSON object")
+    known: dict[str, Any] = {}
+    for each in fields(kind):  # type: ignore[arg-type]
+        value = document.get(each.name)
+        if value is not None:
+            known[each.name] = value
+        elif each.default is NOTHING:
+            raise DocumentError(f"{what} has no {each.name}")
+    try:
+        return kind(**known)
+    except ValueError as error:
+        raise DocumentError(f"{what}: {error}") from None
+
+
+def _is_text(_: object, attribute: Attribute[Any], value: object) -> None:
+    if value is not None and (not isinstance(value, str) or not value):
+        raise ValueError(f"{attribute.name} is no text")
+
+
+def _is_texts(_: object, attribute: Attribute[Any], value: object) -> None:
+    if value is not None and not (
+        isinstance(value, tuple) and all(isinstance(each, str) for each in value)
+    ):
+        raise ValueError(f"{attribute.name} is no list of texts")
+
+
+def _is_flag(_: object, attribute: Attribute[Any], value: object) -> None:
+    if not isinstance(value, bool):
+        raise ValueError(f"{attribute.name} is neither true nor false")
+
+
+def _as_tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _text(default: Any = None, *, secret: bool = False) -> Any:
+    return field(default=default, validator=_is_text, repr=not secret)
+
+
+def _texts(default: Any = None) -> Any:
+    return field(default=default, converter=_as_tuple, validator=_is_texts)
+
+
+def _flag() -> Any:
+    return field(default=False, validator=_is_flag)
+
+
+@frozen(kw_only=True)
+class ResourceMetadata:
+    """What a protected server says about itself (RFC 9728, section 2)."""
+
+    resource: str = _text(NOTHING)
+    authorization_servers: tuple[str, ...] = _texts(())
+    scopes_supported: tuple[str, ...] | None = _texts()
+    dpop_bound_access_tokens_required: bool = _flag()
+
+
+@frozen(kw_only=True)
+class ServerMetadata:
+    """What an authorization server says about itself (RFC 8414, section 2; OpenID Discovery)."""
+
+    issuer: str = _text(NOTHING)
+    authorization_endpoint: str | None = _text()
+    token_endpoint: str | None = _text()
+    registration_endpoint: str | None = _text()
+    scopes_supported: tuple[str, ...] | None = _texts()
+    code_challenge_methods_supported: tuple[str, ...] | None = _texts()
+    token_endpoint_auth_methods_supported: tuple[str, ...] | None = _texts()
+    authorization_response_iss_parameter_supported: bool = _flag()
+    client_id_metadata_document_supported: bool = _flag()
+    dpop_signing_alg_values_supported: tuple[str, ...] | None = _texts()
+
+
+@frozen(kw_only=True)
+class ClientRegistration:
+    """Who a client is to one authorization server (RFC 7591, section 3.2.1).
+
+    Attributes:
+        client_id: Its name there.
+        client_secret: Its password there, if it has one.
+        token_endpoint_auth_method: How it shows that it is the one, if the server has said.
+        redirect_uris: Where people may be sent back to.
+    """
+
+    client_id: str = _text(NOTHING)
+    client_secret: str | None = _text(secret=True)
+    token_endpoint_auth_method: str | None = _text()
+    redirect_uris: tuple[str, ...] = _texts(())

@@ -1,0 +1,77 @@
+"""Proofs that the sender of a token has its key (RFC 9449), as a client makes them."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from base64 import urlsafe_b64encode
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from attrs import define, field
+from joserfc import jwt
+from joserfc.jwk import ECKey
+
+from trio_mcp.auth.discovery import origin
+
+ALGORITHM: Final = "ES256"
+_MOST_NONCE: Final = 1024
+
+
+@define(eq=False)
+class DpopKey:
+    """A key, and the nonces that servers want to see in its proofs.
+
+    Example:
+        >>> key = DpopKey()
+        >>> key.proof("POST", "https://example.com/token").count(".")
+        2
+    """
+
+    _key: ECKey = field(factory=lambda: ECKey.generate_key("P-256"), repr=False)
+    _nonces: dict[str, str] = field(factory=dict, repr=False)
+
+    @classmethod
+    def load(cls, key: dict[str, Any]) -> DpopKey:
+        """Take a key out of a store.
+
+        Raises:
+            ValueError: It is none.
+        """
+        return cls(ECKey.import_key(key))
+
+    def dump(self) -> dict[str, Any]:
+        """The key for a store, with its private part."""
+        return self._key.as_dict(private=True)
+
+    def proof(self, method: str, url: str, token: str | None = None) -> str:
+        """Make the proof for one request.
+
+        Args:
+            method: The request's method.
+            url: Its URL. Query and fragment are no part of the proof.
+            token: The access token that goes with it; `None` where one is asked for.
+        """
+        claims: dict[str, Any] = {
+            "jti": secrets.token_urlsafe(16),
+            "htm": method,
+            "htu": urlsplit(url)._replace(query="", fragment="").geturl(),
+            "iat": int(time.time()),
+        }
+        if token is not None:
+            digest = hashlib.sha256(token.encode()).digest()
+            claims["ath"] = urlsafe_b64encode(digest).rstrip(b"=").decode()
+        nonce = self._nonces.get(origin(url))
+        if nonce is not None:
+            claims["nonce"] = nonce
+        header = {"typ": "dpop+jwt", "alg": ALGORITHM, "jwk": self._key.as_dict(private=False)}
+        return jwt.encode(header, claims, self._key, [ALGORITHM])
+
+    def note_nonce(self, url: str, nonce: str | None) -> bool:
+        """Take the nonce that a server sent, and tell whether it is another one than before."""
+        where = origin(url)
+        if not nonce or len(nonce) > _MOST_NONCE or self._nonces.get(where) == nonce:
+            return False
+        self._nonces[where] = nonce
+        return True

@@ -1,0 +1,102 @@
+"""Access tokens as a client has them (RFC 6749, section 5.1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from trio_mcp.auth.documents import DocumentError
+
+_SENDABLE: Final = re.compile(r"[\x21-\x7e]+")
+"""What can be sent in a header, and be nothing else there."""
+MOST_CHARS: Final = 65536
+"""Of a token. A header could not carry more."""
+SOON: Final = 30.0
+"""Seconds before its end at which a token is renewed."""
+_LONGEST_LIFE: Final = 10 * 365 * 86400
+
+
+@frozen(kw_only=True)
+class Token:
+    """What opens a server, for a time.
+
+    Attributes:
+        access_token: What is sent.
+        scheme: How: `Bearer` or `DPoP`.
+        expires_at: Until when it holds, in seconds since 1970, if the server has said.
+        refresh_token: What it can be renewed with.
+        scopes: What it is good for.
+    """
+
+    access_token: str = field(repr=False)
+    scheme: str = "Bearer"
+    expires_at: float | None = None
+    refresh_token: str | None = field(default=None, repr=False)
+    scopes: tuple[str, ...] = ()
+
+    def is_good(self, now: float) -> bool:
+        """Whether it still holds for a little while."""
+        return self.expires_at is None or now < self.expires_at - SOON
+
+
+_SCHEMES: Final = {"bearer": "Bearer", "dpop": "DPoP"}
+
+
+def read_token(
+    document: Any, now: float, *, asked: tuple[str, ...], before: Token | None = None
+) -> Token:
+    """Make a token of an authorization server's answer.
+
+    Args:
+        document: The JSON value.
+        now: Seconds since 1970.
+        asked: The scopes that were asked for, which hold where the answer names none.
+        before: The token that it renews, whose refresh token stays where there is no new one.
+
+    Raises:
+        DocumentError: It is no token that can be used. The message repeats nothing of it.
+    """
+    if not isinstance(document, Mapping):
+        raise DocumentError("the authorization server's answer is no JSON object")
+    access = _secret(document, "access_token")
+    if access is None:
+        raise DocumentError("the authorization server's answer has no access_token")
+    kind = document.get("token_type")
+    scheme = _SCHEMES.get(kind.lower()) if isinstance(kind, str) else None
+    if scheme is None:
+        raise DocumentError("the authorization server gave a token that is neither Bearer nor DPoP")
+    scope = document.get("scope")
+    if scope is not None and not isinstance(scope, str):
+        raise DocumentError("the authorization server's answer has a scope that is no text")
+    life = document.get("expires_in")
+    refresh = _secret(document, "refresh_token")
+    return Token(
+        access_token=access,
+        scheme=scheme,
+        expires_at=None if life is None else now + _seconds(life),
+        refresh_token=refresh or (before.refresh_token if before else None),
+        scopes=tuple(dict.fromkeys(scope.split())) if scope is not None else asked,
+    )
+
+
+def _secret(document: Mapping[str, Any], name: str) -> str | None:
+    value = document.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str) or len(value) > MOST_CHARS or not _SENDABLE.fullmatch(value):
+        raise DocumentError(f"the authorization server's {name} cannot be sent")
+    return value
+
+
+def _seconds(value: Any) -> float:
+    """A time, which some servers send as a text."""
+    try:
+        seconds = float(value) if not isinstance(value, bool) else -1.0
+    except (TypeError, ValueError, OverflowError):
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise DocumentError("the authorization server's expires_in is no time")
+    return min(seconds, _LONGEST_LIFE)
