@@ -189,12 +189,22 @@ async def _body(response: httpx2.Response) -> bytes:
     if response.headers.get("content-encoding", "identity") != "identity":
         where = origin(str(response.request.url))
         raise AuthorizationError(f"{where} sends a compressed body, which was not asked for")
+    body = await _read(response, MOST_BYTES)
+    if len(body) > MOST_BYTES:
+        where = response.request.headers["Host"]
+        raise AuthorizationError(f"{where} answers with more than {MOST_BYTES} bytes")
+    return body
+
+
+async def _read(response: httpx2.Response, most: int) -> bytes:
+    """Read a body, or a little more than `most` bytes of it."""
     body = bytearray()
-    async for piece in response.aiter_raw():
-        body += piece
-        if len(body) > MOST_BYTES:
-            where = response.request.headers["Host"]
-            raise AuthorizationError(f"{where} answers with more than {MOST_BYTES} bytes")
+    with trio.CancelScope() as scope:
+        async for piece in response.stream:  # type: ignore[union-attr]
+            body += piece
+            if len(body) > most:
+                # Not `break`: an exception from within is what ends httpx2's generators.
+                scope.cancel()
     return bytes(body)
 
 
@@ -233,13 +243,8 @@ async def drain(response: httpx2.Response) -> None:
     httpx2 reads such a body to its end, however long it is. Here a little is read, so that the
     connection can be used again; a body that goes on is cut off.
     """
-    with trio.move_on_after(_DRAIN_TIME) as scope:
-        size = 0
-        async for piece in response.stream:  # type: ignore[union-attr]
-            size += len(piece)
-            if size > _MOST_DRAINED:
-                # Not `break`: an exception from within is what ends httpx2's generators.
-                scope.cancel()
+    with trio.move_on_after(_DRAIN_TIME):
+        await _read(response, _MOST_DRAINED)
     with trio.CancelScope(shield=True):
         await response.stream.aclose()  # type: ignore[union-attr]
     response.stream = httpx2.ByteStream(b"")

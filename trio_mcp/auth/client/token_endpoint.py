@@ -101,7 +101,8 @@ class TokenEndpoint:
         if _code(fetched) == "use_dpop_nonce" and fetched.headers.get("dpop-nonce"):
             fetched = await self._post(url, sent, headers)
         if fetched.status != 200:
-            raise refused(url, fetched, sent)
+            credentials = headers.get("Authorization", "").partition(" ")[2]
+            raise refused(url, fetched, {**sent, "": credentials})
         return fetched.document
 
     async def _post(self, url: str, form: Form, headers: Form) -> Fetched:
