@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from joserfc import jwt
+from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from trio_mcp.auth.discovery import origin
@@ -230,7 +231,10 @@ def signer(pem: str | bytes, algorithm: str | None = None, key_id: str | None = 
         }
         return jwt.encode(header, claims, key, [chosen])
 
-    sign("", "")  # so that an algorithm which the key cannot do is refused here
+    try:
+        sign("", "")
+    except (JoseError, ValueError):
+        raise ValueError(f"algorithm: this key cannot sign with {chosen}") from None
     return sign
 
 
