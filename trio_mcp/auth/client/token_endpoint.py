@@ -188,11 +188,12 @@ def redacted(text: str, sent: Form) -> str:
 
 # -- signed statements -----------------------------------------------------------------------------
 
-_KINDS: Final[tuple[tuple[type, Any, str], ...]] = (
-    (EllipticCurvePrivateKey, ECKey, "ES256"),
-    (RSAPrivateKey, RSAKey, "RS256"),
-    (Ed25519PrivateKey, OKPKey, "Ed25519"),
+_KINDS: Final[tuple[tuple[type, Any, str, tuple[str, ...]], ...]] = (
+    (EllipticCurvePrivateKey, ECKey, "ES256", ("ES256", "ES384", "ES512")),
+    (RSAPrivateKey, RSAKey, "RS256", ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")),
+    (Ed25519PrivateKey, OKPKey, "Ed25519", ("Ed25519", "EdDSA")),
 )
+"""By the kind of a key: how it signs if nothing is said, and how it may."""
 
 
 def signer(pem: str | bytes, algorithm: str | None = None, key_id: str | None = None) -> Signer:
@@ -211,12 +212,14 @@ def signer(pem: str | bytes, algorithm: str | None = None, key_id: str | None = 
         loaded = load_pem_private_key(data, None)
     except (ValueError, TypeError):
         raise ValueError("private_key: this is no private key in PEM without a password") from None
-    for kind, jwk, usual in _KINDS:
+    for kind, jwk, usual, possible in _KINDS:
         if isinstance(loaded, kind):
             key, chosen = jwk.import_key(data), algorithm or usual
             break
     else:
         raise ValueError("private_key: only EC, RSA and Ed25519 keys can sign here")
+    if chosen not in possible:
+        raise ValueError(f"algorithm: this key signs with {', '.join(possible)}")
     header = {"alg": chosen, **({"kid": key_id} if key_id else {})}
 
     def sign(client_id: str, issuer: str) -> str:
