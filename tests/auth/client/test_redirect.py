@@ -17,9 +17,9 @@ async def send(redirect: Redirect, data: bytes) -> bytes:
     port = int(redirect.uri.rsplit(":", 1)[1].partition("/")[0])
     stream = await trio.open_tcp_stream("127.0.0.1", port)
     async with stream:
-        await stream.send_all(data)
         answer = b""
         try:
+            await stream.send_all(data)
             while piece := await stream.receive_some():
                 answer += piece
         except trio.BrokenResourceError:

@@ -387,7 +387,7 @@ async def test_an_answer_without_end_is_given_up(
     if where == "/register":
         auth = world.oauth()
     async with world.client(auth) as client:
-        with trio.fail_after(60), pytest.raises(AuthorizationError, match="more than|within"):
+        with trio.fail_after(60), pytest.raises(AuthorizationError, match=r"more than|within"):
             await client.get(SERVER)
     assert body.closed
     assert body.sent < 2_000_000

@@ -212,12 +212,11 @@ def signer(pem: str | bytes, algorithm: str | None = None, key_id: str | None = 
         loaded = load_pem_private_key(data, None)
     except (ValueError, TypeError):
         raise ValueError("private_key: this is no private key in PEM without a password") from None
-    for kind, jwk, usual, possible in _KINDS:
-        if isinstance(loaded, kind):
-            key, chosen = jwk.import_key(data), algorithm or usual
-            break
-    else:
+    found = next((each for each in _KINDS if isinstance(loaded, each[0])), None)
+    if found is None:
         raise ValueError("private_key: only EC, RSA and Ed25519 keys can sign here")
+    _, jwk, usual, possible = found
+    key, chosen = jwk.import_key(data), algorithm or usual
     if chosen not in possible:
         raise ValueError(f"algorithm: this key signs with {', '.join(possible)}")
     header = {"alg": chosen, **({"kid": key_id} if key_id else {})}
