@@ -82,7 +82,20 @@ def _both(*changes: Any) -> Any:
     return change
 
 
+def _says(challenge: str) -> Any:
+    def change(world: World) -> None:
+        world.challenge = f'Bearer resource_metadata="https://mcp.test/meta"{challenge}'
+
+    return change
+
+
 BEFORE_THE_PERSON = {
+    "a scope of two": (_both(_says(""), _resource(scopes_supported=["a b"])), "a scope that"),
+    "a scope that is none": (_says(', scope="a\\\\b"'), "a scope that"),
+    "many scopes": (
+        _both(_says(""), _resource(scopes_supported=[f"s{each}" for each in range(50_000)])),
+        "over 4096",
+    ),
     "another resource": (_resource(resource="https://other.test/mcp"), "another resource"),
     "a sibling resource": (_resource(resource="https://mcp.test/mc"), "another resource"),
     "no resource": (_resource(resource=None), "no resource"),

@@ -9,6 +9,7 @@ it, so that a person is not asked once for each of them.
 
 from __future__ import annotations
 
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -35,6 +36,10 @@ _MOST_SENDS: Final = 8
 """How often it is sent, if others change the token under it."""
 _EXCHANGE_TIME: Final = 10.0
 """Seconds for which an answer is awaited that has the only copy of a token."""
+_SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
+"""RFC 6749, section 3.3."""
+_MOST_SCOPE_CHARS: Final = 4096
+"""Of all scopes together, which have to fit into a URL."""
 _OURS: Final = ("bearer", "dpop")
 _SPENT: Final = ("invalid_grant", "invalid_client", "unauthorized_client", "invalid_scope")
 """How a refresh is refused for good."""
@@ -251,7 +256,13 @@ class Authorization(httpx2.Auth, ABC):
         """What to ask for ("Scope Selection Strategy", "Step-Up Authorization Flow")."""
         needed = challenge.scopes or (found.scopes or () if self.scopes is None else ())
         before = login.scopes if login is not None else ()
-        return self._with_defaults(_union(before, needed, self.scopes or ()), found.server)
+        asked = self._with_defaults(_union(before, needed, self.scopes or ()), found.server)
+        # A name with a space in it would be two, of which nobody has heard.
+        if not all(_SCOPE.fullmatch(each) for each in asked):
+            raise AuthorizationError("the server names a scope that cannot be asked for")
+        if sum(map(len, asked)) > _MOST_SCOPE_CHARS:
+            raise AuthorizationError(f"the server wants scopes of over {_MOST_SCOPE_CHARS} chars")
+        return asked
 
     def _binds(self, found: Discovered) -> bool:
         if self.dpop is not None:

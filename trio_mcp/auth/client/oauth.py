@@ -73,6 +73,9 @@ class OAuth(Authorization):
         AuthorizationError: From each request: there was no getting in.
         LoginRequired: From each request: a person is needed, and there is nobody to ask.
 
+    The time of a call goes on while the person logs in: give `connect` a `connect_timeout` that
+    is long enough for both.
+
     Cancelled, the login is abandoned; if other calls wait for it, one of them begins another.
 
     Example:
