@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import trio
 
 from trio_mcp.cli.failures import Interrupted
-from trio_mcp.transports.background import background_task
+from trio_mcp.peer.background import background_task
 
 T = TypeVar("T")
 

@@ -32,10 +32,10 @@ from trio_mcp.errors import (
     ProtocolError,
     WriteFailed,
 )
+from trio_mcp.peer.background import background_task
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.lines import LineTransport, StreamLines
 from trio_mcp.registry import Registry
-from trio_mcp.transports.background import background_task
 from trio_mcp.transports.claims import claimed
 from trio_mcp.transports.memory import serve_in_memory
 from trio_mcp.transports.process import ProcessOptions, StdioTransport, ending_of, open_process

@@ -19,8 +19,8 @@ from trio_mcp.client.changes import ChangeStream
 from trio_mcp.client.contents import is_not_found
 from trio_mcp.client.session import ClientRequest, ClientSession
 from trio_mcp.errors import CallTimeout, ClientError
+from trio_mcp.peer.background import background_task
 from trio_mcp.registry.changes import KINDS, Kind
-from trio_mcp.transports.background import background_task
 from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Json
 

@@ -18,6 +18,7 @@ from typing import Self
 import trio
 from attrs import evolve
 
+from trio_mcp.peer.background import background_task
 from trio_mcp.peer.channel import ResponseOnly
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.inbound import Inbound, Slots
@@ -29,7 +30,6 @@ from trio_mcp.registry.registry import check_registry
 from trio_mcp.server.dispatcher import Dispatcher
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
-from trio_mcp.transports.background import background_task
 from trio_mcp.transports.stream import run_connection
 from trio_mcp.wire.framing import Frame
 from trio_mcp.wire.jsonrpc import Message, decode

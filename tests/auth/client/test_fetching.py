@@ -15,7 +15,7 @@ from tests.client.http_support import Incoming, Script
 from trio_mcp import Fetching
 from trio_mcp.auth.fetching import MOST_BYTES
 from trio_mcp.errors import AuthorizationError
-from trio_mcp.transports.background import background_task
+from trio_mcp.peer.background import background_task
 
 NAMES = {
     "public.test": "93.184.215.14",

@@ -19,7 +19,7 @@ from attrs import define, field
 
 from trio_mcp.auth.pkce import Pkce
 from trio_mcp.errors import AuthorizationError
-from trio_mcp.transports.background import background_task
+from trio_mcp.peer.background import background_task
 
 PATH: Final = "/callback"
 _MOST_BYTES: Final = 16384

@@ -32,8 +32,8 @@ from trio_mcp.cli.running import run_async
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.session import connected
 from trio_mcp.cli.target import Target, parse_target
+from trio_mcp.peer.background import background_task
 from trio_mcp.peer.lines import StreamLines
-from trio_mcp.transports.background import background_task
 from trio_mcp.transports.process import open_process
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Json

@@ -21,7 +21,7 @@ from trio_mcp.cli.lines import lines_of
 from trio_mcp.cli.reload.client_state import ClientState
 from trio_mcp.cli.reload.watching import watching
 from trio_mcp.cli.running import run_async
-from trio_mcp.transports.background import background_task
+from trio_mcp.peer.background import background_task
 from trio_mcp.transports.stdio import open_stdio
 
 logger = logging.getLogger("trio_mcp.reload")

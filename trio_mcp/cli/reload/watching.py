@@ -13,7 +13,7 @@ import trio
 from watchfiles import Change, watch
 
 from trio_mcp.cli.failures import Failure
-from trio_mcp.transports.background import background_task
+from trio_mcp.peer.background import background_task
 
 _STEP_MS: Final = 50
 """How long nothing may change before a change is told, and how quickly the watching ends."""

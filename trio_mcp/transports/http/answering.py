@@ -16,10 +16,10 @@ from typing import Final, TypeVar
 
 import trio
 
+from trio_mcp.peer.background import background_task
 from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.peer.runner import Runner
-from trio_mcp.transports.background import background_task
 from trio_mcp.transports.http.request import (
     Disconnected,
     Header,

@@ -19,12 +19,12 @@ from urllib.parse import parse_qs, quote
 import trio
 from attrs import frozen
 
+from trio_mcp.peer.background import background_task
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.inbound import Slots
 from trio_mcp.server.dispatcher import Dispatcher
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
-from trio_mcp.transports.background import background_task
 from trio_mcp.transports.http.answering import while_connected
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.posted import accepts, check_json, read_message

@@ -12,6 +12,7 @@ from ipaddress import ip_address
 
 import trio
 
+from trio_mcp.peer.background import background_task
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.registry.entrances import check_trio
@@ -19,7 +20,6 @@ from trio_mcp.registry.registry import check_registry
 from trio_mcp.server.importing import check_import
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
 from trio_mcp.server.signals import calling_at_signals
-from trio_mcp.transports.background import background_task
 from trio_mcp.transports.http.app import HttpApp, http_app
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.server import (
