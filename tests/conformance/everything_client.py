@@ -301,7 +301,6 @@ async def be_a_workload(url: str) -> None:
 LOGINS = (
     "2025-03-26-oauth-endpoint-fallback",
     "2025-03-26-oauth-metadata-backcompat",
-    "basic-dcr",
     "dpop",
     "dpop-nonce",
     "iss-not-advertised",

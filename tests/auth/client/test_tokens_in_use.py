@@ -288,6 +288,14 @@ def world_thumb(token: str) -> str:
     return thumb(token)
 
 
+async def test_who_wants_a_bound_token_takes_no_other() -> None:
+    world = World()
+    async with world.client(world.oauth(dpop=True)) as client:
+        with pytest.raises(AuthorizationError, match="bound to no key"):
+            await client.get(SERVER)
+    assert world.count(SERVER) == 1
+
+
 async def test_a_nonce_that_changes_each_time_is_not_followed_forever() -> None:
     world = World()
 

@@ -237,6 +237,8 @@ class Authorization(httpx2.Auth, ABC):
         if access.key is None and self._binds(found):
             access.key = DpopKey()
         client, token = await self._obtain(found, asked, access)
+        if self.dpop and token.scheme != "DPoP":
+            raise AuthorizationError("the authorization server gave a token bound to no key")
         access.login = Login(
             issuer=found.server.issuer,
             resource=found.resource,
