@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 from trio_mcp.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from trio_mcp.auth.authorization import Authorization as Authorization
     from trio_mcp.auth.client.machines import ClientCredentials as ClientCredentials
     from trio_mcp.auth.client.machines import EnterpriseManaged as EnterpriseManaged
     from trio_mcp.auth.client.machines import WorkloadIdentity as WorkloadIdentity
     from trio_mcp.auth.client.oauth import OAuth as OAuth
     from trio_mcp.auth.client.oauth import open_in_browser as open_in_browser
     from trio_mcp.auth.fetching import Fetching as Fetching
+    from trio_mcp.auth.server.resource import DPoP as DPoP
+    from trio_mcp.auth.server.resource import Introspection as Introspection
+    from trio_mcp.auth.server.resource import ResourceServer as ResourceServer
     from trio_mcp.auth.stores import FileStore as FileStore
     from trio_mcp.auth.stores import KeyringStore as KeyringStore
     from trio_mcp.auth.stores import Login as Login
@@ -104,9 +108,11 @@ if TYPE_CHECKING:
     from trio_mcp.wire.questions import ToolUseContent as ToolUseContent
 
 _NAMES: Final = {
+    "auth.authorization": ("Authorization",),
     "auth.client.machines": ("ClientCredentials", "EnterpriseManaged", "WorkloadIdentity"),
     "auth.client.oauth": ("OAuth", "open_in_browser"),
     "auth.fetching": ("Fetching",),
+    "auth.server.resource": ("DPoP", "Introspection", "ResourceServer"),
     "auth.stores": ("FileStore", "KeyringStore", "Login", "MemoryStore", "TokenStore"),
     "client.changes": ("ChangeStream",),
     "client.client": ("Client",),

@@ -1,1 +1,1 @@
-"""OAuth: what a server checks, and how a client gets in."""
+"""OAuth: documents, tokens and proofs; the resource server's side, and the client's flows."""

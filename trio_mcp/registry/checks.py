@@ -61,6 +61,22 @@ def check_caching(cache_ttl: Any, cache_scope: Any) -> None:
         raise SchemaError(f"cache_scope must be 'public' or 'private', not {cache_scope!r:.60}")
 
 
+def scopes_of(scopes: Any) -> frozenset[str]:
+    """Read the scopes that something needs.
+
+    Raises:
+        SchemaError: They are no list of scopes.
+    """
+    if scopes == ():  # as nearly always: no start waits for the room of OAuth
+        return frozenset()
+    from trio_mcp.auth import scopes as oauth
+
+    try:
+        return oauth.scopes_of(scopes)
+    except ValueError as error:
+        raise SchemaError(str(error)) from None
+
+
 # -- options that become payloads ---------------------------------------------------------
 
 

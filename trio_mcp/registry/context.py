@@ -13,6 +13,7 @@ from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import Id, Json
 
 if TYPE_CHECKING:
+    from trio_mcp.auth.authorization import Authorization
     from trio_mcp.registry.asking import ElicitResult
     from trio_mcp.registry.conversation import Conversation
     from trio_mcp.wire.payloads import Implementation, LoggingLevel, ToolDescription
@@ -56,7 +57,12 @@ class Context:
     """Who the caller says it is. It is not verified, so nothing should depend on it."""
 
     principal: str | None = None
-    """Whose token the request came with, by `HttpPolicy`; `None` if no token is required."""
+    """Whose token the request came with, by `HttpPolicy`; `None` if no token is required.
+
+    With a `ResourceServer` it names issuer, subject and client together; see `authorization`."""
+
+    authorization: Authorization | None = None
+    """What that token allows: subject, client, scopes, claims; `None` where no token is needed."""
 
     meta: dict[str, Any] | None = None
     """The `_meta` of the request."""

@@ -84,6 +84,8 @@ class Handler:
     context_parameter: str | None = None
     slots: Slots | None = None
     """Bounds how many run at the same time; `None` for any number."""
+    scopes: frozenset[str] = frozenset()
+    """What a caller's access token must allow, where callers have one."""
     is_async: bool = field(init=False)
     is_direct: bool = field(init=False)
     """Whether `run` does nothing but call the function, if the keywords are bound."""

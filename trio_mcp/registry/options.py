@@ -31,6 +31,7 @@ class ToolOptions(TypedDict, total=False):
     meta: Mapping[str, Json] | None
     timeout: float | None
     max_concurrent: int | None
+    scopes: Sequence[str]
 
 
 @public
@@ -47,6 +48,7 @@ class FileOptions(TypedDict, total=False):
     timeout: float | None
     cache_ttl: float
     cache_scope: CacheScope
+    scopes: Sequence[str]
 
 
 @public
@@ -66,3 +68,4 @@ class PromptOptions(TypedDict, total=False):
     icons: Icons | None
     meta: Mapping[str, Json] | None
     timeout: float | None
+    scopes: Sequence[str]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from attrs import frozen
 
-from trio_mcp.registry.checks import check_payload, check_timeout, icons_of, json_of
+from trio_mcp.registry.checks import check_payload, check_timeout, icons_of, json_of, scopes_of
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.handlers import Handler, Keywords, TextArguments, Unbound
 from trio_mcp.registry.invalid import invalid_result
@@ -66,12 +66,14 @@ def make_prompt(
     icons: Icons | None = None,
     meta: Mapping[str, Json] | None = None,
     timeout: float | None = None,
+    scopes: Sequence[str] = (),
 ) -> Prompt:
     """Make a prompt of a function. The arguments are those of `Registry.prompt`."""
     check_function(function)
     name = name or name_of(function)
     try:
         check_timeout(timeout)
+        needed = scopes_of(scopes)
         described = describe_function(function, context_type=Context, describe_result=False)
         shown = PromptDescription(
             name,
@@ -90,6 +92,7 @@ def make_prompt(
         function=function,
         timeout=timeout,
         context_parameter=described.context_parameter,
+        scopes=needed,
         description=shown,
         parameters=described.input_schema.get("properties", {}),
         arguments=TextArguments(described),

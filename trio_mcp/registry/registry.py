@@ -20,6 +20,7 @@ from trio_mcp.registry.checks import (
     check_payload,
     check_timeout,
     icons_of,
+    scopes_of,
 )
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.entrances import check_trio
@@ -78,6 +79,9 @@ class Registry:
             the next. The first one encrypts, all of them decrypt, so you can rotate keys. Servers
             that share their clients need the same keys. By default, each process makes its own.
         state_ttl: Seconds that a client has for its answers.
+        scopes: What a caller's access token must allow for any request, where callers have one
+            (over HTTP, see `ResourceServer`).
+        filter_lists: Whether lists show a caller with an access token only what it may use.
         lifespan: Makes an async context manager that opens what the server needs and yields it.
             It is entered once when serving begins and left when serving has ended. Handlers find
             what it yielded in `Context.state`.
@@ -109,6 +113,8 @@ class Registry:
         cache_scope: CacheScope = "public",
         state_keys: Sequence[str | bytes] | None = None,
         state_ttl: float = 600.0,
+        scopes: Sequence[str] = (),
+        filter_lists: bool = False,
         lifespan: Lifespan | None = None,
     ) -> None:
         if not name or not version:
@@ -137,6 +143,10 @@ class Registry:
         self.page_size: Final = page_size
         self.cache_ttl: Final = cache_ttl
         self.cache_scope: Final = cache_scope
+        self.scopes: Final = scopes_of(scopes)
+        self.filter_lists: Final = filter_lists
+        self.has_scopes = False
+        """Whether anything that was ever registered needs scopes of its own."""
         self._lifespan = lifespan
         self._is_running = False
         self._shared_state: Any = _CLOSED
@@ -199,6 +209,7 @@ class Registry:
             max_concurrent: How many calls of it may run at the same time, for all clients
                 together. Further calls wait, and their time counts. A call that goes on after its
                 time limit, such as one in a worker thread, keeps its slot until it ends.
+            scopes: What a caller's access token must allow, where callers have one.
 
         Returns:
             The function, unchanged.
@@ -234,6 +245,7 @@ class Registry:
         if item.name in items:
             raise SchemaError(f"{what} {item.name!r} is registered already; names must be unique.")
         items[item.name] = item
+        self.has_scopes |= bool(item.scopes)
         self.changes.list_changed(kind)
 
     def _take(self, items: dict[str, H], name: str, kind: Kind) -> None:
@@ -332,6 +344,7 @@ class Registry:
             timeout: Seconds that reading it may take, instead of the registry's `tool_timeout`.
             cache_ttl: Seconds for which a client may keep what it has read.
             cache_scope: Whether clients may keep it for everybody (`public`) or for one caller.
+            scopes: What a caller's access token must allow, where callers have one.
 
         Raises:
             SchemaError: It cannot be registered; the message says why and what to do.
@@ -494,6 +507,7 @@ class Registry:
             icons: Pictures for user interfaces.
             meta: The prompt's `_meta`, under namespaced keys.
             timeout: Seconds that it may take, instead of the registry's `tool_timeout`.
+            scopes: What a caller's access token must allow, where callers have one.
 
         Raises:
             SchemaError: The prompt cannot be registered; the message says why and what to do.

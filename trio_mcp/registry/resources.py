@@ -16,6 +16,7 @@ from trio_mcp.registry.checks import (
     check_timeout,
     icons_of,
     json_of,
+    scopes_of,
 )
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.handlers import Handler, Keywords, TextArguments
@@ -99,6 +100,7 @@ def make_resource(
     timeout: float | None = None,
     cache_ttl: float = 0.0,
     cache_scope: CacheScope = "private",
+    scopes: Sequence[str] = (),
 ) -> Resource | ResourceTemplate:
     """Make a resource of a function, or a template if the URI has variables.
 
@@ -111,6 +113,7 @@ def make_resource(
         template = _template_of(uri)
         check_timeout(timeout)
         check_caching(cache_ttl, cache_scope)
+        needed = scopes_of(scopes)
         if template is not None and size is not None:
             raise SchemaError("only a single resource has a size, not a template")
         described = describe_function(function, context_type=Context, describe_result=False)
@@ -138,6 +141,7 @@ def make_resource(
         "context_parameter": described.context_parameter,
         "cache_ttl": cache_ttl,
         "cache_scope": cache_scope,
+        "scopes": needed,
     }
     if template is None:
         return Resource(description=single, **handler)

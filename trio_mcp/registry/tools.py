@@ -23,6 +23,7 @@ from trio_mcp.registry.checks import (
     check_timeout,
     icons_of,
     json_of,
+    scopes_of,
 )
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.handlers import Handler, Keywords, Unbound
@@ -142,6 +143,7 @@ def make_tool(
     meta: Mapping[str, Json] | None = None,
     timeout: float | None = None,
     max_concurrent: int | None = None,
+    scopes: Sequence[str] = (),
 ) -> Tool:
     """Make a tool of a function. The arguments are those of `Registry.tool`."""
     check_function(function)
@@ -149,6 +151,7 @@ def make_tool(
     try:
         check_timeout(timeout)
         check_bound("max_concurrent", max_concurrent)
+        needed = scopes_of(scopes)
         _check_parameters(parameters)
         inferred = describe_function(
             function,
@@ -189,6 +192,7 @@ def make_tool(
         timeout=timeout,
         slots=None if max_concurrent is None else Slots(max_concurrent),
         context_parameter=inferred.context_parameter,
+        scopes=needed,
         validate=compile_validator(accepted, inferred=input_schema is None),
         structure=inferred.structure,
         unstructure=inferred.unstructure,

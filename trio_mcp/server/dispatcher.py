@@ -61,7 +61,7 @@ class Dispatcher:
                 raise self._unknown_method(request, caller)
             if in_batch:
                 _check_batched(request, caller)
-            context = RequestContext(self.server, request, caller, session)
+            context = RequestContext(self.server, request, caller, session, session.authorization)
             answer = handler(context)
             if answer.__class__ is dict:
                 return result_line(request.id, context.complete(answer))

@@ -256,6 +256,7 @@ class HandlerCall:
             connection_id=context.session.connection_id,
             revision=context.revision.name,
             principal=context.session.principal,
+            authorization=context.authorization,
             client=context.caller.identity(),
             meta=context.meta,
             conversation=self._converse(),

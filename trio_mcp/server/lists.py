@@ -54,16 +54,31 @@ RESOURCE_TEMPLATES: Final = Listing(
 PROMPTS: Final = Listing("prompts", "prompts", lambda registry: registry.prompts)
 
 
+_Key = tuple[Revision, str | None, frozenset[str] | None]
+
+
 class ListCache:
     """The pages that were asked for, as each revision writes them."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._versions: dict[Listing, int] = {}
-        self._pages: dict[Listing, dict[tuple[Revision, str | None], dict[str, Json]]] = {}
+        self._pages: dict[Listing, dict[_Key, dict[str, Json]]] = {}
 
-    def page(self, listing: Listing, revision: Revision, cursor: Json) -> dict[str, Json]:
+    def page(
+        self,
+        listing: Listing,
+        revision: Revision,
+        cursor: Json,
+        allowed: frozenset[str] | None = None,
+    ) -> dict[str, Json]:
         """Return one page of a list.
+
+        Args:
+            listing: Which list.
+            revision: How it is written.
+            cursor: After what the page begins.
+            allowed: The scopes of a caller who is to see only what these are enough for.
 
         Raises:
             McpError: The cursor is not one of ours (`-32602`).
@@ -75,11 +90,11 @@ class ListCache:
         if cursor is not None and not isinstance(cursor, str):
             raise _invalid_cursor()
         pages = self._pages[listing]
-        page = pages.get((revision, cursor))
+        page = pages.get((revision, cursor, allowed))
         if page is None:
-            page = self._page(listing, revision, cursor)
+            page = self._page(listing, revision, cursor, allowed)
             if len(pages) < self._most_pages(listing):
-                pages[revision, cursor] = page
+                pages[revision, cursor, allowed] = page
         return page
 
     def _most_pages(self, listing: Listing) -> int:
@@ -90,8 +105,16 @@ class ListCache:
         size = self._registry.page_size
         return len(ALL) * (1 if size is None else 1 + len(listing.items(self._registry)) // size)
 
-    def _page(self, listing: Listing, revision: Revision, cursor: str | None) -> dict[str, Json]:
+    def _page(
+        self,
+        listing: Listing,
+        revision: Revision,
+        cursor: str | None,
+        allowed: frozenset[str] | None,
+    ) -> dict[str, Json]:
         items = list(listing.items(self._registry).items())  # threads may change the registry
+        if allowed is not None:
+            items = [(name, item) for name, item in items if item.scopes <= allowed]
         start = 0 if cursor is None else _start_of(cursor, listing, [name for name, _ in items])
         end = start + (self._registry.page_size or len(items))
         shown = (_sendable(listing, name, item, revision) for name, item in items[start:end])
@@ -100,6 +123,8 @@ class ListCache:
             result["nextCursor"] = _cursor_after(items[end - 1][0], listing)
         if revision.modern:
             result |= caching_hints(self._registry)
+            if allowed is not None:  # another caller's list is another one
+                result["cacheScope"] = "private"
         return result
 
 

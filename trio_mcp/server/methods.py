@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from trio_mcp.peer.inbound import Call
 from trio_mcp.registry import Registry
 from trio_mcp.registry.changes import KINDS, Listener
-from trio_mcp.registry.tools import unknown_tool
+from trio_mcp.registry.tools import unknown, unknown_tool
 from trio_mcp.schema import ArgumentError
 from trio_mcp.server.caller import Caller, log_level
 from trio_mcp.server.calllog import INVALID_ARGUMENTS, NOT_FOUND, note_refusal
@@ -25,6 +25,7 @@ from trio_mcp.server.lists import (
     caching_hints,
 )
 from trio_mcp.server.request import RequestContext
+from trio_mcp.server.scopes import visible
 from trio_mcp.server.subscriptions import Listen, read_filter
 from trio_mcp.server.toolcall import ToolCall, tool_failure
 from trio_mcp.wire.conversion import to_wire
@@ -103,9 +104,9 @@ def call_tool(context: RequestContext) -> dict[str, Json] | ToolCall:
     if tool is None:
         note_refusal("Tool", None, NOT_FOUND, context)
         _require(registry, "tools", context.request.method)
-        unknown = unknown_tool(name, list(registry.tools))
-        unknown.data = {**(unknown.data or {}), "requestId": context.request.id}
-        raise unknown
+        error = unknown_tool(name, list(visible(context, registry.tools)))
+        error.data = {**(error.data or {}), "requestId": context.request.id}
+        raise error
     arguments = params.get("arguments")
     try:
         keywords = tool.bind({} if arguments is None else arguments)
@@ -187,6 +188,7 @@ def get_prompt(context: RequestContext) -> PromptCall:
     name = _param(context.params, "name")
     if name not in registry.prompts:
         note_refusal("Prompt", None, NOT_FOUND, context)
+        raise unknown("prompt", name, list(visible(context, registry.prompts)))
     prompt = registry.find_prompt(name)
     arguments = context.params.get("arguments")
     try:
@@ -282,7 +284,10 @@ def _list(listing: Listing) -> MethodHandler:
     def list_items(context: RequestContext) -> dict[str, Json]:
         server = context.server
         _require(server.registry, listing.kind, context.request.method)
-        return dict(server.lists.page(listing, context.revision, context.params.get("cursor")))
+        cursor, authorization = context.params.get("cursor"), context.authorization
+        if authorization is None or not server.registry.filter_lists:
+            return dict(server.lists.page(listing, context.revision, cursor))
+        return dict(server.lists.page(listing, context.revision, cursor, authorization.scopes))
 
     return list_items
 

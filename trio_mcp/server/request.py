@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from attrs import define
 
 from trio_mcp.server.caller import Caller
@@ -9,6 +11,9 @@ from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.wire.jsonrpc import Json, Request
 from trio_mcp.wire.revisions import Revision
+
+if TYPE_CHECKING:  # no start waits for the room of OAuth
+    from trio_mcp.auth.authorization import Authorization
 
 
 @define(eq=False)
@@ -22,6 +27,8 @@ class RequestContext:
     """Who sent it, and in which revision."""
     session: Session
     """On which connection."""
+    authorization: Authorization | None = None
+    """What its sender's token allows: kept here, as the next request may have another token."""
 
     @property
     def params(self) -> dict[str, Json]:

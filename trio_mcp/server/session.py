@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from attrs import define
 
 from trio_mcp.registry.changes import Listener
 from trio_mcp.server.caller import UNKNOWN_CALLER, Caller
+
+if TYPE_CHECKING:  # no start waits for the room of OAuth
+    from trio_mcp.auth.authorization import Authorization
 
 
 @define(eq=False)
@@ -20,6 +24,8 @@ class Session:
     caller: Caller = UNKNOWN_CALLER
     principal: str | None = None
     """Who the client was proved to be; `None` where nothing was proved."""
+    authorization: Authorization | None = None
+    """What the token of the last request allows; `None` where no token is needed."""
     log_level: str = "info"
     """What a legacy client wants to hear (`logging/setLevel`)."""
     subscriptions: int = 0

@@ -120,7 +120,10 @@ class Listen:
             if request.cause is not Cause.PEER:
                 line = notification_line("notifications/subscriptions/acknowledged", shown)
                 await channel.send_notification(line)
-            while (change := await _next(listener, request, channel)) is not None:
+            until = (
+                inf if self.context.authorization is None else self.context.authorization.deadline
+            )
+            while (change := await _next(listener, request, channel, until)) is not None:
                 await channel.send_notification(change_line(change, meta))
             if request.cause is Cause.SHUTDOWN and not request.answered:
                 for change in listener.rest():
@@ -136,12 +139,16 @@ class Listen:
 
 
 async def _next(
-    listener: Listener, request: InboundRequest, channel: ReplyChannel
+    listener: Listener, request: InboundRequest, channel: ReplyChannel, until: float
 ) -> Change | None:
-    """Wait for a change, and keep the way back open meanwhile; `None` once it is cancelled."""
-    while request.cause is None:
-        with trio.move_on_after(channel.keep_alive) as request.scope:
+    """Wait for a change, and keep the way back open meanwhile.
+
+    Returns:
+        It; `None` once the request is cancelled, or the token that it came with is good no more.
+    """
+    while request.cause is None and (now := trio.current_time()) < until:
+        with trio.move_on_at(min(now + channel.keep_alive, until)) as request.scope:
             return await listener.next()
-        if request.cause is None:
+        if request.cause is None and trio.current_time() < until:
             await channel.send_keep_alive()
     return None

@@ -25,6 +25,7 @@ from trio_mcp.registry.registry import check_registry
 from trio_mcp.server import tracing
 from trio_mcp.server.caller import Caller, is_modern
 from trio_mcp.server.dispatcher import Dispatcher
+from trio_mcp.server.scopes import needed_scopes
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.transports.http.answering import (
@@ -63,6 +64,7 @@ from trio_mcp.wire.jsonrpc import (
     Notification,
     Request,
     Response,
+    encode,
     is_id,
 )
 from trio_mcp.wire.limits import Limits
@@ -102,7 +104,7 @@ class HttpApp:
         self._sse_path = sse_path
         self._policy = policy
         self._limits = limits
-        self._guard = Guard(policy)
+        self._guard = Guard(policy, path)
         self._header_check = HeaderCheck(registry)
         self._slots = Slots(policy.max_concurrent)
         self._runner = Runner(limits.cancel_patience)
@@ -119,7 +121,16 @@ class HttpApp:
             "/tools": self._tools,
             "/metrics": self._show_metrics,
         }
-        self._known = {path, sse_path, *self._pages}
+        self._metadata = b""
+        self._metadata_paths: set[str] = set()
+        if policy.auth is not None:
+            from trio_mcp.auth.server.metadata import metadata_of, metadata_paths
+
+            name = registry.info.title or registry.name
+            document = metadata_of(policy.auth, name, policy.auth.scopes | registry.scopes)
+            self._metadata = encode(document)[:-1]
+            self._metadata_paths = metadata_paths(policy.auth, path)
+        self._known = {path, sse_path, *self._pages, *self._metadata_paths}
 
     # -- life -----------------------------------------------------------------------------
 
@@ -144,20 +155,25 @@ class HttpApp:
         if self._server is not None:
             raise RuntimeError("this app is running already")
         async with serving(self.registry, self._limits, on_stuck) as here:
-            metrics = self.metrics
+            metrics, policy = self.metrics, self._policy
             watch = () if metrics is None else (metrics.observe_call, metrics.refused)
             server = self._server = Server(self.registry, self._limits, here.state, *watch)
             sessions = Sessions(server, self._policy, self._slots, self._runner)
             self._sessions = sessions
             if self._sse_path is not None:
-                self._sse = SseEndpoint(self._sse_path, server, sessions, self._slots, self._policy)
+                self._sse = SseEndpoint(
+                    self._sse_path, server, sessions, self._slots, self._policy, self._require
+                )
             if self.metrics is not None:
                 self.metrics.watch_sessions(sessions.__len__)
+            if (self.registry.scopes or self.registry.has_scopes) and not policy.asks_for_tokens:
+                logger.warning("%s needs scopes, but nobody needs a token", self.registry.name)
             self._since, self._stopping = time.monotonic(), False
             here.nursery.start_soon(self._runner.watch)
             await here.nursery.start(sessions.run)
             try:
-                yield here
+                async with self._guard.running(self.registry.scopes):
+                    yield here
             finally:
                 self.stop()
                 here.leave(self._runner.labels)
@@ -243,13 +259,18 @@ class HttpApp:
     async def _route(self, http: HttpRequest) -> None:
         if self._server is None or self._sessions is None:
             raise Refusal(500, "The app is not running: its server must support ASGI lifespans.")
+        path = http.path
+        if path in self._metadata_paths:  # for all: it is how one gets in
+            await self._show_metadata(http)
+            return
         if is_preflight(http):
             self._guard.check_origin(http)
             await answer_preflight(http)
             return
-        path = http.path
         if self._sse is not None and path == self._sse_path:
             await self._guard.check(http)
+            if http.method != "POST":
+                self._guard.require(http)
             await self._sse.serve(http)
             return
         if path != self._path:
@@ -261,6 +282,8 @@ class HttpApp:
             await page(http)
             return
         await self._guard.check(http)
+        if http.method != "POST":  # which may need more, so that is seen when it has been read
+            self._guard.require(http)
         method = _METHODS.get(http.method)
         if method is None:
             raise Refusal(405, "The MCP endpoint is for POST, GET and DELETE.", _ALLOW)
@@ -279,11 +302,30 @@ class HttpApp:
 
     async def _tools(self, http: HttpRequest) -> None:
         await self._guard.check(http)
-        tools = [to_wire(each.description) for each in self.registry.tools.values()]
+        self._guard.require(http)
+        allowed = http.authorization.scopes if http.authorization is not None else None
+        tools = [
+            to_wire(each.description)
+            for each in self.registry.tools.values()
+            if allowed is None or not self.registry.filter_lists or each.scopes <= allowed
+        ]
         await http.respond_json({"tools": tools})
+
+    async def _show_metadata(self, http: HttpRequest) -> None:
+        """Say where tokens are to be had (RFC 9728)."""
+        from trio_mcp.auth.server.metadata import CACHED
+
+        http.answer_headers.append((b"access-control-allow-origin", b"*"))
+        if is_preflight(http):
+            await answer_preflight(http)
+        elif http.method not in ("GET", "HEAD"):
+            raise Refusal(405, "This page is for GET.", _GET_ONLY)
+        else:
+            await http.respond(200, self._metadata, headers=[CACHED])
 
     async def _show_metrics(self, http: HttpRequest) -> None:
         await self._guard.check(http)
+        self._guard.require(http)
         if self.metrics is None:
             raise Refusal(404, "Metrics need a package: pip install 'trio-mcp[metrics]'.")
         await http.respond(200, self.metrics.text(), CONTENT_TYPE)
@@ -295,6 +337,7 @@ class HttpApp:
         if not (accepts(http, JSON) and accepts(http, EVENTS)):
             raise Refusal(406, "The client must accept application/json and text/event-stream.")
         message, _ = await read_message(http, self._limits)
+        self._require(http, message)
         if _begins_something(message):  # which a server that stops would have to end at once
             self._refuse_if_stopping()
         if isinstance(message, Request) and _speaks_modern(http, message):
@@ -308,6 +351,15 @@ class HttpApp:
             else:
                 await self._answer_in_session(http, message, server, sessions)
 
+    def _require(self, http: HttpRequest, message: Message) -> None:
+        """Let a message pass whose token allows all that is in it.
+
+        Raises:
+            Refusal: It does not (403).
+        """
+        if http.authorization is not None:
+            self._guard.require(http, needed_scopes(self.registry, message, self._limits))
+
     async def _answer_modern(self, http: HttpRequest, request: Request, server: Server) -> None:
         meta = request.params.get("_meta")
         if is_modern(meta):
@@ -317,7 +369,7 @@ class HttpApp:
                 raise bad_message(request.id, error) from None
         else:
             request.params["_meta"] = _claim_modern(meta)
-        session = Session("http", principal=http.principal)
+        session = Session("http", principal=http.principal, authorization=http.authorization)
         await self._answer(http, request, server, session, modern=True)
 
     async def _take_modern(self, http: HttpRequest, message: Message) -> None:
@@ -332,12 +384,14 @@ class HttpApp:
         """Legacy without sessions: the version header is all that is known of the client."""
         version = http.header(VERSION) or _ASSUMED
         caller = Caller(LEGACY[version], {})
-        session = Session("http", caller=caller, principal=http.principal)
+        session = Session(
+            "http", caller=caller, principal=http.principal, authorization=http.authorization
+        )
         if isinstance(message, Request):
             await self._answer(http, message, server, session, modern=False)
         elif isinstance(message, Batch):
             with self._inbound_for(http, server, session) as inbound:
-                await self._answer_batch(http, message, inbound)
+                await self._answer_batch(http, message, inbound, session)
         else:
             await self._take_notification(http, message)
 
@@ -405,11 +459,13 @@ class HttpApp:
         if isinstance(message, Request) and message.method == "initialize":
             await self._begin_session(http, message, server, sessions)
             return
-        session = sessions.find(http.header(_SESSION), http.principal)
+        session = sessions.find(http.header(_SESSION), http.authorization)
         if isinstance(message, Request):
             await self._answer_on_stream(http, message, session)
         elif isinstance(message, Batch):
-            await self._answer_batch(http, message, session.inbound, session.headers)
+            await self._answer_batch(
+                http, message, session.inbound, session.session, session.headers
+            )
         else:
             session.inbound.take(message, session.standalone)
             await http.respond(202)
@@ -422,7 +478,7 @@ class HttpApp:
         assert isinstance(trial, bytes)
         if status_of(trial, request.id) != 200:
             raise Refusal(400, "The handshake is not valid.", body=trial[:-1])
-        session = await sessions.new(http.principal, http.owner)
+        session = await sessions.new(http.authorization, http.owner)
         answer = session.inbound.admit(request, session.standalone)
         assert isinstance(answer, bytes)
         await http.respond(200, answer[:-1], headers=session.headers)
@@ -431,7 +487,7 @@ class HttpApp:
         self, http: HttpRequest, request: Request, session: HttpSession
     ) -> None:
         async def answer() -> None:
-            begun = await session.begin(request)
+            begun = await session.begin(request, http.authorization)
             if isinstance(begun, bytes):
                 await http.respond(200, begun[:-1], headers=session.headers)
             else:
@@ -440,12 +496,18 @@ class HttpApp:
         await while_connected(http, answer)
 
     async def _answer_batch(
-        self, http: HttpRequest, batch: Batch, inbound: Inbound, headers: Iterable[Header] = ()
+        self,
+        http: HttpRequest,
+        batch: Batch,
+        inbound: Inbound,
+        session: Session,
+        headers: Iterable[Header] = (),
     ) -> None:
         """Answer a batch with an array (2025-03-26, "Batching")."""
 
         async def answer() -> None:
             channel = ResponseOnly()
+            session.authorization = http.authorization  # each request keeps the one it came with
             # No checkpoint before the tasks run: whatever is opened here is closed by them.
             opened, line = inbound.take(batch, channel)
             async with trio.open_nursery() as nursery:
@@ -472,7 +534,7 @@ class HttpApp:
             raise Refusal(405, "The MCP endpoint is for POST; a GET needs a session.", _ALLOW)
         _check_version(http)
         self._refuse_if_stopping()
-        session = sessions.find(http.header(_SESSION), http.principal)
+        session = sessions.find(http.header(_SESSION), http.authorization)
         event_id = http.header(b"last-event-id")
         stream, after = session.standalone, session.standalone.sent
         if event_id is not None:
@@ -483,7 +545,7 @@ class HttpApp:
         """End a session (legacy)."""
         if self._policy.stateless or http.headers.get(VERSION, b"").decode("latin-1") in MODERN:
             raise Refusal(405, "There are no sessions to end.", _ALLOW)
-        sessions.end(sessions.find(http.header(_SESSION), http.principal))
+        sessions.end(sessions.find(http.header(_SESSION), http.authorization))
         await http.respond(200)
 
     def _refuse_if_stopping(self) -> None:

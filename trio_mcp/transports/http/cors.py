@@ -17,7 +17,7 @@ _HEADERS: Final = b"access-control-request-headers"
 _NAMES: Final = re.compile(
     rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+([ \t]*,[ \t]*[A-Za-z0-9!#$%&'*+.^_`|~-]+)*"
 )
-_EXPOSED: Final = b"mcp-session-id, mcp-protocol-version, www-authenticate, retry-after"
+_EXPOSED: Final = b"mcp-session-id, mcp-protocol-version, www-authenticate, retry-after, dpop-nonce"
 _SECONDS: Final = b"7200"
 """How long a browser remembers; none does so for longer."""
 

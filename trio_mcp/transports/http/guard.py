@@ -15,15 +15,25 @@ import hmac
 import math
 import re
 from collections import OrderedDict
-from typing import Final
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlsplit
 
 import trio
 
+from trio_mcp.auth.authorization import Authorization
+from trio_mcp.auth.scopes import scope_text
+from trio_mcp.auth.server.credentials import Credentials, Denied
 from trio_mcp.transports.http.cors import allowing
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.proxies import Proxies
 from trio_mcp.transports.http.request import HttpRequest, Refusal
 from trio_mcp.wire.bucket import TokenBucket
+
+if TYPE_CHECKING:  # what verifies tokens costs those nothing who need none
+    from trio_mcp.auth.server.authenticator import Authenticator
 
 _ANY: Final = "*"
 _AUTHORITY: Final = r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::[0-9]{0,5})?"
@@ -32,18 +42,48 @@ _ORIGIN: Final = re.compile(f"https?://{_AUTHORITY}")
 
 
 class Guard:
-    """Refuses requests that the policy does not allow."""
+    """Refuses requests that the policy does not allow.
 
-    def __init__(self, policy: HttpPolicy) -> None:
+    Args:
+        policy: What is allowed.
+        path: The path of the MCP endpoint.
+    """
+
+    def __init__(self, policy: HttpPolicy, path: str) -> None:
         self._policy = policy
+        self._path = path
+        self._authenticator: Authenticator | None = None
+        self._scopes: frozenset[str] = frozenset()
         self._hosts = {each.lower() for each in policy.allowed_hosts}
+        if policy.auth is not None:
+            host = urlsplit(policy.auth.resource).hostname or ""
+            self._hosts.add(f"[{host}]" if ":" in host else host)
         self._origins = {each.lower().rstrip("/") for each in policy.allowed_origins}
         self._proxies = Proxies(policy.trusted_proxies)
         self._addresses = _Rates(policy.rate or math.inf, policy)
         self._principals = _Rates(policy.rate or math.inf, policy)
 
+    @asynccontextmanager
+    async def running(self, scopes: frozenset[str]) -> AsyncIterator[None]:
+        """Be ready to ask authorization servers, for the length of the block.
+
+        Args:
+            scopes: What a token must allow for any request.
+        """
+        self._scopes = scopes
+        if self._policy.auth is None:
+            yield
+            return
+        from trio_mcp.auth.server.authenticator import authenticating
+
+        async with authenticating(self._policy.auth, scopes) as self._authenticator:
+            try:
+                yield
+            finally:
+                self._authenticator = None
+
     async def check(self, request: HttpRequest) -> None:
-        """Let a request pass, and note whose it is.
+        """Let a request pass, and note whose it is. What its token allows is left to `require`.
 
         Raises:
             Refusal: It is not allowed: 403 (host, origin), 401 (token), or 429 (rate).
@@ -52,11 +92,11 @@ class Guard:
         forwarded = request.header(b"x-forwarded-for")
         request.party = self._proxies.party_of(request.peer, forwarded)
         if self._policy.rate is None:
-            request.principal = await self._principal_of(request)
+            request.authorization = await self._authorize(request)
             return
         address = self._addresses.take(request.party)
         # Whatever happens meanwhile, it has been paid for: many guesses at a time cost no less.
-        request.principal = await self._principal_of(request)
+        request.authorization = await self._authorize(request)
         if request.principal is not None:
             address.put_back()
             self._principals.take(request.principal)
@@ -88,18 +128,74 @@ class Guard:
         page = _ORIGIN.fullmatch(origin)
         return page is not None and page[1] in self._hosts
 
-    async def _principal_of(self, request: HttpRequest) -> str | None:
+    def require(self, request: HttpRequest, scopes: frozenset[str] = frozenset()) -> None:
+        """Let a request pass that was checked, and whose token allows what it needs.
+
+        Args:
+            request: The request.
+            scopes: What it needs besides what any request needs.
+
+        Raises:
+            Refusal: A scope is missing (403).
+        """
+        authorization = request.authorization
+        if authorization is None:
+            return
+        if self._authenticator is not None:
+            self._let_in(self._authenticator, authorization, scopes)
+            return
+        needed = self._scopes | scopes
+        if not needed <= authorization.scopes:
+            details = f', error="insufficient_scope", scope="{scope_text(needed)}"'
+            raise self._challenge(403, "The token does not have the scopes for this.", details)
+
+    def _let_in(
+        self, authenticator: Authenticator, authorization: Authorization, scopes: frozenset[str]
+    ) -> None:
+        try:
+            authenticator.require(authorization, scopes)
+        except Denied as denied:
+            raise Refusal(denied.status, denied.message, denied.headers) from None
+
+    async def _authorize(self, request: HttpRequest) -> Authorization | None:
         policy = self._policy
-        if policy.verify is None and not policy.tokens:
+        if policy.auth is not None:
+            return await self._ask(request)
+        if not policy.asks_for_tokens:
             return None
         kind, _, token = (request.header(b"authorization") or "").partition(" ")
         token = token.strip()
         if kind.lower() != "bearer" or not token:
-            raise self._unauthorized("A bearer token is needed.", "")
-        principal = await policy.verify(token) if policy.verify else self._owner_of(token)
-        if principal is None:
-            raise self._unauthorized("The bearer token is not valid.", ', error="invalid_token"')
-        return principal
+            raise self._challenge(401, "A bearer token is needed.", "")
+        found = await policy.verify(token) if policy.verify else self._owner_of(token)
+        if found is None:
+            invalid = ', error="invalid_token"'
+            raise self._challenge(401, "The bearer token is not valid.", invalid)
+        return found if isinstance(found, Authorization) else Authorization(subject=found)
+
+    async def _ask(self, request: HttpRequest) -> Authorization:
+        assert self._authenticator is not None
+        try:
+            authorization, headers = await self._authenticator.authorize(self._credentials(request))
+        except Denied as denied:
+            raise Refusal(denied.status, denied.message, denied.headers) from None
+        request.answer_headers += headers
+        return authorization
+
+    def _credentials(self, request: HttpRequest) -> Credentials:
+        return Credentials(
+            request.method,
+            partial(self._urls_of, request),
+            request.scope.get("query_string", b"").decode("latin-1"),
+            request.header(b"authorization"),
+            request.header(b"dpop"),
+        )
+
+    def _urls_of(self, request: HttpRequest) -> list[str]:
+        """The URL of a request as its client knows it, which proxies in between may rewrite."""
+        assert self._policy.auth is not None
+        url = self._policy.auth.origin + quote(request.scope["path"])
+        return [self._policy.auth.resource, url] if request.path == self._path else [url]
 
     def _owner_of(self, token: str) -> str | None:
         """Look a token up in a time that does not tell how much of it was right."""
@@ -109,9 +205,9 @@ class Guard:
                 owner = principal
         return owner
 
-    def _unauthorized(self, message: str, details: str) -> Refusal:
+    def _challenge(self, status: int, message: str, details: str) -> Refusal:
         challenge = f'Bearer realm="{self._policy.realm}"{details}'
-        return Refusal(401, message, [(b"www-authenticate", challenge.encode())])
+        return Refusal(status, message, [(b"www-authenticate", challenge.encode())])
 
 
 class _Rates:

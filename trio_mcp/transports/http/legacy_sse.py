@@ -17,7 +17,7 @@ from typing import Final
 from urllib.parse import parse_qs, quote
 
 import trio
-from attrs import frozen
+from attrs import define
 
 from trio_mcp.peer.background import background_task
 from trio_mcp.peer.connection import Connection
@@ -32,6 +32,7 @@ from trio_mcp.transports.http.request import EVENTS, HttpRequest, Refusal
 from trio_mcp.transports.http.sessions import Sessions
 from trio_mcp.transports.stream import run_connection
 from trio_mcp.wire.framing import Frame
+from trio_mcp.wire.jsonrpc import Message
 from trio_mcp.wire.sse import encode_event
 
 _ALLOW: Final = [(b"allow", b"GET, POST")]
@@ -112,13 +113,21 @@ class SseLines:
             raise trio.BrokenResourceError("the client has left")
 
 
-@frozen(eq=False)
+@define(eq=False)
 class _SseSession:
     """One client."""
 
-    principal: str | None
+    session: Session
     stream: SseLines
     connection: Connection
+    lease: trio.CancelScope
+    """Lasts until the last of its owner's tokens expires."""
+
+    async def expire(self) -> None:
+        """End it when its owner has no token any more."""
+        with self.lease:
+            await trio.sleep_forever()
+        self.connection.stop()
 
 
 class SseEndpoint:
@@ -130,16 +139,24 @@ class SseEndpoint:
         sessions: Those that there are besides: all together are bounded.
         slots: Those for calls that all clients share.
         policy: The bounds to keep.
+        require: Refuses a message whose token does not allow it.
     """
 
     def __init__(
-        self, path: str, server: Server, sessions: Sessions, slots: Slots, policy: HttpPolicy
+        self,
+        path: str,
+        server: Server,
+        sessions: Sessions,
+        slots: Slots,
+        policy: HttpPolicy,
+        require: Callable[[HttpRequest, Message], None],
     ) -> None:
         self._path = path
         self._server = server
         self._sessions = sessions
         self._slots = slots
         self._policy = policy
+        self._require = require
         self._open: dict[str, _SseSession] = {}
         self._stopping = False
 
@@ -175,7 +192,7 @@ class SseEndpoint:
 
     async def _hold(self, http: HttpRequest) -> None:
         id = secrets.token_urlsafe(32)
-        session = Session(principal=http.principal)
+        session = Session(principal=http.principal, authorization=http.authorization)
         stream = SseLines()
 
         def no_more() -> None:
@@ -198,12 +215,14 @@ class SseEndpoint:
                 stream.finish()
 
         with self._sessions.lasting(http.owner, connection.stop):
-            self._open[id] = _SseSession(http.principal, stream, connection)
+            held = self._open[id] = _SseSession(
+                session, stream, connection, trio.CancelScope(deadline=http.deadline)
+            )
             try:
                 await http.start_stream()
                 endpoint = f"{quote(self._mounted_at(http))}?{_SESSION}={id}"
                 await http.send_raw(encode_event(endpoint.encode(), event="endpoint"))
-                async with background_task(run):
+                async with background_task(run), background_task(held.expire):
                     await stream.pass_on(http, self._policy.keep_alive)
                     await http.end_stream()  # here, because a call may go on for longer
             finally:
@@ -219,7 +238,8 @@ class SseEndpoint:
         """Take a message of a session's client."""
         session = self._find(http)
         check_json(http)
-        _, body = await read_message(http, self._server.limits)
+        message, body = await read_message(http, self._server.limits)
+        self._require(http, message)
 
         async def deliver() -> None:
             try:
@@ -234,8 +254,12 @@ class SseEndpoint:
         query: bytes = http.scope.get("query_string", b"")
         ids = parse_qs(query.decode("latin-1")).get(_SESSION, [""])
         session = self._open.get(ids[0])
-        if session is None or session.principal != http.principal:
+        if session is None or session.session.principal != http.principal:
             raise _no_session()
+        # It is read later: by then its owner may have sent another one, and what both allow was
+        # checked for each.
+        session.session.authorization = http.authorization
+        session.lease.deadline = max(session.lease.deadline, http.deadline)
         return session
 
 

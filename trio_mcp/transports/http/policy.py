@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from math import inf
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import Attribute, field, fields, frozen, validators
 
@@ -13,12 +13,16 @@ from trio_mcp.public import public
 from trio_mcp.transports.http.events import EventStore
 from trio_mcp.transports.http.proxies import Proxies
 
+if TYPE_CHECKING:
+    from trio_mcp.auth.authorization import Authorization
+    from trio_mcp.auth.server.resource import ResourceServer
+
 _at_least_zero: Any = validators.ge(0)
 _positive: Any = validators.gt(0)
 _a_number: Any = validators.and_(_positive, validators.lt(inf))
 
-Verify = Callable[[str], Awaitable[str | None]]
-"""Takes a bearer token; returns whose it is, or `None` if it is nobody's."""
+Verify = Callable[[str], Awaitable["str | Authorization | None"]]
+"""Takes a bearer token; returns whose it is, or what it allows; `None` if it is nobody's."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
@@ -58,6 +62,8 @@ class HttpPolicy:
             such a page can be a client.
         tokens: Bearer tokens, each with the principal that it belongs to.
         verify: Returns whose a bearer token is, or `None`; for tokens that are not in a list.
+        auth: Lets in whom authorization servers have given a token (OAuth), instead of both. The
+            host of its resource is allowed without being listed.
         realm: What `WWW-Authenticate` tells clients that they need a token for.
 
     Example:
@@ -74,6 +80,7 @@ class HttpPolicy:
     )
     tokens: Mapping[str, str] = field(factory=dict, repr=False)
     verify: Verify | None = field(default=None, repr=False)
+    auth: ResourceServer | None = None
     realm: str = "mcp"
 
     trusted_proxies: Sequence[str] = field(default=(), validator=_are_addresses)
@@ -137,9 +144,21 @@ class HttpPolicy:
         """Refuse what contradicts itself."""
         if self.tokens and self.verify is not None:
             raise ValueError("tokens and verify exclude each other: verify is to know the tokens")
+        if self.auth is not None and self.asks_for_tokens_of_its_own:
+            raise ValueError("auth excludes tokens and verify: give it a verifier for its tokens")
         if self.max_event_bytes > self.max_total_event_bytes:
             raise ValueError("max_event_bytes is more than max_total_event_bytes")
         for name in ("max_event_bytes", "max_total_event_bytes"):
             usual = getattr(fields(HttpPolicy), name).default
             if self.event_store is not None and getattr(self, name) != usual:
                 raise ValueError(f"{name} is not for an event_store, which has its own bounds")
+
+    @property
+    def asks_for_tokens_of_its_own(self) -> bool:
+        """Whether there are tokens that no authorization server has to do with."""
+        return bool(self.tokens) or self.verify is not None
+
+    @property
+    def asks_for_tokens(self) -> bool:
+        """Whether nobody is let in without a token."""
+        return self.auth is not None or self.asks_for_tokens_of_its_own

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Any, Final
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, field
 
@@ -12,6 +13,9 @@ from trio_mcp.transports.http.server.asgi import Message, Receive, Scope, Send
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Json, encode, error_line
 from trio_mcp.wire.sse import KEEP_ALIVE, encode_event
+
+if TYPE_CHECKING:
+    from trio_mcp.auth.authorization import Authorization
 
 Header = tuple[bytes, bytes]
 
@@ -76,8 +80,8 @@ class HttpRequest:
     send: Send
     headers: dict[bytes, bytes] = field(init=False)
     """The headers; of a repeated one, all values with commas between."""
-    principal: str | None = None
-    """Whose token it came with."""
+    authorization: Authorization | None = None
+    """What the token that it came with allows; `None` where no token is needed."""
     party: str = ""
     """The address or network that it came from, behind all trusted proxies."""
     answer_headers: list[Header] = field(factory=list)
@@ -111,6 +115,16 @@ class HttpRequest:
         """The address at the other end of the connection, if it has one."""
         address: Any = self.scope.get("client")
         return address[0] if address else None
+
+    @property
+    def principal(self) -> str | None:
+        """Whose token it came with."""
+        return None if self.authorization is None else self.authorization.principal
+
+    @property
+    def deadline(self) -> float:
+        """When its token is good no more, by Trio's clock."""
+        return inf if self.authorization is None else self.authorization.deadline
 
     @property
     def owner(self) -> str:

@@ -226,9 +226,9 @@ def _warn_if_exposed(host: str, policy: HttpPolicy) -> None:
         local = ip_address(host).is_loopback
     except ValueError:
         local = host == "localhost"
-    if not local and not policy.tokens and policy.verify is None:
+    if not local and not policy.asks_for_tokens:
         logger.warning(
             "The server listens on %s, beyond this machine, and asks for no token: "
-            "whoever reaches it may use it. Set HttpPolicy(tokens=...), or a proxy before it.",
+            "whoever reaches it may use it. Set HttpPolicy(auth=...), or a proxy before it.",
             host,
         )

@@ -14,11 +14,13 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from math import inf
 from typing import ClassVar, Final
 
 import trio
 from attrs import frozen
 
+from trio_mcp.auth.authorization import Authorization
 from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.peer.inbound import Inbound, InboundRequest, Slots
 from trio_mcp.peer.requests import OutgoingRequests
@@ -191,12 +193,21 @@ class SessionStream(ReplyChannel):
                 self._unsent_bytes -= len(line)
                 self.sent = number
                 self.changed.unpark_all()
-            if self.closing or self.finished:
+            now = trio.current_time()
+            if self.closing or self.finished or now >= http.deadline:
                 return
-            with trio.move_on_after(policy.keep_alive) as quiet:
+            with trio.move_on_at(min(now + policy.keep_alive, http.deadline)) as quiet:
                 await self.changed.park()
-            if quiet.cancelled_caught:
+            if quiet.cancelled_caught and trio.current_time() < http.deadline:
                 await http.send_comment()
+
+
+def _principal_of(authorization: Authorization | None) -> str | None:
+    return None if authorization is None else authorization.principal
+
+
+def _deadline_of(authorization: Authorization | None) -> float:
+    return inf if authorization is None else authorization.deadline
 
 
 class HttpSession:
@@ -205,7 +216,8 @@ class HttpSession:
     Args:
         server: What is served.
         policy: The bounds to keep.
-        principal: Whose it is.
+        authorization: What the token of its first request allows; its owner's other tokens may
+            take the place of that.
         owner: To whose share of all sessions it counts.
         store: Keeps its events.
         slots: Those for calls that all sessions share.
@@ -216,17 +228,19 @@ class HttpSession:
         self,
         server: Server,
         policy: HttpPolicy,
-        principal: str | None,
+        authorization: Authorization | None,
         owner: str,
         store: EventStore,
         slots: Slots,
         runner: Runner,
     ) -> None:
         self.id: Final = secrets.token_urlsafe(32)
-        self.principal: Final = principal
+        self.principal: Final = _principal_of(authorization)
         self.owner: Final = owner
         """To whose share of all sessions it counts."""
-        self.session: Final = Session(secrets.token_hex(4), principal=principal)
+        self.session: Final = Session(
+            secrets.token_hex(4), principal=self.principal, authorization=authorization
+        )
         """What is known of the client."""
         self.headers: Final = [(b"mcp-session-id", self.id.encode())]
         self.store: Final = store
@@ -248,7 +262,8 @@ class HttpSession:
         self._streams: OrderedDict[str, SessionStream] = OrderedDict({_STANDALONE: self.standalone})
         self._sent: deque[SessionStream] = deque()
         self._names = 0
-        self._scope = trio.CancelScope()
+        self._scope = trio.CancelScope(deadline=_deadline_of(authorization))
+        self._is_over = False
         self._nursery: trio.Nursery | None = None
         self.last_used = trio.current_time()
 
@@ -277,8 +292,15 @@ class HttpSession:
                 task_status.started()
                 await trio.sleep_forever()
 
+    def renew(self, authorization: Authorization | None) -> None:
+        """Let the session last until another token of its owner's expires, if that is later."""
+        self._scope.deadline = max(self._scope.deadline, _deadline_of(authorization))
+
     def end(self) -> None:
         """End the session: calls are cancelled and streams closed."""
+        if self._is_over:
+            return
+        self._is_over = True
         self.inbound.cancel_all()
         self.requests.end("the session has ended")
         for stream in list(self._streams.values()):
@@ -286,13 +308,20 @@ class HttpSession:
             self.store.drop(stream.name)
         self._scope.cancel()
 
-    async def begin(self, message: Request) -> bytes | SessionStream:
+    async def begin(
+        self, message: Request, authorization: Authorization | None
+    ) -> bytes | SessionStream:
         """Answer a request at once, or have it answered on a stream.
+
+        Args:
+            message: The request.
+            authorization: What the token that it came with allows.
 
         A client that leaves its calls alone cannot heap them up: while there is no slot for
         another, this waits. Cancelled meanwhile (the client left), the call is not begun.
         """
         stream = SessionStream(self._next_name(), self)
+        self.session.authorization = authorization  # each request keeps the one it came with
         request = self.inbound.admit(message, stream)
         if isinstance(request, bytes):
             return request
@@ -409,11 +438,11 @@ class Sessions:
         finally:
             self.end_all()
 
-    async def new(self, principal: str | None, owner: str) -> HttpSession:
+    async def new(self, authorization: Authorization | None, owner: str) -> HttpSession:
         """Begin a session.
 
         Args:
-            principal: Whose it is, if there are tokens.
+            authorization: What the token allows that it is begun with, if there are tokens.
             owner: To whose share of all sessions it counts.
 
         Raises:
@@ -423,15 +452,21 @@ class Sessions:
         self._make_room(owner)
         store = self._store_for(owner)
         session = HttpSession(
-            self._server, self._policy, principal, owner, store, self._slots, self._runner
+            self._server, self._policy, authorization, owner, store, self._slots, self._runner
         )
         self._sessions[session.id] = session
         try:
-            await self._nursery.start(session.run)
+            await self._nursery.start(self._keep, session)
         except BaseException:
             self._sessions.pop(session.id, None)
             raise
         return session
+
+    async def _keep(
+        self, session: HttpSession, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        await session.run(task_status)
+        self.end(session)  # unless somebody has, its owner's tokens have expired
 
     def _store_for(self, owner: str) -> EventStore:
         policy = self._policy
@@ -484,7 +519,7 @@ class Sessions:
         finally:
             self._lasting.pop(session, None)
 
-    def find(self, id: str | None, principal: str | None) -> HttpSession:
+    def find(self, id: str | None, authorization: Authorization | None) -> HttpSession:
         """Return the session with that id, if it is the client's own.
 
         Raises:
@@ -493,8 +528,9 @@ class Sessions:
         if id is None:
             raise Refusal(400, "The header Mcp-Session-Id is missing; send initialize first.")
         session = self._sessions.get(id)
-        if session is None or session.principal != principal:
+        if session is None or session.ended or session.principal != _principal_of(authorization):
             raise no_session()
+        session.renew(authorization)
         self._sessions.move_to_end(id)
         session.last_used = trio.current_time()
         return session

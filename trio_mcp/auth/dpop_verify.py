@@ -1,0 +1,215 @@
+"""Proofs that whoever sends a token has the key it is bound to (DPoP, RFC 9449).
+
+A proof is a JWT that names a request and a token, signed by the key that is in its header. It is
+good once: what was used is remembered for as long as it would be good.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import trio
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+
+from trio_mcp.auth.keys import BadSignature, public_key, read_signed
+from trio_mcp.auth.server.refusals import ProofRefused
+from trio_mcp.auth.server.resource import DPoP, ReplayStore
+
+MAX_PROOF: Final = 8192
+"""Characters that a proof may have."""
+
+_LONGEST_ID: Final = 512
+_PORTS: Final = {"https": 443, "http": 80}
+
+
+class ReplayRecord:
+    """Which proofs were used lately, in this process (a `ReplayStore`).
+
+    Bounded in time, since a proof is too old one day, and in size: when it is full of proofs that
+    are still good, further ones are refused. One key may have a tenth, so nobody fills it alone.
+
+    Args:
+        most: How many there may be.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._used: OrderedDict[bytes, tuple[float, str]] = OrderedDict()
+        self._counts: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        """How many are remembered."""
+        return len(self._used)
+
+    async def add(self, owner: str, id: str, seconds: float) -> bool:
+        """Remember a proof for some seconds, unless it is known already. No checkpoint."""
+        self._forget()
+        digest = hashlib.sha256(f"{owner} {id}".encode()).digest()  # however long the id is
+        if digest in self._used or len(self._used) >= self._most:
+            return False
+        if self._counts[owner] >= self._most // 10:
+            return False
+        self._used[digest] = (trio.current_time() + seconds, owner)
+        self._counts[owner] += 1
+        return True
+
+    def _forget(self) -> None:
+        """Forget those whose time is over; they are nearly in the order of their times."""
+        now = trio.current_time()
+        while self._used:
+            until, owner = next(iter(self._used.values()))
+            if until > now:
+                return
+            self._used.popitem(last=False)
+            self._counts[owner] -= 1
+            if not self._counts[owner]:
+                del self._counts[owner]
+
+
+class Nonces:
+    """Nonces that carry their own time, sealed, so that nobody has to remember them.
+
+    Args:
+        keys: Those that seal; one is made where there are none.
+        ttl: Seconds for which a nonce is good.
+        clock: Seconds since 1970.
+    """
+
+    def __init__(
+        self, keys: Sequence[str | bytes] | None, ttl: float, clock: Callable[[], float]
+    ) -> None:
+        self._fernet = MultiFernet([Fernet(each) for each in keys or [Fernet.generate_key()]])
+        self._ttl = ttl
+        self._clock = clock
+
+    def new(self) -> str:
+        """Make one."""
+        return self._fernet.encrypt_at_time(b"", int(self._clock())).decode()
+
+    def is_good(self, nonce: object) -> bool:
+        """Whether it is one of ours, and not too old."""
+        if not isinstance(nonce, str) or len(nonce) > _LONGEST_ID:
+            return False
+        try:
+            self._fernet.decrypt_at_time(nonce, int(self._ttl), int(self._clock()))
+        except (InvalidToken, ValueError):
+            return False
+        return True
+
+
+class ProofVerifier:
+    """Checks proofs (RFC 9449, section 4.3).
+
+    Args:
+        how: What is asked of them.
+        algorithms: The signatures that are taken.
+        leeway: Seconds by which clocks may differ.
+        clock: Seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        how: DPoP,
+        algorithms: Collection[str],
+        leeway: float,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._how = how
+        self._algorithms = algorithms
+        self._leeway = leeway
+        self._clock = clock
+        self._store: ReplayStore = how.replay_store or ReplayRecord(how.max_proofs)
+        self._nonces = Nonces(how.nonce_keys, 2 * how.max_age, clock) if how.nonces else None
+
+    def new_nonce(self) -> str | None:
+        """Make a nonce for the next proof; `None` where none is needed."""
+        return None if self._nonces is None else self._nonces.new()
+
+    async def verify(
+        self, proof: str, token: str, thumbprint: str, method: str, urls: Collection[str]
+    ) -> None:
+        """Check a proof.
+
+        Args:
+            proof: What came in the header `DPoP`.
+            token: The access token that it came with.
+            thumbprint: The key that the token is bound to.
+            method: The method of the request.
+            urls: The URL of the request, in the forms in which its sender may know it.
+
+        Raises:
+            ProofRefused: It is not one for this request, or was used before.
+        """
+        if len(proof) > MAX_PROOF:
+            raise ProofRefused("the proof is too long")
+        claims = self._signed(proof, thumbprint)
+        digest = hashlib.sha256(token.encode()).digest()
+        ath = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+        if not _same(claims.get("ath"), ath):
+            raise ProofRefused("the proof is for another token")
+        if claims.get("htm") != method:
+            raise ProofRefused("the proof is for another method")
+        if normalized(claims.get("htu")) not in {normalized(each) for each in urls}:
+            raise ProofRefused("the proof is for another URL")
+        if self._nonces is not None and not self._nonces.is_good(claims.get("nonce")):
+            raise ProofRefused("the proof has no nonce that is good", nonce_needed=True)
+        await self._use(claims, thumbprint)
+
+    def _signed(self, proof: str, thumbprint: str) -> Any:
+        try:
+            signed = read_signed(proof, self._algorithms)
+            if signed.header.get("typ") != "dpop+jwt":
+                raise ProofRefused("the proof is none by its type")
+            key = public_key(signed.header.get("jwk"))
+            if not _same(key.thumbprint(), thumbprint):
+                raise ProofRefused("the proof is by another key")
+            signed.verify(key)
+        except (BadSignature, ValueError) as error:
+            raise ProofRefused(f"the proof is not valid: {error}") from None
+        return signed.claims
+
+    async def _use(self, claims: Any, thumbprint: str) -> None:
+        made, id = claims.get("iat"), claims.get("jti")
+        if isinstance(made, bool) or not isinstance(made, int | float) or not abs(made) < 1e12:
+            raise ProofRefused("the proof does not say when it was made")
+        left = made + self._how.max_age + self._leeway - self._clock()
+        if not 0 < left <= self._how.max_age + 2 * self._leeway:
+            raise ProofRefused("the proof is too old, or from the future")
+        if not isinstance(id, str) or not 0 < len(id) <= _LONGEST_ID:
+            raise ProofRefused("the proof has no id that can be remembered")
+        if not await self._store.add(thumbprint, id, left):
+            raise ProofRefused("the proof was used before, or too many were")
+
+
+def _same(value: object, expected: str) -> bool:
+    return isinstance(value, str) and hmac.compare_digest(
+        value.encode("utf-8", "surrogatepass"), expected.encode()
+    )
+
+
+def normalized(url: object) -> str | None:
+    """Write a URL in the one form in which it is compared (RFC 3986, section 6.2.3).
+
+    Returns:
+        It without a port that goes without saying, and one slash at its end; `None` if it is none,
+        or has a query or a fragment, which a proof must not have.
+    """
+    if not isinstance(url, str) or "?" in url or "#" in url or len(url) > 4096:
+        return None
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return None
+    if parts.scheme not in _PORTS or not host or "@" in parts.netloc:
+        return None
+    host = f"[{host}]" if ":" in host else host
+    where = host if port in (None, _PORTS[parts.scheme]) else f"{host}:{port}"
+    return f"{parts.scheme}://{where}{parts.path.removesuffix('/')}"

@@ -1,0 +1,179 @@
+"""Public keys and signatures (JOSE): which are taken, and how they are checked.
+
+joserfc does the work, and cryptography below it. What is decided here is what they may be asked:
+asymmetric algorithms on an allow-list (so that neither `none` nor an HMAC by a public key has
+anything to be looked up in), keys of sound sizes, and no header that must be understood and is not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
+
+import orjson
+from attrs import frozen
+from joserfc.errors import JoseError
+from joserfc.jwk import JWKRegistry, Key
+from joserfc.jws import CompactSignature, JWSRegistry, extract_compact
+from joserfc.jws import validate_compact as _validate
+
+from trio_mcp.auth.algorithms import ALGORITHMS
+
+MAX_KEYS: Final = 100
+"""Keys that a set may have."""
+
+_KTY: Final = {"ES": "EC", "Ed": "OKP", "PS": "RSA", "RS": "RSA"}
+_PUBLIC: Final = ("kty", "kid", "use", "alg", "key_ops", "crv", "n", "e", "x", "y")
+_PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
+_NUMBER: Final = re.compile(r"[A-Za-z0-9_-]+")
+_MODULUS: Final = range(342, 1367)
+"""Characters of an RSA modulus of 2,048 to 8,192 bits: a shorter one is weak, a longer one slow."""
+_EXPONENT: Final = 6
+"""Characters of an RSA exponent of 32 bits: a longer one is only slow."""
+
+
+class BadSignature(Exception):
+    """Something that is not signed as it must be. The text is a rule for the log."""
+
+
+class _Registry(JWSRegistry):
+    """The algorithms of the list and no others; sizes are checked before it is asked."""
+
+    max_header_length = 8192
+    max_payload_length = 32768
+    max_signature_length = 2048
+
+    def __init__(self) -> None:
+        super().__init__(algorithms=ALGORITHMS, strict_check_header=False)
+
+    def get_alg(self, name: str) -> Any:
+        """Return an algorithm, without the warning that joserfc has for `EdDSA`, an old name."""
+        return self.algorithms[name]
+
+
+_REGISTRY: Final = _Registry()
+
+
+@frozen
+class Signed:
+    """A JWS that was read, but whose signature has not been checked."""
+
+    header: Mapping[str, Any]
+    claims: Mapping[str, Any]
+    algorithm: str
+    _signature: CompactSignature
+
+    def verify(self, key: Key) -> None:
+        """Check the signature.
+
+        Raises:
+            BadSignature: It is not by that key.
+        """
+        try:
+            key.check_use("sig")
+            key.check_alg(self.algorithm)
+            valid = _validate(self._signature, key, registry=_REGISTRY)
+        except (JoseError, ValueError, TypeError, KeyError) as error:
+            raise BadSignature(f"its key is not for it ({type(error).__name__})") from None
+        if not valid:
+            raise BadSignature("the signature is wrong")
+
+
+def read_signed(token: str, algorithms: Collection[str]) -> Signed:
+    """Read a JWS in its compact form, whose payload is JSON; nothing in it is proved yet.
+
+    Args:
+        token: Of a bounded size.
+        algorithms: Those that are allowed, of `ALGORITHMS`.
+
+    Raises:
+        BadSignature: It is none, or has a header that is not allowed.
+    """
+    try:
+        signature = extract_compact(token.encode("ascii"), registry=_REGISTRY)
+        header = signature.headers()
+        claims = orjson.loads(signature.payload)
+    except (JoseError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise BadSignature("it is no signed JWT") from None
+    if not isinstance(header, dict) or not isinstance(claims, dict):
+        raise BadSignature("it is no signed JWT")
+    algorithm = header.get("alg")
+    if not isinstance(algorithm, str) or algorithm not in algorithms:
+        raise BadSignature("its algorithm is not allowed")
+    if "crit" in header or "b64" in header:
+        raise BadSignature("its header has extensions that must be understood")
+    return Signed(header, claims, algorithm, signature)
+
+
+def public_key(jwk: object) -> Key:
+    """Read a public key (RFC 7517) that can check signatures.
+
+    Raises:
+        ValueError: It is none, it is a private or a symmetric key, or of an unsound size.
+    """
+    if not isinstance(jwk, dict) or jwk.get("kty") not in ("EC", "OKP", "RSA"):
+        raise ValueError("it is no public key of a kind that signs")
+    if _PRIVATE & jwk.keys():
+        raise ValueError("it is a private key")
+    known = {name: jwk[name] for name in _PUBLIC if name in jwk}
+    if jwk["kty"] == "RSA":
+        _check_rsa(known)
+    try:
+        return JWKRegistry.import_key(known)
+    except (JoseError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"it is no sound key ({type(error).__name__})") from None
+
+
+def _check_rsa(jwk: dict[str, Any]) -> None:
+    modulus, exponent = jwk.get("n"), jwk.get("e")
+    for number in (modulus, exponent):
+        if not isinstance(number, str) or not _NUMBER.fullmatch(number):
+            raise ValueError("its numbers are none")
+    assert isinstance(modulus, str)
+    assert isinstance(exponent, str)
+    if len(modulus) not in _MODULUS or len(exponent) > _EXPONENT:
+        raise ValueError("its size is not sound: RSA keys have 2048 to 8192 bits")
+
+
+@frozen(eq=False)
+class PublicKeys:
+    """The keys that an issuer signs with."""
+
+    _keys: tuple[Key, ...]
+    thumbprints: frozenset[str]
+
+    @classmethod
+    def read(cls, document: object) -> PublicKeys:
+        """Read a key set (RFC 7517, section 5). Keys of other kinds are left out.
+
+        Raises:
+            ValueError: It is no key set, has too many keys, or none that can be used.
+        """
+        keys = document.get("keys") if isinstance(document, dict) else None
+        if not isinstance(keys, list):
+            raise ValueError("it is no key set")
+        if len(keys) > MAX_KEYS:
+            raise ValueError(f"it has {len(keys)} keys, and {MAX_KEYS} are the most that are read")
+        usable = tuple(_usable(keys))
+        if not usable:
+            raise ValueError("it has no key that can be used")
+        return cls(usable, frozenset(each.thumbprint() for each in usable))
+
+    def find(self, kid: object, algorithm: str) -> Key | None:
+        """Return the key of that id, or without an id the only one that the algorithm can use."""
+        kty = _KTY[algorithm[:2]]
+        fitting = [each for each in self._keys if each.key_type == kty]
+        if kid is not None:
+            return next((each for each in fitting if each.get("kid") == kid), None)
+        return fitting[0] if len(fitting) == 1 else None
+
+
+def _usable(keys: list[Any]) -> Iterator[Key]:
+    for each in keys:
+        try:
+            key = public_key(each)
+        except ValueError:  # of a kind that we do not know (RFC 7517, section 5), or unsound
+            continue
+        if key.get("use", "sig") == "sig":
+            yield key

@@ -1,0 +1,54 @@
+"""Scopes, as OAuth writes them (RFC 6749, section 3.3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+_SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,256}")
+
+
+def scopes_of(values: Any, what: str = "scopes") -> frozenset[str]:
+    """Read a list of scopes that an author wrote.
+
+    Args:
+        values: The list.
+        what: What it is called, for the error.
+
+    Raises:
+        ValueError: It is no list, or something in it is no scope.
+    """
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ValueError(f"{what} must be a list of scopes, such as ['files:read']")
+    found = frozenset(values)
+    for each in found:
+        if not isinstance(each, str) or not _SCOPE.fullmatch(each):
+            raise ValueError(
+                f"{what} cannot have {each!r:.60}: a scope is printable ASCII without spaces, "
+                'quotes and backslashes, such as "files:read"'
+            )
+    return found
+
+
+def scopes_in(value: object) -> frozenset[str]:
+    """Read the scopes of a token: one text with spaces, or a list (as some issuers write it)."""
+    if isinstance(value, str):
+        return frozenset(value.split())
+    if isinstance(value, list):
+        return frozenset(each for each in value if isinstance(each, str))
+    return frozenset()
+
+
+def scope_text(scopes: Iterable[str]) -> str:
+    """Write scopes as a challenge has them, always in the same order."""
+    return " ".join(sorted(scopes))
+
+
+def with_implied(scopes: frozenset[str], implied: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Add to scopes the narrower ones that they imply, and what these imply."""
+    found, new = scopes, scopes
+    while new:
+        new = frozenset().union(*(implied.get(each, ()) for each in new)) - found
+        found |= new
+    return found

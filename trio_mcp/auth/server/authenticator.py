@@ -1,0 +1,292 @@
+"""From the headers of a request to its `Authorization`, or to the refusal that it gets.
+
+    headers ─▶ one well-formed token ─▶ known? ─▶ verified ─▶ its key proved (DPoP) ─▶ authorization
+
+What was wrong goes to the log, as the name of a rule. The caller learns that it was wrong.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from math import inf
+from typing import Any, Final
+
+import httpx2
+import trio
+from attrs import evolve
+
+from trio_mcp.auth.authorization import Authorization
+from trio_mcp.auth.dpop_verify import ProofVerifier
+from trio_mcp.auth.server import challenges
+from trio_mcp.auth.server.credentials import Credentials, Denied, Header
+from trio_mcp.auth.server.fetching import fetch_json
+from trio_mcp.auth.server.introspection import Introspector
+from trio_mcp.auth.server.issuer_keys import IssuerKeys
+from trio_mcp.auth.server.jwt import JwtVerifier
+from trio_mcp.auth.server.refusals import IssuerUnavailable, ProofRefused, TokenRefused
+from trio_mcp.auth.server.resource import Introspection, ResourceServer, Verify
+from trio_mcp.auth.server.single_flight import SingleFlight
+from trio_mcp.auth.server.token_cache import TokenCache
+
+logger = logging.getLogger("trio_mcp.auth")
+
+MAX_TOKEN: Final = 16 * 1024
+"""Characters that a token may have."""
+
+_CREDENTIALS: Final = re.compile(r"([A-Za-z]+) +([A-Za-z0-9._~+/-]+=*) *")
+_SCHEMES: Final = {"bearer": "Bearer", "dpop": "DPoP"}
+_IN_URL: Final = re.compile(r"(?:^|[&;])access_token=")
+_REFUSED_FOR: Final = 10.0
+"""Seconds for which the issuer is not asked again about a token that it does not know."""
+
+
+class Authenticator:
+    """Lets in whom the resource server says; made for as long as a server runs.
+
+    Args:
+        server: Who may come.
+        scopes: Those that any request needs.
+        nursery: Where issuers are asked.
+        client: Asks them.
+        clock: Seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        server: ResourceServer,
+        scopes: frozenset[str],
+        nursery: trio.Nursery,
+        client: httpx2.AsyncClient,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._server = server
+        self._scopes = scopes
+        self._client = client
+        self._clock = clock
+        self._cache = TokenCache(server.max_cached_tokens)
+        self._verify, self._cached_for = self._verifier(nursery)
+        self._is_dpop_required = server.dpop is not None and server.dpop.required
+        self._proofs: ProofVerifier | None = None
+        if server.dpop is not None:
+            self._proofs = ProofVerifier(server.dpop, server.algorithms, server.leeway, clock)
+
+    def _verifier(self, nursery: trio.Nursery) -> tuple[Verify, float]:
+        """Who verifies tokens, and for how many seconds that is good."""
+        server, how = self._server, self._server.verifier
+        if isinstance(how, Introspection):
+            asks: SingleFlight[dict[str, Any] | None] = SingleFlight(nursery)
+            return Introspector(server, how, self._post, asks, self._clock), how.cache_ttl
+        if how is not None:
+            return how, 0.0
+        flights: SingleFlight[bool] = SingleFlight(nursery)
+        keys = {
+            issuer: IssuerKeys(
+                issuer,
+                self._get,
+                flights,
+                server.keys_ttl,
+                server.fetch_timeout,
+                self._cache.clear,
+            )
+            for issuer in server.issuers
+        }
+        return JwtVerifier(server, keys, self._clock), inf
+
+    def _get(self, url: str) -> Awaitable[Any]:
+        return fetch_json(self._client, url, self._server.fetch_timeout)
+
+    def _post(self, url: str, form: dict[str, str], auth: httpx2.Auth) -> Awaitable[Any]:
+        timeout = self._server.fetch_timeout
+        return fetch_json(self._client, url, timeout, form=form, auth=auth)
+
+    # -- who it is ------------------------------------------------------------------------
+
+    async def authorize(self, credentials: Credentials) -> tuple[Authorization, list[Header]]:
+        """Find out who sends a request.
+
+        Returns:
+            What it may do, and headers that the answer has.
+
+        Raises:
+            Denied: It is not let in: 400, 401, or 503 where an issuer does not answer.
+        """
+        # A header that was good before is good again as it is: nobody needs to read it.
+        known = None if credentials.query else self._plain(credentials.authorization)
+        if known is not None:
+            return known, []
+        scheme, token = self._token_of(credentials)
+        try:
+            authorization = await self._known(token)
+            headers = await self._prove(authorization, scheme, token, credentials)
+        except ProofRefused as refused:
+            raise self._proof_refused(refused) from None
+        except TokenRefused as refused:
+            logger.warning("An access token is refused: %s", refused.rule)
+            raise self._invalid_token(scheme) from None
+        except IssuerUnavailable as error:
+            logger.warning("An access token cannot be checked: %s does not answer", error)
+            later = [(b"retry-after", b"10")]
+            raise Denied(503, "Tokens cannot be checked now; try again.", later) from None
+        return authorization, headers
+
+    def _plain(self, header: str | None) -> Authorization | None:
+        if header is None or header[:7].lower() != "bearer " or self._is_dpop_required:
+            return None
+        try:
+            found = self._cache.find(header.partition(" ")[2])
+        except TokenRefused:  # which is said with the rest
+            return None
+        return found if found is None or found.key_thumbprint is None else None
+
+    def _token_of(self, credentials: Credentials) -> tuple[str, str]:
+        value = credentials.authorization
+        if credentials.query and _IN_URL.search(
+            credentials.query
+        ):  # and thus in the logs of whoever is in between
+            logger.warning("An access token is refused: it is in the URL")
+            raise self._bad_request("A token belongs into the header Authorization, not the URL.")
+        if value is None:
+            raise self.challenge(401, "An access token is needed.")
+        found = _CREDENTIALS.fullmatch(value) if len(value) <= 2 * MAX_TOKEN else None
+        scheme = _SCHEMES.get(found[1].lower()) if found is not None else None
+        if found is None and "," in value:  # also what two headers come to
+            logger.warning("A request is refused: it has more than one Authorization")
+            raise self._bad_request("There must be one Authorization header with one token.")
+        if found is None or scheme is None or len(found[2]) > MAX_TOKEN:
+            logger.warning("An access token is refused: it is not well formed, or too long")
+            raise self._invalid_token("Bearer")
+        return scheme, found[2]
+
+    async def _known(self, token: str) -> Authorization:
+        authorization = self._cache.find(token)
+        if authorization is None:
+            version, now = self._cache.version, trio.current_time()
+            try:
+                authorization = await self._look_at(token)
+            except TokenRefused as refused:
+                if 0 < self._cached_for < inf:
+                    until = now + min(_REFUSED_FOR, self._cached_for)
+                    self._cache.put(token, refused.rule, until)
+                raise
+            if self._cached_for and version == self._cache.version:  # the key was good till now
+                until = min(authorization.deadline, now + self._cached_for)
+                self._cache.put(token, authorization, until)
+        return authorization
+
+    async def _look_at(self, token: str) -> Authorization:
+        found = await self._verify(token)
+        if found is None:
+            raise TokenRefused("the author's function does not know it")
+        if found.expires_at is None:
+            return found
+        left = found.expires_at + self._server.leeway - self._clock()
+        if left <= 0:
+            raise TokenRefused("it has expired")
+        return evolve(found, deadline=trio.current_time() + left)
+
+    # -- what it proves -------------------------------------------------------------------
+
+    async def _prove(
+        self, authorization: Authorization, scheme: str, token: str, credentials: Credentials
+    ) -> list[Header]:
+        thumbprint = authorization.key_thumbprint
+        if thumbprint is None:
+            if scheme == "DPoP" or self._is_dpop_required:
+                raise TokenRefused("it is not bound to a key")
+            return []
+        if self._proofs is None or scheme != "DPoP":  # a stolen one would be as good
+            raise TokenRefused("it is bound to a key, but came as a bearer token")
+        if credentials.proof is None:
+            raise ProofRefused("there is no proof")
+        await self._proofs.verify(
+            credentials.proof, token, thumbprint, credentials.method, credentials.urls()
+        )
+        return self._nonce_headers()
+
+    def _nonce_headers(self) -> list[Header]:
+        nonce = None if self._proofs is None else self._proofs.new_nonce()
+        return [] if nonce is None else [(b"dpop-nonce", nonce.encode())]
+
+    def _proof_refused(self, refused: ProofRefused) -> Denied:
+        logger.warning("A proof is refused: %s", refused.rule)
+        error = challenges.USE_NONCE if refused.nonce_needed else challenges.INVALID_PROOF
+        denied = self.challenge(401, "The proof is not valid.", error=error, scheme="DPoP")
+        denied.headers.extend(self._nonce_headers())
+        return denied
+
+    # -- what it may do -------------------------------------------------------------------
+
+    def require(self, authorization: Authorization, scopes: frozenset[str]) -> None:
+        """Let pass who has the scopes that any request needs, and some more.
+
+        Raises:
+            Denied: One is missing (403). All that are needed are named, so one step is enough.
+        """
+        granted = authorization.scopes
+        if not (self._scopes <= granted and scopes <= granted):
+            needed = self._scopes | scopes
+            logger.info("A request is refused: it needs a scope that its token does not have")
+            scheme = "Bearer" if authorization.key_thumbprint is None else "DPoP"
+            raise self.challenge(
+                403,
+                "The access token does not have the scopes that this needs.",
+                needed,
+                error=challenges.INSUFFICIENT_SCOPE,
+                scheme=scheme,
+            )
+
+    # -- refusals -------------------------------------------------------------------------
+
+    def challenge(
+        self,
+        status: int,
+        message: str,
+        scopes: Iterable[str] | None = None,
+        *,
+        error: str = "",
+        scheme: str = "",
+    ) -> Denied:
+        """Make the refusal that tells how to get in."""
+        needed = self._scopes if scopes is None else scopes
+        value = challenges.challenges_of(self._server, needed, error, scheme)
+        return Denied(status, message, [(b"www-authenticate", value)])
+
+    def _invalid_token(self, scheme: str) -> Denied:
+        error = challenges.INVALID_TOKEN
+        return self.challenge(401, "The access token is not valid.", error=error, scheme=scheme)
+
+    def _bad_request(self, message: str) -> Denied:
+        return self.challenge(400, message, error=challenges.INVALID_REQUEST)
+
+
+@asynccontextmanager
+async def authenticating(
+    server: ResourceServer,
+    scopes: frozenset[str] = frozenset(),
+    clock: Callable[[], float] = time.time,
+) -> AsyncIterator[Authenticator]:
+    """Let requests in for the length of the block.
+
+    Args:
+        server: Who may come.
+        scopes: Those that any request needs besides.
+        clock: Seconds since 1970.
+    """
+    make = server.client_factory or _make_client
+    failure: BaseException | None = None
+    async with make() as client, trio.open_nursery() as nursery:
+        try:
+            yield Authenticator(server, server.scopes | scopes, nursery, client, clock)
+        except BaseException as error:  # raised again below, outside of any exception group
+            failure = error
+        nursery.cancel_scope.cancel()  # what is still asked, nobody waits for
+    if failure is not None:
+        raise failure
+
+
+def _make_client() -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(follow_redirects=False, timeout=None)

@@ -1,0 +1,110 @@
+"""What is said of a token, by the token itself or by its issuer: checked, and made a value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, TypeGuard
+
+from trio_mcp.auth.authorization import Authorization
+from trio_mcp.auth.scopes import scopes_in, with_implied
+from trio_mcp.auth.server.refusals import TokenRefused
+from trio_mcp.auth.server.resource import ResourceServer
+
+_CLIENT = ("client_id", "azp", "cid")
+"""Where issuers name the client: RFC 9068, OpenID Connect, Okta."""
+
+
+class ClaimsCheck:
+    """The rules for claims (RFC 9068, section 4; RFC 7662, section 4).
+
+    Args:
+        server: Whose tokens they are to be.
+    """
+
+    def __init__(self, server: ResourceServer) -> None:
+        self._server = server
+        self._audiences = {server.resource, *server.audiences}
+        if server.resource.removesuffix("/") == server.origin:  # both forms are the same URL
+            self._audiences |= {server.origin, f"{server.origin}/"}
+
+    def audience(self, claims: Mapping[str, Any], *, required: bool = True) -> None:
+        """Make sure that a token is for us.
+
+        Raises:
+            TokenRefused: It is for somebody else, or does not say for whom.
+        """
+        aud = claims.get("aud")
+        if aud is None and not required:
+            return
+        listed = aud if isinstance(aud, list) else [aud]
+        if not any(isinstance(each, str) and each in self._audiences for each in listed):
+            raise TokenRefused("it is for another audience")
+
+    def times(
+        self, claims: Mapping[str, Any], now: float, *, required: bool = True
+    ) -> float | None:
+        """Make sure that a token is good now.
+
+        Returns:
+            When it expires; `None` if it does not say.
+
+        Raises:
+            TokenRefused: It is not, or a time is none.
+        """
+        leeway = self._server.leeway
+        expires = claims.get("exp")
+        if expires is not None or required:
+            if not _is_time(expires):
+                raise TokenRefused("it does not say when it expires")
+            if now >= expires + leeway:
+                raise TokenRefused("it has expired")
+        for name in ("nbf", "iat"):
+            time = claims.get(name)
+            if time is not None and not (_is_time(time) and now >= time - leeway):
+                raise TokenRefused("it is not good yet")
+        return None if expires is None else float(expires)
+
+    def authorization(
+        self, claims: Mapping[str, Any], issuer: str, expires: float | None
+    ) -> Authorization:
+        """Make a value of claims that were checked.
+
+        Raises:
+            TokenRefused: They do not say who it is, or whose key it is bound to.
+        """
+        subject = claims.get("sub")
+        client = next((claims[each] for each in _CLIENT if isinstance(claims.get(each), str)), None)
+        if not isinstance(subject, str | None) or not (subject or client):
+            raise TokenRefused("it does not say whose it is")
+        scopes = scopes_in(claims.get("scope")) | scopes_in(claims.get("scp"))
+        return Authorization(
+            subject=subject,
+            client_id=client,
+            scopes=with_implied(scopes, self._server.implied_scopes),
+            issuer=issuer,
+            expires_at=expires,
+            claims=claims,
+            key_thumbprint=_thumbprint(claims.get("cnf")),
+        )
+
+
+def _thumbprint(confirmation: object) -> str | None:
+    """The key that a token is bound to.
+
+    Raises:
+        TokenRefused: It is bound to something that nobody here can check, such as a certificate.
+    """
+    if confirmation is None:
+        return None
+    ways = confirmation if isinstance(confirmation, dict) else {}
+    thumbprint = ways.get("jkt")
+    if not isinstance(thumbprint, str) or len(ways) != 1:
+        raise TokenRefused("it is bound to something other than a DPoP key")
+    return thumbprint
+
+
+def _is_time(value: object) -> TypeGuard[int | float]:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) < 1e12 and math.isfinite(value)

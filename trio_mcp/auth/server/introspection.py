@@ -1,0 +1,82 @@
+"""Tokens that only their issuer can read: it is asked (RFC 7662), and its answer kept a while."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import quote_plus
+
+import httpx2
+
+from trio_mcp.auth.authorization import Authorization
+from trio_mcp.auth.server.claims import ClaimsCheck
+from trio_mcp.auth.server.fetching import Document, FetchFailed
+from trio_mcp.auth.server.refusals import IssuerUnavailable, TokenRefused
+from trio_mcp.auth.server.resource import Introspection, ResourceServer
+from trio_mcp.auth.server.single_flight import SingleFlight
+
+logger = logging.getLogger("trio_mcp.auth")
+
+Post = Callable[[str, dict[str, str], httpx2.Auth], Awaitable[Document]]
+
+
+class Introspector:
+    """Asks the issuer about tokens, each once however many requests bring it.
+
+    Args:
+        server: Whose tokens they are to be.
+        how: Where to ask.
+        post: Posts a form.
+        flights: Do so once for all who wait.
+        clock: Seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        server: ResourceServer,
+        how: Introspection,
+        post: Post,
+        flights: SingleFlight[dict[str, Any] | None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._server = server
+        self._how = how
+        self._post = post
+        self._flights = flights
+        self._check = ClaimsCheck(server)
+        self._clock = clock
+        # Form-encoded before they are joined (RFC 6749, section 2.3.1).
+        self._auth = httpx2.BasicAuth(quote_plus(how.client_id), quote_plus(how.client_secret))
+
+    async def __call__(self, token: str) -> Authorization:
+        """Check a token.
+
+        Raises:
+            TokenRefused: It is not valid.
+            IssuerUnavailable: The issuer does not say.
+        """
+        claims = await self._flights.run(token, lambda: self._ask(token))
+        if claims is None:
+            raise IssuerUnavailable(self._how.endpoint)
+        if claims.get("active") is not True:
+            raise TokenRefused("its issuer says that it is not active")
+        self._check.audience(claims, required=self._how.require_audience)
+        expires = self._check.times(claims, self._clock(), required=False)
+        return self._check.authorization(claims, self._issuer_of(claims), expires)
+
+    def _issuer_of(self, claims: dict[str, Any]) -> str:
+        issuers = self._server.issuers
+        issuer = claims.get("iss", issuers[0] if len(issuers) == 1 else None)
+        if issuer not in issuers:
+            raise TokenRefused("it is of another issuer")
+        return str(issuer)
+
+    async def _ask(self, token: str) -> dict[str, Any] | None:
+        form = {"token": token, "token_type_hint": "access_token"}
+        try:
+            return (await self._post(self._how.endpoint, form, self._auth)).content
+        except FetchFailed as error:
+            logger.warning("A token cannot be looked up: %s", error)
+            return None

@@ -1,0 +1,160 @@
+"""The keys of an authorization server: found, kept for their time, and asked for again.
+
+      no keys ──fetch──▶ fresh ──their time──▶ stale ──an hour──▶ no keys
+                           ▲                     │
+                           └──── fetch ──────────┘   meanwhile the old ones are good
+
+However many requests wait, keys are fetched once; that is done in the nursery of the server, so
+that no request takes it along when it is cancelled. A token with an unknown key makes us look
+again, but only so often: who makes keys up could have us do nothing else. An issuer that fails is
+left alone for a while, which grows; it neither holds up others, nor is anybody let in unchecked.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from math import inf
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import trio
+from joserfc.jwk import Key
+
+from trio_mcp.auth.keys import PublicKeys
+from trio_mcp.auth.server.fetching import Document, FetchFailed, NotThere
+from trio_mcp.auth.server.refusals import IssuerUnavailable, TokenRefused
+from trio_mcp.auth.server.resource import is_secure
+from trio_mcp.auth.server.single_flight import SingleFlight
+
+logger = logging.getLogger("trio_mcp.auth")
+
+Fetch = Callable[[str], Awaitable[Document]]
+
+_LEAST_TTL: Final = 60.0
+_STALE: Final = 3600.0
+"""Seconds for which keys are good after their time, while new ones cannot be had."""
+_BETWEEN: Final = 30.0
+"""Seconds between two fetches because of unknown keys."""
+_LONGEST_PAUSE: Final = 60.0
+
+
+def metadata_urls(issuer: str) -> list[str]:
+    """Where an issuer's metadata may be, in the order to try (RFC 8414, section 3.1 and 5)."""
+    url = urlsplit(issuer)
+    origin, path = f"{url.scheme}://{url.netloc}", url.path.rstrip("/")
+    oauth, openid = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
+    urls = [f"{origin}{oauth}{path}", f"{origin}{openid}{path}"]
+    return [*urls, f"{origin}{path}{openid}"] if path else urls
+
+
+class IssuerKeys:
+    """The keys of one issuer.
+
+    Args:
+        issuer: Its identifier.
+        fetch: Gets a document.
+        flights: Do so once for all who wait.
+        ttl: Seconds for which keys are kept.
+        timeout: Seconds that all of it may take.
+        on_change: Called when keys are no longer the same.
+    """
+
+    def __init__(
+        self,
+        issuer: str,
+        fetch: Fetch,
+        flights: SingleFlight[bool],
+        ttl: float,
+        timeout: float,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.issuer: Final = issuer
+        self._fetch = fetch
+        self._flights = flights
+        self._ttl = ttl
+        self._timeout = timeout
+        self._on_change = on_change
+        self._keys: PublicKeys | None = None
+        self._fetched = -inf
+        self._fresh_until = -inf
+        self._failures = 0
+        self._next_try = -inf
+
+    async def find(self, kid: object, algorithm: str) -> Key:
+        """Return the key of that id.
+
+        Raises:
+            TokenRefused: The issuer has no such key.
+            IssuerUnavailable: It does not say.
+        """
+        now = trio.current_time()
+        if self._keys is None or now >= self._fresh_until + _STALE:
+            await self._refresh()
+        elif now >= self._fresh_until and now >= self._next_try:
+            self._flights.begin(self, self._fetch_keys)  # and these are good meanwhile
+        key = self._known(kid, algorithm)
+        if key is None and trio.current_time() >= self._fetched + _BETWEEN:
+            await self._refresh()
+            key = self._known(kid, algorithm)
+        if key is None:
+            raise TokenRefused("no key of its issuer's has its key id")
+        return key
+
+    def _known(self, kid: object, algorithm: str) -> Key | None:
+        return None if self._keys is None else self._keys.find(kid, algorithm)
+
+    async def _refresh(self) -> None:
+        if trio.current_time() < self._next_try:
+            raise IssuerUnavailable(self.issuer)
+        if not await self._flights.run(self, self._fetch_keys):
+            raise IssuerUnavailable(self.issuer)
+
+    async def _fetch_keys(self) -> bool:
+        try:
+            with trio.fail_after(self._timeout):
+                document = await self._fetch(await self._jwks_uri())
+            keys = PublicKeys.read(document.content)
+        except (FetchFailed, ValueError, trio.TooSlowError) as error:
+            self._failures += 1
+            pause = min(2.0**self._failures, _LONGEST_PAUSE)
+            self._next_try = trio.current_time() + pause
+            logger.warning("The keys of %s cannot be had: %s", self.issuer, error or "too slow")
+            return False
+        self._take(keys, document.max_age)
+        return True
+
+    def _take(self, keys: PublicKeys, max_age: float | None) -> None:
+        changed = self._keys is not None and self._keys.thumbprints != keys.thumbprints
+        ttl = self._ttl if max_age is None else min(self._ttl, max(max_age, _LEAST_TTL))
+        self._keys, self._failures, self._next_try = keys, 0, -inf
+        self._fetched = trio.current_time()
+        self._fresh_until = self._fetched + ttl
+        if changed:
+            self._on_change()
+
+    async def _jwks_uri(self) -> str:
+        metadata = await self._metadata()
+        if metadata.get("issuer") != self.issuer:  # (RFC 8414, section 3.3)
+            raise FetchFailed(f"the metadata of {self.issuer} is another issuer's")
+        uri = metadata.get("jwks_uri")
+        if not isinstance(uri, str) or not _may_fetch(uri, self.issuer):
+            raise FetchFailed(f"the metadata of {self.issuer} has no jwks_uri of https")
+        return uri
+
+    async def _metadata(self) -> dict[str, Any]:
+        for url in metadata_urls(self.issuer):
+            try:
+                return (await self._fetch(url)).content
+            except NotThere as error:
+                failure = error
+        raise failure
+
+
+def _may_fetch(uri: str, issuer: str) -> bool:
+    """Whether an issuer may send us there: not in the clear, and to loopback only from loopback."""
+    try:
+        url, home = urlsplit(uri), urlsplit(issuer)
+        return is_secure(url) and (url.scheme == "https" or home.scheme == "http")
+    except ValueError:
+        return False

@@ -1,0 +1,63 @@
+"""Access tokens that are JWTs (RFC 9068), signed with keys that the issuer publishes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from trio_mcp.auth.authorization import Authorization
+from trio_mcp.auth.keys import BadSignature, read_signed
+from trio_mcp.auth.server.claims import ClaimsCheck
+from trio_mcp.auth.server.issuer_keys import IssuerKeys
+from trio_mcp.auth.server.refusals import TokenRefused
+from trio_mcp.auth.server.resource import ResourceServer
+
+_TYPES: Final = frozenset({"at+jwt", "application/at+jwt", "jwt", "application/jwt", ""})
+"""What a token may call itself. RFC 9068 wants the first, and half of all issuers write `JWT`; all
+others (proofs, logout tokens, security events) are no access tokens, whoever has signed them."""
+
+
+class JwtVerifier:
+    """Checks tokens by their issuers' keys.
+
+    Args:
+        server: Whose tokens they are to be.
+        issuers: The keys, by issuer.
+        clock: Seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        server: ResourceServer,
+        issuers: Mapping[str, IssuerKeys],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._server = server
+        self._issuers = issuers
+        self._check = ClaimsCheck(server)
+        self._clock = clock
+
+    async def __call__(self, token: str) -> Authorization:
+        """Check a token. What costs least comes first, and nobody is asked about a stranger's.
+
+        Raises:
+            TokenRefused: It is not valid.
+            IssuerUnavailable: The keys cannot be had.
+        """
+        try:
+            signed = read_signed(token, self._server.algorithms)
+            claims = signed.claims
+            kind = signed.header.get("typ", "")
+            if not isinstance(kind, str) or kind.lower() not in _TYPES:
+                raise TokenRefused("it is no access token by its type")
+            issuer = claims.get("iss")
+            keys = self._issuers.get(issuer) if isinstance(issuer, str) else None
+            if keys is None:
+                raise TokenRefused("it is of another issuer")
+            signed.verify(await keys.find(signed.header.get("kid"), signed.algorithm))
+        except BadSignature as error:
+            raise TokenRefused(str(error)) from None
+        self._check.audience(claims)
+        expires = self._check.times(claims, self._clock())
+        return self._check.authorization(claims, keys.issuer, expires)

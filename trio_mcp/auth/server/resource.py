@@ -1,0 +1,238 @@
+"""Who may come: what an author says of a protected server, and nothing that does any work.
+
+Importing this costs next to nothing. What verifies tokens is imported when the server starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import SplitResult, urlsplit
+
+from attrs import Attribute, field, frozen, validators
+
+from trio_mcp.auth.algorithms import ALGORITHMS
+from trio_mcp.auth.authorization import Authorization
+from trio_mcp.auth.scopes import scopes_of
+from trio_mcp.public import public
+
+if TYPE_CHECKING:
+    import httpx2
+
+Verify = Callable[[str], Awaitable[Authorization | None]]
+"""Takes an access token; returns what it is good for, or `None` if it is nothing."""
+
+_positive: Any = validators.and_(validators.gt(0), validators.lt(inf))
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+
+
+def is_secure(url: SplitResult) -> bool:
+    """Whether what is fetched from a URL cannot be read or changed on the way."""
+    return url.scheme == "https" or (url.scheme == "http" and url.hostname in _LOOPBACK)
+
+
+def _is_url(instance: object, attribute: Attribute[Any], value: Any) -> None:
+    check_url(value, attribute.name)
+
+
+def check_url(value: Any, what: str) -> None:
+    """Make sure that a URL is an absolute one that can be trusted.
+
+    Raises:
+        ValueError: It is not.
+    """
+    try:
+        url = urlsplit(value) if isinstance(value, str) and value.isascii() else None
+        sound = url is not None and is_secure(url) and bool(url.hostname) and url.port != 0
+    except ValueError:
+        url, sound = None, False
+    if url is None or not sound:
+        raise ValueError(f"{what} must be an https URL (http on loopback only), not {value!r:.200}")
+    if url.query or url.fragment or "@" in url.netloc or any(each in value for each in ' "\\?#'):
+        raise ValueError(f"{what} cannot have a query, fragment, user or quotes: {value!r:.200}")
+
+
+@public
+@frozen(kw_only=True)
+class Introspection:
+    """Asks the authorization server what a token is good for (RFC 7662), as opaque ones need.
+
+    Args:
+        endpoint: Its introspection endpoint.
+        client_id: Who we are there.
+        client_secret: Proves it.
+        cache_ttl: Seconds for which an answer is good, which is how late we learn of a token that
+            was revoked; never longer than the token itself.
+        require_audience: Refuse answers that do not say whom the token is for. Without it such
+            tokens are taken as this server's: only where the authorization server issues tokens for
+            nobody else.
+    """
+
+    endpoint: str = field(validator=_is_url)
+    client_id: str
+    client_secret: str = field(repr=False)
+    cache_ttl: float = field(default=60.0, validator=_positive)
+    require_audience: bool = True
+
+
+class ReplayStore(Protocol):
+    """Remembers which proofs were used. One that several processes share refuses in all of them."""
+
+    async def add(self, owner: str, id: str, seconds: float) -> bool:
+        """Remember a proof for some seconds.
+
+        Args:
+            owner: The thumbprint of its key.
+            id: Its `jti`.
+            seconds: How long it would be good for.
+
+        Returns:
+            Whether it was new, and there is room to remember it.
+        """
+        ...
+
+
+@public
+@frozen(kw_only=True)
+class DPoP:
+    """Tokens that are bound to a key, which every request has to prove to have (RFC 9449).
+
+    Args:
+        required: Refuse tokens that are not bound to any key.
+        nonces: Have proofs carry a nonce of ours, so that none can be made in advance.
+        nonce_keys: Keys that seal nonces (as `Registry(state_keys=...)`): processes that share
+            their clients need the same ones.
+        max_age: Seconds for which a proof is good.
+        max_proofs: Proofs that are remembered, so that none is used twice; one key may have a
+            tenth of them. Beyond that, proofs are refused until older ones have had their time.
+        replay_store: Remembers them in place of this process.
+    """
+
+    required: bool = False
+    nonces: bool = False
+    nonce_keys: Sequence[str | bytes] | None = field(default=None, repr=False)
+    max_age: float = field(default=60.0, validator=_positive)
+    max_proofs: int = field(default=100_000, validator=validators.ge(10))
+    replay_store: ReplayStore | None = None
+
+
+def _issuers(values: Any) -> tuple[str, ...]:
+    if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+        raise ValueError("issuers must be a list of URLs, even of one: put it in brackets")
+    for each in values:
+        check_url(each, "issuers")
+    return tuple(values)
+
+
+def _implied(values: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str]]:
+    what = "implied_scopes"
+    return {scope: scopes_of(narrower, what) for scope, narrower in values.items()}
+
+
+@public
+@frozen(kw_only=True)
+class ResourceServer:
+    """Who may come to a protected server: an OAuth 2.1 resource server (2026-07-28).
+
+    It says where to get tokens (RFC 9728), challenges those who come without one, and lets in whom
+    one of the issuers has given a token for this server. What is begun with a token (sessions,
+    streams, subscriptions, sealed states) is its owner's, and ends when the token does.
+
+    Args:
+        resource: The URL by which clients know the MCP endpoint. Tokens must be for it.
+        issuers: The authorization servers, exactly as they call themselves.
+        scopes: Those that every request needs. Tools, resources and prompts may need more.
+        verifier: How tokens are checked. By default they are JWTs (RFC 9068), signed by keys that
+            the issuer publishes; otherwise ask the issuer (`Introspection`), or an async function
+            that returns an `Authorization`, or `None`; it has to make sure itself that the token is
+            for this server.
+        audiences: What tokens may be for instead, where an issuer does not know resources by URL.
+        implied_scopes: Broad scopes, and the narrower ones that they imply.
+        dpop: Whether and how tokens are bound to keys; without it, bound tokens are refused.
+
+    Raises:
+        ValueError: A URL is not one of `https:` (or on loopback), or a scope is none.
+
+    Example:
+        >>> server = ResourceServer(
+        ...     resource="https://mcp.example.com/mcp",
+        ...     issuers=["https://login.example.com"],
+        ...     scopes=["mcp"],
+        ... )
+        >>> server.metadata_url
+        'https://mcp.example.com/.well-known/oauth-protected-resource/mcp'
+    """
+
+    resource: str = field(validator=_is_url)
+    issuers: Sequence[str] = field(converter=_issuers)
+    scopes: frozenset[str] = field(default=frozenset(), converter=scopes_of)
+    verifier: Introspection | Verify | None = field(default=None, repr=False)
+    audiences: Sequence[str] = field(default=())
+    implied_scopes: Mapping[str, frozenset[str]] = field(factory=dict, converter=_implied)
+    dpop: DPoP | None = None
+
+    algorithms: Sequence[str] = field(default=ALGORITHMS)
+    """The signatures that are taken. Only asymmetric ones are known."""
+
+    leeway: float = field(default=30.0, validator=validators.ge(0))
+    """Seconds by which clocks may differ."""
+
+    keys_ttl: float = field(default=3600.0, validator=_positive)
+    """Seconds for which an issuer's keys are kept, unless it says something shorter."""
+
+    fetch_timeout: float = field(default=10.0, validator=_positive)
+    """Seconds that an issuer has to answer, all in all."""
+
+    max_cached_tokens: int = field(default=10_000, validator=validators.ge(1))
+    """Verified tokens that are remembered by their hash until they expire."""
+
+    client_factory: Callable[[], httpx2.AsyncClient] | None = field(default=None, repr=False)
+    """Makes the client that asks issuers, with a proxy or certificates of its own."""
+
+    name: str | None = None
+    """What people should see; otherwise the registry's title or name."""
+
+    documentation: str | None = field(default=None, validator=validators.optional(_is_url))
+    """A page for developers."""
+
+    @algorithms.validator
+    def _check_algorithms(self, attribute: Attribute[Any], value: Sequence[str]) -> None:
+        for each in [value] if isinstance(value, str) else value:
+            if isinstance(value, str) or each not in ALGORITHMS:
+                raise ValueError(f"algorithms cannot have {each!r}: give a list of {ALGORITHMS}")
+        if not value:
+            raise ValueError("algorithms must have at least one")
+
+    @audiences.validator
+    def _check_audiences(self, attribute: Attribute[Any], value: Sequence[str]) -> None:
+        if isinstance(value, str) or not all(isinstance(each, str) and each for each in value):
+            raise ValueError("audiences must be a list of texts that are not empty")
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse what clients are not to be told."""
+        if "offline_access" in self.scopes:  # (2026-07-28, "Refresh Tokens")
+            raise ValueError("offline_access is between client and issuer; leave it out of scopes")
+        if not (self.verifier is None or callable(self.verifier)) and not isinstance(
+            self.verifier, Introspection
+        ):
+            raise ValueError("verifier must be an Introspection or an async function")
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port of the resource."""
+        url = urlsplit(self.resource)
+        return f"{url.scheme}://{url.netloc}".lower()
+
+    @property
+    def metadata_path(self) -> str:
+        """Where the metadata is found from the origin (RFC 9728, section 3.1)."""
+        return WELL_KNOWN + urlsplit(self.resource).path.rstrip("/")
+
+    @property
+    def metadata_url(self) -> str:
+        """The URL of the metadata, as challenges have it."""
+        return self.origin + self.metadata_path
+
+
+WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
