@@ -1,0 +1,352 @@
+"""Which access tokens let in, and which of all that one may try do not."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from typing import Any
+
+import pytest
+import trio
+
+from tests.auth.server.support import (
+    ISSUER,
+    METADATA,
+    OTHER,
+    RESOURCE,
+    Issuer,
+    by_hmac,
+    call,
+    ec_key,
+    ed_key,
+    protected,
+    rsa_key,
+    sign,
+    unsigned,
+)
+from tests.support.tools import registry_of
+from trio_mcp import Authorization, Context, HttpPolicy, ResourceServer
+
+KEY = ec_key()
+NOW = int(time.time())
+CHALLENGE = f'scope="mcp", resource_metadata="https://mcp.example.com{METADATA}/mcp"'
+INVALID = f'Bearer error="invalid_token", {CHALLENGE}'
+
+
+async def whoami(context: Context) -> dict[str, Any]:
+    """Say who calls."""
+    found = context.authorization
+    assert found is not None
+    assert context.principal == found.principal
+    return {
+        "subject": found.subject,
+        "client": found.client_id,
+        "scopes": sorted(found.scopes),
+        "issuer": found.issuer,
+        "jti": found.claims["jti"],
+    }
+
+
+@pytest.mark.parametrize("key", [KEY, ec_key(curve="P-384"), rsa_key(), ed_key()], ids=str)
+async def test_a_token_lets_in(key: Any) -> None:
+    issuer = Issuer(ISSUER, key, ec_key("unused"))
+    async with protected(issuer, registry=registry_of(whoami)) as host:
+        for _ in range(3):
+            response = await call(host, issuer.token(scope="mcp more"), "whoami")
+            assert response.status == 200
+            assert response.json()["result"]["structuredContent"] == {
+                "subject": "alice",
+                "client": "app",
+                "scopes": ["mcp", "more"],
+                "issuer": ISSUER,
+                "jti": "1",
+            }
+    assert len(issuer.asked) == 2, "metadata and keys are fetched once"
+
+
+GOOD: dict[str, dict[str, Any]] = {
+    "several audiences": {"aud": ["https://x.example", RESOURCE]},
+    "expired within the leeway": {"exp": NOW - 10},
+    "begins within the leeway": {"nbf": NOW + 10, "iat": NOW + 10},
+    "times with fractions": {"exp": NOW + 60.5},
+    "scopes as a list": {"scope": None, "scp": ["mcp"]},
+    "no client": {"client_id": None},
+    "no subject": {"sub": None},
+    "client as in OpenID": {"client_id": None, "azp": "app"},
+    "claims that nobody knows": {"x": {"y": [1]}},
+}
+BAD: dict[str, dict[str, Any]] = {
+    "expired": {"exp": NOW - 100},
+    "never expires": {"exp": None},
+    "expires at infinity": {"exp": float("inf")},
+    "expires at a text": {"exp": str(NOW + 100)},
+    "expires at true": {"exp": True},
+    "expires in a million years": {"exp": 1e15},
+    "expires at a huge number": {"exp": 10**400},
+    "premature": {"nbf": NOW + 100},
+    "nbf is a list": {"nbf": [NOW]},
+    "issued tomorrow": {"iat": NOW + 86400},
+    "other audience": {"aud": "https://other.example/mcp"},
+    "audience with a slash": {"aud": RESOURCE + "/"},
+    "audience in other letters": {"aud": RESOURCE.upper()},
+    "audience is a prefix": {"aud": "https://mcp.example.com"},
+    "no audience": {"aud": None},
+    "audience is an object": {"aud": {RESOURCE: RESOURCE}},
+    "audience within a list": {"aud": [[RESOURCE]]},
+    "audience of the client": {"aud": "app"},
+    "other issuer": {"iss": "https://evil.example"},
+    "issuer with a slash": {"iss": ISSUER + "/"},
+    "no issuer": {"iss": None},
+    "issuer is a list": {"iss": [ISSUER]},
+    "nobody's": {"sub": None, "client_id": None},
+    "subject is an object": {"sub": {"a": 1}},
+    "bound to a certificate": {"cnf": {"x5t#S256": "abc"}},
+    "bound to a key": {"cnf": {"jkt": "abc"}},
+    "bound to nothing": {"cnf": {}},
+    "bound to a text": {"cnf": "jkt"},
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+async def test_claims_that_are_good(name: str) -> None:
+    issuer = Issuer(ISSUER, KEY)
+    async with protected(issuer) as host:
+        assert (await call(host, issuer.token(**GOOD[name]))).status == 200
+
+
+@pytest.mark.parametrize("name", BAD)
+async def test_claims_that_are_not(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    issuer = Issuer(ISSUER, KEY)
+    async with protected(issuer) as host:
+        token = issuer.token(**BAD[name])
+        for _ in range(2):
+            response = await call(host, token)
+            assert response.status == 401
+            assert response.headers["www-authenticate"] == INVALID
+            assert response.error["message"] == "The access token is not valid."
+        assert (await call(host, issuer.token())).status == 200
+    said = [each.getMessage() for each in caplog.records if each.name == "trio_mcp.auth"]
+    assert len(said) == 2, "the rule is named"
+    assert all(part not in caplog.text for part in token.split("."))
+
+
+def forged() -> dict[str, str]:
+    """Tokens whose form or signature is wrong."""
+    issuer = Issuer(ISSUER, KEY)
+    claims, good = issuer.claims(), issuer.token()
+    head, body, tail = good.split(".")
+    public = json.dumps(KEY.as_dict(private=False)).encode()
+    other = ec_key()
+    usual = {"alg": "ES256", "typ": "at+jwt", "kid": "ec"}
+    return {
+        "signed by another": sign(claims, other, **usual),
+        "its own key in the header": sign(claims, other, jwk=other.as_dict(False), **usual),
+        "none": unsigned({**usual, "alg": "none"}, claims),
+        "None": unsigned({**usual, "alg": "None"}, claims),
+        "no algorithm": unsigned({"kid": "ec"}, claims),
+        "algorithm is a list": unsigned({**usual, "alg": ["ES256"]}, claims),
+        "HMAC by the public key": by_hmac({**usual, "alg": "HS256"}, claims, public),
+        "HMAC by its PEM": by_hmac({**usual, "alg": "HS256"}, claims, KEY.as_pem(private=False)),
+        "HMAC that says ES256": by_hmac(usual, claims, public),
+        "of another curve": sign(claims, ec_key("ec", "P-384"), alg="ES384", kid="ec"),
+        "RSA by the same id": sign(claims, rsa_key("ec"), alg="RS256", kid="ec"),
+        "unknown key": sign(claims, KEY, alg="ES256", kid="nobody"),
+        "key id is a number": unsigned({**usual, "kid": 1}, claims),
+        "no signature": f"{head}.{body}.",
+        "zeros for a signature": unsigned(usual, claims, b"\0" * 64),
+        "a signature cut short": good[:-4],
+        "another body": f"{head}.{unsigned(usual, {**claims, 'sub': 'root'}).split('.')[1]}.{tail}",
+        "critical extension": sign(claims, KEY, **usual, crit=["kid"]),
+        "a proof": sign(claims, KEY, **{**usual, "typ": "dpop+jwt"}),
+        "a logout token": sign(claims, KEY, **{**usual, "typ": "logout+jwt"}),
+        "a type that is no text": unsigned({**usual, "typ": 5}, claims),
+        "encrypted": f"{head}.{body}.{body}.{body}.{tail}",
+        "two parts": f"{head}.{body}",
+        "one part": "opaque",
+        "no JSON": unsigned(b"\xff", b"\xff"),
+        "an array": unsigned(usual, [1]),
+        "header is an array": unsigned(["alg"], claims),
+        "deep": unsigned(usual, b"[" * 9000),
+        "deep header": unsigned(b'{"alg":' * 1500, claims),
+        "dots": "...." * 100,
+        "oversized": issuer.token(x="x" * 16384),
+        "well signed and oversized": "a" * 16385,
+        "a megabyte": "a" * 1_000_000,
+    }
+
+
+FORGED = forged()
+
+
+@pytest.mark.parametrize("name", FORGED)
+async def test_a_forged_token(name: str) -> None:
+    issuer = Issuer(ISSUER, KEY)
+    async with protected(issuer) as host:
+        response = await call(host, FORGED[name])
+        assert (response.status, response.headers["www-authenticate"]) == (401, INVALID)
+        assert (await call(host, issuer.token())).status == 200, "nothing else is disturbed"
+
+
+@pytest.mark.parametrize(
+    ("value", "status", "error"),
+    [
+        (None, 401, ""),
+        ("", 401, "invalid_token"),
+        ("Bearer", 401, "invalid_token"),
+        ("Basic YTpi", 401, "invalid_token"),
+        ("TOKEN", 401, "invalid_token"),
+        ("Basic TOKEN", 401, "invalid_token"),
+        ("B TOKEN", 401, "invalid_token"),
+        ("Bearer TOKEN x", 401, "invalid_token"),
+        ("Bearer TOKEN, Bearer TOKEN", 400, "invalid_request"),
+        ("Bearer TOKEN,", 400, "invalid_request"),
+        ("Bearer \xe9", 401, "invalid_token"),
+        ("DPoP TOKEN", 401, "invalid_token"),
+        ("bearer TOKEN", 200, ""),
+        ("BEARER  TOKEN", 200, ""),
+    ],
+)
+async def test_the_header(value: str | None, status: int, error: str) -> None:
+    issuer = Issuer(ISSUER, KEY)
+    async with protected(issuer) as host:
+        token = issuer.token()
+        assert (await call(host, token)).status == 200, "and now it is known"
+        given = None if value is None else value.replace("TOKEN", token)
+        response = await call(host, None, authorization=given and given.encode("latin-1"))
+        assert response.status == status
+        if status != 200:
+            start = f'Bearer error="{error}", ' if error else "Bearer "
+            assert response.headers["www-authenticate"] == start + CHALLENGE
+
+
+async def test_a_token_in_the_url(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    issuer = Issuer(ISSUER, KEY)
+    token = issuer.token()
+    async with protected(issuer) as host:
+        for given in ({}, {"authorization": f"Bearer {token}"}):
+            path = f"/mcp?a=b&access_token={token}"
+            response = await host.ask("POST", path, headers=given, body=b"{}")
+            assert response.status == 400
+            assert 'error="invalid_request"' in response.headers["www-authenticate"]
+    assert token not in caplog.text
+
+
+async def test_several_issuers_have_their_own_keys() -> None:
+    first, second = Issuer(ISSUER, ec_key("same")), Issuer(OTHER, ec_key("same"))
+    async with protected(first, second) as host:
+        assert (await call(host, first.token())).status == 200
+        assert (await call(host, second.token())).status == 200
+        assert (await call(host, first.token(key=second.keys[0]))).status == 401
+        assert (await call(host, second.token(iss=ISSUER))).status == 401
+
+
+async def test_a_token_is_looked_at_again_when_a_key_is_gone(autojump_clock: Any) -> None:
+    issuer = Issuer(ISSUER, ec_key("old"))
+    async with protected(issuer) as host:
+        old = issuer.token()
+        assert (await call(host, old)).status == 200
+        issuer.keys = [ec_key("new")]
+        await trio.sleep(60)
+        assert (await call(host, issuer.token())).status == 200
+        assert (await call(host, old)).status == 401
+
+
+async def test_only_algorithms_of_the_list() -> None:
+    issuer = Issuer(ISSUER, KEY)
+    async with protected(issuer, algorithms=["RS256"]) as host:
+        assert (await call(host, issuer.token())).status == 401
+
+
+async def test_other_audiences() -> None:
+    issuer = Issuer(ISSUER, KEY)
+    async with protected(issuer, audiences=["api://mcp"]) as host:
+        assert (await call(host, issuer.token(aud="api://mcp"))).status == 200
+        assert (await call(host, issuer.token(aud="api://other"))).status == 401
+    async with protected(issuer, resource="https://mcp.example.com") as host:
+        for audience, status in [("", 200), ("/", 200), ("/mcp", 401)]:
+            token = issuer.token(aud="https://mcp.example.com" + audience)
+            assert (await call(host, token)).status == status
+
+
+async def test_an_author_checks_tokens() -> None:
+    async def verify(token: str) -> Authorization | None:
+        scopes = {"good": {"mcp"}, "less": set[str](), "late": {"mcp"}}.get(token)
+        if scopes is None:
+            return None
+        expires = time.time() + (600 if token != "late" else -600)
+        return Authorization(subject="bob", scopes=frozenset(scopes), expires_at=expires)
+
+    async with protected(Issuer(), verifier=verify) as host:
+        for token, status in [("good", 200), ("less", 403), ("late", 401), ("x", 401)]:
+            assert (await call(host, token)).status == status
+
+
+async def test_the_policys_own_tokens_are_a_case_of_it() -> None:
+    async def show(context: Context) -> str:
+        assert context.authorization is not None
+        return f"{context.principal} {sorted(context.authorization.scopes)}"
+
+    async def verify(token: str) -> str | Authorization | None:
+        return Authorization(subject="eve", scopes=frozenset({"a"})) if token == "e" else token
+
+    from tests.transports.http.support import hosting
+
+    registry = registry_of(show)
+
+    @registry.tool(scopes=["a"])
+    async def narrow() -> str:
+        return "narrow"
+
+    async with hosting(registry, HttpPolicy(verify=verify)) as host:
+        for token, said, status in [("e", "eve ['a']", 200), ("bob", "bob []", 403)]:
+            response = await call(host, token, "show")
+            assert response.json()["result"]["content"][0]["text"] == said
+            response = await call(host, token, "narrow")
+            assert response.status == status
+            if status == 403:
+                challenge = 'Bearer realm="mcp", error="insufficient_scope", scope="a"'
+                assert response.headers["www-authenticate"] == challenge
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"resource": "http://mcp.example.com/mcp"},
+        {"resource": "mcp.example.com"},
+        {"resource": "https://mcp.example.com/mcp#a"},
+        {"resource": "https://mcp.example.com/mcp?a"},
+        {"resource": "https://u:p@mcp.example.com/"},
+        {"resource": 'https://mcp.example.com/"'},
+        {"resource": "https://mcp.example.com:x"},
+        {"issuers": []},
+        {"issuers": ISSUER},
+        {"issuers": ["http://login.example.com"]},
+        {"scopes": "mcp"},
+        {"scopes": ["a b"]},
+        {"scopes": ['a"']},
+        {"scopes": [""]},
+        {"scopes": ["offline_access"]},
+        {"algorithms": ["HS256"]},
+        {"algorithms": ["none"]},
+        {"algorithms": []},
+        {"verifier": "x"},
+        {"leeway": -1},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_protected(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        ResourceServer(**{"resource": RESOURCE, "issuers": [ISSUER], **options})
+
+
+def test_owners_are_told_apart() -> None:
+    names = {
+        Authorization(issuer=issuer, subject=subject, client_id=client).principal
+        for issuer in ("a", 'a", "b', None)
+        for subject in ("b", 'b", "c', None)
+        for client in ("c", None)
+    }
+    assert len(names) >= 3 * 3 * 2 - 1
