@@ -180,6 +180,7 @@ OPTIONS: dict[str, Any] = {
     "meta": {"example.com/team": "tools"},
     "timeout": 3.0,
     "max_concurrent": 2,
+    "scopes": ["files"],
 }
 WIRE = {"output_schema": "outputSchema", "meta": "_meta"}
 

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 from attrs import NOTHING, Attribute, field, fields, frozen
 
+from trio_mcp.public import public
+
 T = TypeVar("T")
 
 
@@ -104,6 +106,7 @@ class ServerMetadata:
     dpop_signing_alg_values_supported: tuple[str, ...] | None = _texts()
 
 
+@public
 @frozen(kw_only=True)
 class ClientRegistration:
     """Who a client is to one authorization server (RFC 7591, section 3.2.1).

@@ -9,6 +9,7 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from trio_mcp.auth.documents import DocumentError
+from trio_mcp.public import public
 
 _SENDABLE: Final = re.compile(r"[\x21-\x7e]+")
 """What can be sent in a header, and be nothing else there."""
@@ -19,6 +20,7 @@ SOON: Final = 30.0
 _LONGEST_LIFE: Final = 10 * 365 * 86400
 
 
+@public
 @frozen(kw_only=True)
 class Token:
     """What opens a server, for a time.

@@ -15,6 +15,7 @@ from urllib.parse import parse_qs
 
 import httpx2
 import trio
+from attrs import frozen
 from joserfc import jwt
 from joserfc.jwk import ECKey, Key, OctKey, OKPKey, RSAKey
 from joserfc.jws import JWSRegistry
@@ -74,6 +75,23 @@ def by_hmac(header: Any, claims: Any, secret: bytes) -> str:
     return f"{signed}.{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
 
 
+@frozen
+class After:
+    """A time as many seconds after the one when a token or a proof is made."""
+
+    seconds: float
+
+
+def _made(claims: dict[str, Any]) -> dict[str, Any]:
+    """Put in the times, and leave out what is `None`."""
+    now = int(time.time())
+    return {
+        name: now + value.seconds if isinstance(value, After) else value
+        for name, value in claims.items()
+        if value is not None
+    }
+
+
 class Issuer:
     """An authorization server."""
 
@@ -92,19 +110,18 @@ class Issuer:
 
     def claims(self, **changes: Any) -> dict[str, Any]:
         """The claims of a good token; `None` takes one away."""
-        now = int(time.time())
         claims = {
             "iss": self.url,
             "aud": RESOURCE,
             "sub": "alice",
             "client_id": "app",
             "scope": "mcp",
-            "iat": now,
-            "exp": now + 600,
+            "iat": After(0),
+            "exp": After(600),
             "jti": "1",
             **changes,
         }
-        return {name: value for name, value in claims.items() if value is not None}
+        return _made(claims)
 
     def token(self, key: Key | None = None, **changes: Any) -> str:
         """Issue a token."""
@@ -203,7 +220,7 @@ def proof(
     claims = {
         "htm": "POST",
         "htu": RESOURCE,
-        "iat": int(time.time()),
+        "iat": After(0),
         "jti": f"proof-{next(_ids)}",
         "ath": base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
         **changes,
@@ -213,5 +230,4 @@ def proof(
         "typ": "dpop+jwt",
         "jwk": {k: v for k, v in key.as_dict(private=False).items() if k != "kid"},
     }
-    kept = {name: value for name, value in claims.items() if value is not None}
-    return sign(kept, signed_by or key, **{**usual, **(header or {})})
+    return sign(_made(claims), signed_by or key, **{**usual, **(header or {})})

@@ -10,6 +10,7 @@ import trio
 
 from tests.auth.server.support import (
     RESOURCE,
+    After,
     Issuer,
     call,
     ec_key,
@@ -25,7 +26,7 @@ from trio_mcp.auth.dpop_verify import ReplayRecord, normalized
 KEY, OTHER = ec_key(), ec_key()
 NOW = int(time.time())
 ISSUER = Issuer()
-TOKEN = ISSUER.token(cnf={"jkt": KEY.thumbprint()})
+TOKEN = ISSUER.token(cnf={"jkt": KEY.thumbprint()}, exp=After(86400))
 PRIVATE = {**KEY.as_dict(private=True)}
 
 GOOD: dict[str, dict[str, Any]] = {
@@ -33,8 +34,8 @@ GOOD: dict[str, dict[str, Any]] = {
     "a port that goes without saying": {"htu": "https://mcp.example.com:443/mcp"},
     "host in other letters": {"htu": "HTTPS://MCP.example.com/mcp"},
     "a slash at the end": {"htu": RESOURCE + "/"},
-    "a slow clock": {"iat": NOW - 60},
-    "a fast clock": {"iat": NOW + 20},
+    "a slow clock": {"iat": After(-60)},
+    "a fast clock": {"iat": After(20)},
 }
 BAD: dict[str, dict[str, Any]] = {
     "another method": {"htm": "GET"},
@@ -53,8 +54,8 @@ BAD: dict[str, dict[str, Any]] = {
     "another token": {"ath": "x" * 43},
     "no token": {"ath": None},
     "token is a list": {"ath": ["x"]},
-    "too old": {"iat": NOW - 200},
-    "from the future": {"iat": NOW + 200},
+    "too old": {"iat": After(-200)},
+    "from the future": {"iat": After(200)},
     "of no time": {"iat": None},
     "time is a text": {"iat": str(NOW)},
     "no id": {"jti": None},
@@ -98,7 +99,7 @@ async def test_proofs_that_are_not(name: str) -> None:
         unsigned({"alg": "ES256", "typ": "dpop+jwt", "jwk": "key"}, {}),
         f"{proof(KEY, TOKEN)}, {proof(KEY, TOKEN)}",
     ],
-    ids=str,
+    ids=["none", "empty", "no token", "no JSON", "alg none", "no key", "two proofs"],
 )
 async def test_what_is_no_proof(value: str | None) -> None:
     async with protected(ISSUER, dpop=DPoP()) as host:
@@ -107,7 +108,9 @@ async def test_what_is_no_proof(value: str | None) -> None:
         assert 'DPoP error="invalid_dpop_proof"' in response.headers["www-authenticate"]
 
 
-@pytest.mark.parametrize("key", [rsa_key(), ed_key(), ec_key(curve="P-521")], ids=str)
+@pytest.mark.parametrize(
+    "key", [rsa_key(), ed_key(), ec_key(curve="P-521")], ids=["RSA", "Ed25519", "P-521"]
+)
 async def test_keys_of_any_kind(key: Any) -> None:
     token = ISSUER.token(cnf={"jkt": key.thumbprint()})
     async with protected(ISSUER, dpop=DPoP()) as host:

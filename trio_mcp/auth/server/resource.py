@@ -76,6 +76,7 @@ class Introspection:
     require_audience: bool = True
 
 
+@public
 class ReplayStore(Protocol):
     """Remembers which proofs were used. One that several processes share refuses in all of them."""
 
