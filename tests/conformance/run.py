@@ -3,8 +3,9 @@
     python -m tests.conformance.run
 
 It installs the suite below `.conformance/`, runs what each revision requires, for servers and for
-clients, prints how much of it passed and what did not, and leaves everything that the suite wrote,
-with the outcomes as JSON, in `.conformance/results/`. It exits with 1 unless everything that the
+clients (all that there is for revisions whose requirements the suite does not list), prints how
+much of it passed and what did not, and leaves everything that the suite wrote, with the outcomes as
+JSON, in `.conformance/results/`. It exits with 1 unless everything that the
 library offers passes. With `--record FILE` the outcomes are kept there, for the documentation.
 """
 
@@ -31,12 +32,13 @@ from tests.conformance.results import (
     outcome_of,
     scenarios_of,
     table,
+    unlisted,
 )
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".conformance"
 RESULTS = CACHE / "results"
-REVISIONS = ("2025-11-25", "2026-07-28")
+REVISIONS = ("2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 TIME_LIMIT = 300
 """Seconds for one side of one revision."""
 
@@ -70,7 +72,14 @@ def run(suite: Suite, revision: str, side: Side) -> list[Outcome]:
     """Run what a revision requires of servers, or of clients."""
     output = RESULTS / f"{revision}-{side}"
     output.mkdir()
-    options = [side, "--requirements", revision, "--output-dir", str(output)]
+    requirements = suite.requirements(revision)
+    if requirements is None:
+        wanted = unlisted(revision, side, suite.scenarios(revision, side))
+        selection = ["--suite", "all", "--spec-version", revision]
+    else:
+        wanted = scenarios_of(revision, side, requirements)
+        selection = ["--requirements", revision]
+    options = [side, *selection, "--output-dir", str(output)]
     with (output / "output.txt").open("w") as log:
         if side == "server":
             with serving() as url:
@@ -78,7 +87,6 @@ def run(suite: Suite, revision: str, side: Side) -> list[Outcome]:
         else:
             command = shlex.join(_module("everything_client"))
             _run(suite.command(*options, "--command", command), log.fileno())
-    wanted = scenarios_of(revision, side, suite.requirements(revision))
     return [outcome_of(each, output) for each in wanted]
 
 

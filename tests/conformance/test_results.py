@@ -16,6 +16,7 @@ from tests.conformance.results import (
     outcome_of,
     scenarios_of,
     table,
+    unlisted,
 )
 
 REQUIREMENTS: dict[str, Any] = {
@@ -86,6 +87,12 @@ def test_what_the_suite_does_not_count_is_counted_but_for_what_is_not_offered() 
     (login,) = scenarios_of("2026-07-28", "client", REQUIREMENTS)
     assert login.missing is None
     assert [Outcome(each, 0, ["broken"]).failed for each in found] == [True, True, False, True]
+
+
+def test_without_a_list_of_requirements_every_scenario_counts() -> None:
+    (found,) = unlisted("2025-03-26", "client", ["auth/old"])
+    assert (found.counted, found.missing) == ("unlisted", None)
+    assert Outcome(found, 0, ["broken"]).failed
 
 
 def test_the_table_and_the_list_of_failures() -> None:
