@@ -11,6 +11,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from trio_mcp.auth.documents import DocumentError, ServerMetadata
 
+_MOST_CHARS: Final = 8192
+_MOST_HOST_CHARS: Final = 253  # (RFC 1035, section 2.3.4)
 _PORTS: Final = {"http": 80, "https": 443}
 _RESOURCE: Final = "/.well-known/oauth-protected-resource"
 _OAUTH: Final = "/.well-known/oauth-authorization-server"
@@ -32,28 +34,39 @@ def parsed(url: str, what: str) -> SplitResult:
         BadUrl: It is no URL of HTTP, has a user, a password or a fragment, or is plain HTTP to
             anything but this machine.
     """
+    if len(url) > _MOST_CHARS:
+        raise BadUrl(f"{what:.200} is too long for a URL")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
         raise BadUrl(f"{what} is no URL") from None
-    if parts.scheme not in _PORTS or not parts.hostname or port == 0 or not url.isascii():
+    host = parts.hostname or ""
+    sound = url.isascii() and 0 < len(host) <= _MOST_HOST_CHARS and port != 0
+    if parts.scheme not in _PORTS or not sound:
         raise BadUrl(f"{what} is no URL with https://")
     if parts.username is not None or parts.password is not None:
         raise BadUrl(f"{what} has a user or a password in its URL")
     if "#" in url or any(each <= " " or each in '"<>\\^`{|}\x7f' for each in url):
         raise BadUrl(f"{what} has characters in its URL that do not belong there")
-    if parts.scheme == "http" and not is_loopback(parts.hostname):
+    if parts.scheme == "http" and not is_loopback(host):
         raise BadUrl(f"{what} is plain http ({origin(url)}), which may only lead to this machine")
     return parts
 
 
 def origin(url: str) -> str:
-    """Scheme, host and port of a URL, as they are compared and shown."""
-    parts = urlsplit(url)
+    """Scheme, host and port of a URL, as they are compared and shown.
+
+    Raises:
+        BadUrl: It is none.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise BadUrl("something was named as a URL that is none") from None
     host = (parts.hostname or "").lower()
     host = f"[{host}]" if ":" in host else host
-    port = parts.port
     return f"{parts.scheme}://{host}" + (f":{port}" if port not in (None, _default(parts)) else "")
 
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from attrs import define, field
 from joserfc import jwt
+from joserfc.errors import JoseError
 from joserfc.jwk import ECKey
 
 from trio_mcp.auth.discovery import origin
@@ -39,7 +40,14 @@ class DpopKey:
         Raises:
             ValueError: It is none.
         """
-        return cls(ECKey.import_key(key))
+        try:
+            loaded = ECKey.import_key(key)
+            usable = loaded.is_private and loaded.curve_name == "P-256"
+        except (JoseError, ValueError, TypeError):
+            usable = False
+        if not usable:
+            raise ValueError("it is no private key of P-256")
+        return cls(loaded)
 
     def dump(self) -> dict[str, Any]:
         """The key for a store, with its private part."""

@@ -13,7 +13,7 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -119,9 +119,9 @@ class Fetching:
         content: bytes | None,
         near: str | None,
     ) -> Fetched:
-        where = origin(url)
         try:
-            parsed(url, where)
+            parsed(url, "where we are to go")
+            where = origin(url)
             address = await self._address(url, near)
             async with self._client() as client:
                 request = _request(client, method, url, headers, content, address)
@@ -133,10 +133,12 @@ class Fetching:
                         await response.aclose()
         except BadUrl as error:
             raise AuthorizationError(str(error)) from None
-        except httpx2.HTTPError as error:  # whose text may have the URL in it
-            raise AuthorizationError(f"cannot reach {where} ({type(error).__name__})") from None
         except OSError as error:
             raise AuthorizationError(f"cannot reach {where}: {error.strerror}") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+            # The last two are for names that no resolver or codec takes. Any text may have the URL.
+            why = f"cannot reach {where} ({type(error).__name__})"
+            raise AuthorizationError(why) from None
 
     @asynccontextmanager
     async def _client(self) -> AsyncIterator[httpx2.AsyncClient]:
@@ -262,12 +264,26 @@ _REACHABLE: Final[dict[str, frozenset[str]]] = {
 """Where a server may send us, by where it is itself."""
 
 
+_NAT64: Final = ip_network("64:ff9b::/96")
+_GLOBAL: Final = (ip_network("0.0.0.0/0"), ip_network("2000::/3"))
+"""What may be public. All other IPv6 addresses are for some network's own use."""
+
+
 def _reach(address: Address) -> str:
-    mapped = getattr(address, "ipv4_mapped", None)
-    address = mapped or address
+    address = _translated(address)
     if address.is_loopback or address.is_link_local or address.is_unspecified:
         return "local"
-    return "public" if address.is_global and not address.is_multicast else "private"
+    may_be = address.is_global and not address.is_multicast
+    return "public" if may_be and any(address in each for each in _GLOBAL) else "private"
+
+
+def _translated(address: Address) -> Address:
+    """The IPv4 address that a gateway on the way makes of an IPv6 one, if there is one in it."""
+    if isinstance(address, IPv4Address):
+        return address
+    if address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour or address
 
 
 def _widest(addresses: list[Address]) -> str:

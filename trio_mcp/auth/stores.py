@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import trio
-from attrs import asdict, define, evolve, field, frozen
+from attrs import asdict, define, field, frozen
 
-from trio_mcp.auth.documents import ClientRegistration, DocumentError, read
+from trio_mcp.auth.discovery import parsed
+from trio_mcp.auth.documents import ClientRegistration, read
 from trio_mcp.auth.tokens import Token
 from trio_mcp.errors import AuthorizationError
 from trio_mcp.public import public
@@ -127,7 +128,10 @@ class _DocumentStore:
         Raises:
             AuthorizationError: It cannot be read.
         """
-        text = await trio.to_thread.run_sync(self._read)
+        return await trio.to_thread.run_sync(self._load)
+
+    def _load(self) -> list[Login]:
+        text = self._read()
         return [] if text is None else _loaded(text)
 
     async def save(self, login: Login) -> None:
@@ -199,18 +203,26 @@ class FileStore(_DocumentStore):
 
     def _read(self) -> str | None:
         try:
-            handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            # A pipe would otherwise keep us waiting for its other end.
+            handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                self._check(os.fstat(handle))
+                with open(handle, encoding="utf-8", errors="replace", closefd=False) as file:
+                    return file.read(_MOST_BYTES)
+            finally:
+                os.close(handle)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise AuthorizationError(f"cannot read {self.path}: {error.strerror}") from None
-        with open(handle, encoding="utf-8", errors="replace") as file:
-            about = os.fstat(handle)
-            if about.st_uid != os.geteuid() or stat.S_IMODE(about.st_mode) & 0o077:
-                raise AuthorizationError(
-                    f"others may read {self.path}: it must be yours, with mode 0600"
-                )
-            return file.read(_MOST_BYTES)
+
+    def _check(self, about: os.stat_result) -> None:
+        if not stat.S_ISREG(about.st_mode):
+            raise AuthorizationError(f"cannot read {self.path}: it is no file")
+        if about.st_uid != os.geteuid() or stat.S_IMODE(about.st_mode) & 0o077:
+            raise AuthorizationError(
+                f"others may read {self.path}: it must be yours, with mode 0600"
+            )
 
     def _write(self, text: str) -> None:
         new = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
@@ -289,18 +301,26 @@ def _dumped(logins: Iterable[Login]) -> str:
 def _loaded(text: str) -> list[Login]:
     try:
         return [_login(each) for each in json.loads(text)["logins"]]
-    except (ValueError, TypeError, KeyError, DocumentError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise AuthorizationError(
             "the stored logins cannot be read; remove them and log in anew"
         ) from None
 
 
 def _login(kept: dict[str, Any]) -> Login:
+    for name in ("issuer", "resource"):
+        parsed(kept[name], name)
     token = kept["token"]
     if token is not None:
-        token = Token(**token)
-        token = evolve(token, scopes=tuple(token.scopes))
+        token = Token(**{**token, "scopes": _scopes(token)})
     client = kept["client"]
     if client is not None:
         client = read(ClientRegistration, client, "a registration")
-    return Login(**{**kept, "client": client, "token": token, "scopes": tuple(kept["scopes"])})
+    return Login(**{**kept, "client": client, "token": token, "scopes": _scopes(kept)})
+
+
+def _scopes(kept: dict[str, Any]) -> tuple[str, ...]:
+    scopes = tuple(kept["scopes"])
+    if not all(isinstance(each, str) for each in scopes):
+        raise ValueError("scopes are no texts")
+    return scopes

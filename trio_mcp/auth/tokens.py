@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import Attribute, field, frozen, validators
 
 from trio_mcp.auth.documents import DocumentError
 from trio_mcp.public import public
@@ -20,6 +20,17 @@ SOON: Final = 30.0
 _LONGEST_LIFE: Final = 10 * 365 * 86400
 
 
+def _is_sendable(_: object, attribute: Attribute[Any], value: object) -> None:
+    sendable = isinstance(value, str) and len(value) <= MOST_CHARS and _SENDABLE.fullmatch(value)
+    if not sendable:
+        raise ValueError(f"{attribute.name} cannot be sent")
+
+
+def _is_moment(_: object, attribute: Attribute[Any], value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{attribute.name} is no time")
+
+
 @public
 @frozen(kw_only=True)
 class Token:
@@ -31,12 +42,17 @@ class Token:
         expires_at: Until when it holds, in seconds since 1970, if the server has said.
         refresh_token: What it can be renewed with.
         scopes: What it is good for.
+
+    Raises:
+        ValueError: It cannot be sent in a header, or a time is none.
     """
 
-    access_token: str = field(repr=False)
-    scheme: str = "Bearer"
-    expires_at: float | None = None
-    refresh_token: str | None = field(default=None, repr=False)
+    access_token: str = field(repr=False, validator=_is_sendable)
+    scheme: str = field(default="Bearer", validator=validators.in_(("Bearer", "DPoP")))
+    expires_at: float | None = field(default=None, validator=validators.optional(_is_moment))
+    refresh_token: str | None = field(
+        default=None, repr=False, validator=validators.optional(_is_sendable)
+    )
     scopes: tuple[str, ...] = ()
 
     def is_good(self, now: float) -> bool:
@@ -63,8 +79,7 @@ def read_token(
     """
     if not isinstance(document, Mapping):
         raise DocumentError("the authorization server's answer is no JSON object")
-    access = _secret(document, "access_token")
-    if access is None:
+    if document.get("access_token") is None:
         raise DocumentError("the authorization server's answer has no access_token")
     kind = document.get("token_type")
     scheme = _SCHEMES.get(kind.lower()) if isinstance(kind, str) else None
@@ -73,24 +88,19 @@ def read_token(
     scope = document.get("scope")
     if scope is not None and not isinstance(scope, str):
         raise DocumentError("the authorization server's answer has a scope that is no text")
-    life = document.get("expires_in")
-    refresh = _secret(document, "refresh_token")
-    return Token(
-        access_token=access,
-        scheme=scheme,
-        expires_at=None if life is None else now + _seconds(life),
-        refresh_token=refresh or (before.refresh_token if before else None),
-        scopes=tuple(dict.fromkeys(scope.split())) if scope is not None else asked,
-    )
-
-
-def _secret(document: Mapping[str, Any], name: str) -> str | None:
-    value = document.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, str) or len(value) > MOST_CHARS or not _SENDABLE.fullmatch(value):
-        raise DocumentError(f"the authorization server's {name} cannot be sent")
-    return value
+    life, refresh = document.get("expires_in"), document.get("refresh_token")
+    if refresh is None and before is not None:
+        refresh = before.refresh_token
+    try:
+        return Token(
+            access_token=document["access_token"],
+            scheme=scheme,
+            expires_at=None if life is None else now + _seconds(life),
+            refresh_token=refresh,
+            scopes=tuple(dict.fromkeys(scope.split())) if scope is not None else asked,
+        )
+    except ValueError as error:
+        raise DocumentError(f"the authorization server's {error}") from None
 
 
 def _seconds(value: Any) -> float:
@@ -100,5 +110,5 @@ def _seconds(value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
-        raise DocumentError("the authorization server's expires_in is no time")
+        raise ValueError("expires_in is no time")
     return min(seconds, _LONGEST_LIFE)

@@ -175,8 +175,7 @@ class Authorization(httpx2.Auth, ABC):
             if known is None:
                 logins = [each for each in await self.store.load() if self._may_use(each)]
                 login = _closest(logins, url)
-                key = DpopKey.load(login.dpop_key) if login and login.dpop_key else None
-                known = Access(url, login, key=key)
+                known = Access(url, login, key=_key_of(login))
                 self._accesses.append(known)
             return known
 
@@ -392,6 +391,14 @@ def _challenge_of(response: httpx2.Response) -> Challenge | None:
         return Challenge("bearer")  # 401 without a word: revisions before 2025-06-18
     # One that says why, or where to go, before one that only names a scheme.
     return max(ours, key=lambda each: len(each.parameters), default=None)
+
+
+def _key_of(login: Login | None) -> DpopKey | None:
+    try:
+        return DpopKey.load(login.dpop_key) if login and login.dpop_key else None
+    except ValueError:
+        why = "the key that was kept with a login cannot be read; remove it and log in anew"
+        raise AuthorizationError(why) from None
 
 
 T = TypeVar("T", Access, Login)

@@ -81,6 +81,7 @@ def _chosen(issuers: Sequence[str], wanted: str | None) -> str:
     if wanted is None:
         return issuers[0]
     if wanted not in issuers:
+        parsed(issuers[0], "the authorization server")
         named = origin(issuers[0])
         why = f"the server is no longer with the issuer {wanted}, but with {named}"
         raise AuthorizationError(f"{why}: what was given for the one is no good for the other")

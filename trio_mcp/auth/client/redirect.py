@@ -25,7 +25,7 @@ PATH: Final = "/callback"
 _MOST_BYTES: Final = 16384
 _PATIENCE: Final = 10.0
 """Seconds for a connection to send its request, and to take the answer."""
-_MOST_CONNECTIONS: Final = 16
+_MOST_CONNECTIONS: Final = 128
 _MOST_PARAMETERS: Final = 32
 
 _WORDS: Final = {
@@ -48,9 +48,7 @@ class Redirect:
     _pkce: Pkce = field(repr=False)
     _answer: dict[str, str] | None = field(default=None, init=False, repr=False)
     _arrived: trio.Event = field(factory=trio.Event, init=False)
-    _slots: trio.CapacityLimiter = field(
-        factory=lambda: trio.CapacityLimiter(_MOST_CONNECTIONS), init=False
-    )
+    _open: dict[trio.CancelScope, None] = field(factory=dict, init=False, repr=False)
 
     async def answer(self) -> Mapping[str, str]:
         """Wait for it, and give back its parameters. They have our `state`; no more is known."""
@@ -60,26 +58,39 @@ class Redirect:
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Answer a connection."""
-        async with self._slots:
-            with trio.move_on_after(_PATIENCE), suppress(trio.BrokenResourceError):
-                async with stream:
-                    request = await _read(stream)
-                    if request is not None:
-                        await stream.send_all(_page(self._status(request)))
+        with trio.move_on_after(_PATIENCE) as scope, suppress(trio.BrokenResourceError):
+            self._make_room()
+            self._open[scope] = None
+            async with stream:
+                request = await _read(stream)
+                if request is not None:
+                    await stream.send_all(_page(self._status(request)))
+        self._open.pop(scope, None)
         if self._answer is not None:  # only now, so that the person has seen the page
             self._arrived.set()
 
+    def _make_room(self) -> None:
+        """Let go of the connection that is open for longest, if there are too many.
+
+        A browser sends its request at once. Were it to wait for those who send nothing, they could
+        keep it out for as long as a person has to log in.
+        """
+        if len(self._open) >= _MOST_CONNECTIONS:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.cancel()
+
     def _status(self, request: _Request) -> HTTPStatus:
         """Decide about a request."""
-        url = urlsplit(request.target)
-        if url.path != PATH:
+        path, _, query = request.target.partition("?")  # a browser sends nothing before the path
+        if path != PATH:
             return HTTPStatus.NOT_FOUND
         if request.method != b"GET":
             return HTTPStatus.METHOD_NOT_ALLOWED
         if self._answer is not None or request.host not in self._hosts:
             return HTTPStatus.BAD_REQUEST
         try:
-            pairs = parse_qsl(url.query, True, True, max_num_fields=_MOST_PARAMETERS)
+            pairs = parse_qsl(query, True, True, max_num_fields=_MOST_PARAMETERS)
         except ValueError:
             return HTTPStatus.BAD_REQUEST
         parameters = dict(pairs)
