@@ -15,6 +15,7 @@ PACKAGES: Final = {
     "@modelcontextprotocol/server": "2",
     "@modelcontextprotocol/node": "2",
     "@modelcontextprotocol/server-everything": "*",
+    "oidc-provider": "9",
     "zod": "4",
 }
 FOLDER: Final = ROOT / ".conformance" / "peers"

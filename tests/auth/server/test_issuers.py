@@ -310,6 +310,8 @@ async def test_introspection(autojump_clock: Any) -> None:
         assert (await call(host, "good")).status == 401
         issuer.answers[HOW.endpoint] = lambda _: httpx2.Response(500)
         assert (await call(host, "another")).status == 503
+        issuer.answers[HOW.endpoint] = lambda _: httpx2.Response(400)
+        assert (await call(host, "no-token-of-theirs")).status == 401
 
 
 async def test_the_same_opaque_token_at_the_same_time(autojump_clock: Any) -> None:

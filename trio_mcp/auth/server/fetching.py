@@ -24,7 +24,16 @@ class FetchFailed(Exception):
 
 
 class NotThere(FetchFailed):
-    """The server answers, but not with a document."""
+    """The server answers, but not with a document.
+
+    Args:
+        url: Where it was asked for.
+        status: How it answers.
+    """
+
+    def __init__(self, url: str, status: int) -> None:
+        super().__init__(f"{url} answers {status}")
+        self.status = status
 
 
 @frozen
@@ -76,7 +85,7 @@ async def _fetch(
     response = await client.send(request, stream=True, auth=auth, follow_redirects=False)
     try:
         if response.status_code != 200:
-            raise NotThere(f"{url} answers {response.status_code}")
+            raise NotThere(url, response.status_code)
         if response.headers.get("content-encoding", "identity") != "identity":
             raise FetchFailed(f"{url} answers with something compressed")
         body = bytearray()

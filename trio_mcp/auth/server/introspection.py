@@ -12,7 +12,7 @@ import httpx2
 
 from trio_mcp.auth.authorization import Authorization
 from trio_mcp.auth.server.claims import ClaimsCheck
-from trio_mcp.auth.server.fetching import Document, FetchFailed
+from trio_mcp.auth.server.fetching import Document, FetchFailed, NotThere
 from trio_mcp.auth.server.refusals import IssuerUnavailable, TokenRefused
 from trio_mcp.auth.server.resource import Introspection, ResourceServer
 from trio_mcp.auth.server.single_flight import SingleFlight
@@ -79,4 +79,7 @@ class Introspector:
             return (await self._post(self._how.endpoint, form, self._auth)).content
         except FetchFailed as error:
             logger.warning("A token cannot be looked up: %s", error)
-            return None
+            # Nothing in the request is of a caller's choice but the token: if the request is bad,
+            # the token is. Some issuers answer so to what is no token of theirs, such as a JWT.
+            is_bad = isinstance(error, NotThere) and error.status == 400
+            return {"active": False} if is_bad else None

@@ -1,0 +1,137 @@
+"""A certified authorization server, and a server of ours that it protects."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote_plus
+
+import httpx2
+import trio
+
+from tests.support.processes import TIME_LIMIT, running
+from trio_mcp import (
+    Client,
+    Context,
+    Fetching,
+    HttpOptions,
+    HttpPolicy,
+    Registry,
+    ResourceServer,
+    connect,
+    serve_http,
+)
+
+SCRIPT = Path(__file__).with_name("oidc_provider.mjs")
+SECRET = "s3cret+/ %:" * 4
+"""Of every client that has one: what has to be encoded wherever it is sent."""
+FETCHING = Fetching(trust_env=False)
+
+
+@asynccontextmanager
+async def oidc_provider(npm: Path, **options: Any) -> AsyncIterator[str]:
+    """Run the authorization server. Yields its issuer.
+
+    Args:
+        npm: Where its package is.
+        options: What the script takes.
+    """
+    script = npm / SCRIPT.name
+    if not script.exists():  # it finds packages beside itself
+        script.write_bytes(SCRIPT.read_bytes())
+    async with running(
+        ["node", str(script), json.dumps(options)], stdout=subprocess.DEVNULL
+    ) as server:
+        await server.said(b"!\n")
+        port = int(server.stderr.rpartition(b"port ")[2].partition(b"!")[0])
+        yield f"http://127.0.0.1:{port}"
+
+
+def credentials_of(client_id: str, **changes: Any) -> dict[str, Any]:
+    """What the authorization server knows of a program; `None` takes something away."""
+    known = {
+        "client_id": client_id,
+        "client_secret": SECRET,
+        "token_endpoint_auth_method": "client_secret_basic",
+        "grant_types": ["client_credentials"],
+        "response_types": [],
+        "redirect_uris": [],
+        **changes,
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+async def token_request(issuer: str, path: str = "/token", **form: Any) -> dict[str, Any]:
+    """Post a form to the authorization server, as the program of the test. Returns its answer."""
+    headers = form.pop("headers", {})
+    known = form.pop("client_id", "nightly")
+    auth = httpx2.BasicAuth(quote_plus(known), quote_plus(SECRET))
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        answer = await client.post(f"{issuer}{path}", data=form, headers=headers, auth=auth)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json()) if answer.content else {}
+
+
+def registry() -> Registry:
+    """What is protected."""
+    registry = Registry("vault")
+
+    @registry.tool
+    async def whoami(context: Context) -> dict[str, Any]:
+        """Say who calls."""
+        found = context.authorization
+        assert found is not None
+        return {
+            "subject": found.subject,
+            "client_id": found.client_id,
+            "scopes": sorted(found.scopes),
+            "issuer": found.issuer,
+            "tenant": found.claims.get("tenant"),
+            "bound": found.key_thumbprint is not None,
+        }
+
+    @registry.tool(scopes=["files:write"])
+    async def write() -> str:
+        """Do what needs more."""
+        return "written"
+
+    return registry
+
+
+@asynccontextmanager
+async def protected(issuer: str, **options: Any) -> AsyncIterator[str]:
+    """Serve that, for those whom the issuer lets in. Yields the URL."""
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    url = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}/mcp"
+    resource = ResourceServer(resource=url, issuers=[issuer], scopes=["mcp"], **options)
+    failure: BaseException | None = None
+    with trio.fail_after(TIME_LIMIT):
+        async with trio.open_nursery() as nursery:
+            policy = HttpPolicy(auth=resource)
+            await nursery.start(partial(serve_http, registry(), listeners=listeners, policy=policy))
+            try:
+                yield url
+            except BaseException as error:  # raised again below, outside of any exception group
+                failure = error
+            nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+@asynccontextmanager
+async def connected(url: str, auth: Any, **options: Any) -> AsyncIterator[Client]:
+    """Get in with our client."""
+    http = HttpOptions(auth=auth, trust_env=False)
+    async with connect(url, http=http, **options) as client:
+        yield client
+
+
+async def whoami(client: Client) -> dict[str, Any]:
+    """Whom the server takes the client for."""
+    result = await client.call_tool("whoami", returns=dict[str, Any])
+    return dict(result)
