@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
 
+import httpx2
 import pytest
 import trio
 from attrs import define, field
@@ -43,6 +44,7 @@ from trio_mcp.errors import (
     SessionExpired,
     Unauthorized,
 )
+from trio_mcp.peer.time_limits import pauses_around
 
 pytestmark = pytest.mark.requirement("F17")
 
@@ -259,6 +261,34 @@ async def test_a_stream_that_says_nothing_is_given_up(autojump_clock: Any) -> No
             async with connect(url, http=http, connect_timeout=3):
                 pass
         assert trio.current_time() - began == pytest.approx(10)
+
+
+class Login(httpx2.Auth):
+    """Asks a person, who takes a minute each time."""
+
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        with ExitStack() as stack:
+            for pause in pauses_around():
+                stack.enter_context(pause())
+            await trio.sleep(60)
+        yield request
+
+
+async def test_a_person_who_logs_in_takes_nobodys_time(autojump_clock: Any) -> None:
+    script = OldServer(takes={"resources/read": hang})
+    limits = {"connect_timeout": 1.0, "tool_timeout": 1.0, "request_timeout": 1.0}
+    async with in_memory(script, auth=Login(), listen=False) as (url, http, _):
+        began = trio.current_time()
+        async with connect(url, http=http, revision=OLDEST, **limits) as client:
+            assert (await client.call_tool("echo", {"text": "hi"})).text
+            asked = round(trio.current_time() - began)
+            assert asked % 60 == 0
+            assert asked >= 300  # refused, opened, two of the handshake, the tools and the call
+            with pytest.raises(CallTimeout, match="within 1 s"):
+                await client.read_resource("x:y")
+            assert trio.current_time() - began == pytest.approx(asked + 61)
 
 
 @pytest.mark.parametrize(

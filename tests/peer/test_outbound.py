@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed, Outbound, OutgoingRequest
+from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Response, decode
 
@@ -18,7 +19,7 @@ def request_of(outbound: Outbound, deadline: float = inf, method: str = "x"):
     """Make a request, and a list that grows each time its sender is woken."""
     woken = []
     request = OutgoingRequest(
-        outbound.next_id(), method, {}, deadline, wake=lambda: woken.append(1)
+        outbound.next_id(), method, {}, TimeLimit(deadline), wake=lambda: woken.append(1)
     )
     return request, woken
 
@@ -56,9 +57,8 @@ def test_a_deadline_is_put_off_but_never_moved_forward():
     outbound = Outbound()
     request, _ = request_of(outbound, deadline=5)
     outbound.open(request, 0)
-    outbound.put_off(request.id, 9)
-    outbound.put_off(request.id, 3)
-    outbound.put_off("no such id", 20)
+    request.limit.put_off(7, now=2)
+    request.limit.put_off(1, now=2)
     assert outbound.next_deadline == 9
     assert outbound.overdue(8.9) == []
     assert outbound.overdue(9) == [request]
@@ -124,7 +124,7 @@ def test_a_pause_puts_deadlines_off():
     outbound.resume(8)
     assert outbound.next_deadline == inf
     outbound.resume(25)
-    assert (before.deadline, during.deadline) == (30, 35)
+    assert (before.limit.deadline, during.limit.deadline) == (30, 35)
     assert outbound.next_deadline == 30
 
 

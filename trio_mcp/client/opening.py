@@ -6,7 +6,6 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from functools import partial
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -35,6 +34,7 @@ from trio_mcp.errors import (
 from trio_mcp.peer.background import background_task
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.lines import LineTransport, StreamLines
+from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.registry import Registry
 from trio_mcp.transports.claims import claimed
 from trio_mcp.transports.memory import serve_in_memory
@@ -118,6 +118,10 @@ class Handshake:
     limits: Limits
     log_level: LoggingLevel | None
 
+    def time_limit(self) -> TimeLimit:
+        """The time that there is, from now on."""
+        return TimeLimit.after(self.connect_timeout)
+
     def session(self, transport: ClientTransport) -> ClientSession:
         """Make the session over a transport."""
         return ClientSession(
@@ -131,11 +135,11 @@ class Handshake:
         )
 
     async def run(
-        self, session: ClientSession, era: Era | None = None, deadline: float = inf
+        self, session: ClientSession, era: Era | None = None, limit: TimeLimit | None = None
     ) -> Client:
         """Shake hands, and learn what has to be known, within the time that there is."""
         client = Client(session, self.tools)
-        with trio.move_on_at(min(deadline, trio.current_time() + self.connect_timeout)):
+        with (limit or self.time_limit()).scope() as scope:
             await session.negotiate(era or self.era)
             if "tools" not in client.capabilities:
                 self.tools.update([])
@@ -144,9 +148,10 @@ class Handshake:
             if self.log_level is not None and self._may_log(client):
                 await client.set_log_level(self.log_level)
             self.states.move(Connected())
-            return client
-        what, setting = _what_took_so_long(session), "connect(connect_timeout=...)"
-        raise CallTimeout(what, self.connect_timeout, session.stderr(), setting)
+        if scope.cancelled_caught:
+            what, setting = _what_took_so_long(session), "connect(connect_timeout=...)"
+            raise CallTimeout(what, self.connect_timeout, session.stderr(), setting)
+        return client
 
     def _may_log(self, client: Client) -> bool:
         """Whether the level may be set: in the `_meta` of modern requests it can do no harm."""
@@ -180,11 +185,11 @@ async def _over_http(url: str, options: HttpOptions, handshake: Handshake) -> As
     from trio_mcp.client.http.transport import open_http
 
     async with Endpoint(url, options).opened() as endpoint:
-        deadline = trio.current_time() + handshake.connect_timeout
+        limit = handshake.time_limit()
         async with open_http(endpoint, options, handshake.inbound, handshake.limits) as transport:
             session = handshake.session(transport)
             try:
-                client = await handshake.run(session)
+                client = await handshake.run(session, limit=limit)
             except ClientError as error:
                 if not transport.may_be_http_sse:
                     raise
@@ -194,7 +199,7 @@ async def _over_http(url: str, options: HttpOptions, handshake: Handshake) -> As
                 return
             finally:
                 session.close(None)
-        async with _over_sse(endpoint, options, handshake, refused, deadline) as client:
+        async with _over_sse(endpoint, options, handshake, refused, limit) as client:
             yield client
 
 
@@ -204,19 +209,20 @@ async def _over_sse(
     options: HttpOptions,
     handshake: Handshake,
     refused: ClientError,
-    deadline: float,
+    limit: TimeLimit,
 ) -> AsyncIterator[Client]:
     from trio_mcp.client.http.sse_stream import fail_unsent, open_sse
 
     most = handshake.limits.max_message_bytes
-    async with open_sse(endpoint, options, most, refused, deadline) as events:
+    async with open_sse(endpoint, options, most, refused, limit) as events:
         connection = _connection(StreamLines(events, most), handshake)
         events.on_refused = partial(fail_unsent, connection.requests)
+        events.pauses = [limit.paused, connection.requests.paused]
 
         async def ending() -> Ending:
             return events.failure
 
-        way = _connected(connection, handshake, ending, era="legacy", deadline=deadline)
+        way = _connected(connection, handshake, ending, era="legacy", limit=limit)
         async with way as client:
             yield client
 
@@ -266,7 +272,7 @@ async def _connected(
     *,
     stderr: Callable[[], str] = str,
     era: Era | None = None,
-    deadline: float = inf,
+    limit: TimeLimit | None = None,
 ) -> AsyncIterator[Client]:
     """Run a connection beside the block, shake hands, and end it with the block.
 
@@ -276,7 +282,7 @@ async def _connected(
         ending: Finds out how the connection ended.
         stderr: Gives the end of what the server wrote there.
         era: The only one to speak.
-        deadline: Until when the handshake has to be done.
+        limit: Until when the handshake has to be done; by default as long as any may take.
     """
     session = handshake.session(StreamTransport(connection))
     session.stderr = stderr
@@ -291,7 +297,7 @@ async def _connected(
 
     async with background_task(run):
         try:
-            yield await handshake.run(session, era, deadline)
+            yield await handshake.run(session, era, limit)
         finally:
             session.close(None)
 

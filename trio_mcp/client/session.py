@@ -14,6 +14,7 @@ from trio_mcp.client.state import Disconnected, StateLog
 from trio_mcp.client.transport import ClientTransport, InboundHandler, Params
 from trio_mcp.errors import CallTimeout, ClientError, NotConnected, ProtocolError
 from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed
+from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.wire.jsonrpc import Id, Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
@@ -153,10 +154,10 @@ class ClientSession:
         timeout = self.request_timeout if request.timeout is None else request.timeout
         params, id = request.params, request.id
         started = trio.current_time()
-        deadline = started + timeout
+        limit = TimeLimit(started + timeout)
         try:
             for _ in range(_MOST_ROUNDS):
-                result = await self._send_once(request, params, deadline, id)
+                result = await self._send_once(request, params, limit, id)
                 kind = result.get("resultType", "complete")
                 if kind == "complete":
                     return result
@@ -164,14 +165,14 @@ class ClientSession:
                     raise ProtocolError(
                         f"{request.method}: the server answered with a {kind!r} result"
                     )
-                asked = trio.current_time()
-                answers = await self._answer_in_time(request, result)
+                with limit.paused():  # a person's time to think is not ours
+                    answers = await self._answer_in_time(request, result)
                 params = {key: params[key] for key in params if key != "requestState"} | answers
-                deadline += trio.current_time() - asked  # a person's time to think is not ours
                 id = None
         except DeadlinePassed:
             if request.on_progress is not None and not request.is_exact:
-                timeout = max(timeout, round(trio.current_time() - started, 1))
+                waited = trio.current_time() - started - limit.stood_still
+                timeout = max(timeout, round(waited, 1))
             raise CallTimeout(request.what, timeout, self.stderr(), request.setting) from None
         raise ProtocolError(
             f"{request.method}: the server asked for input {_MOST_ROUNDS} times in a row"
@@ -182,35 +183,35 @@ class ClientSession:
         return self.transport.next_id()
 
     async def _send_once(
-        self, request: ClientRequest, params: Params, deadline: float, id: Id | None
+        self, request: ClientRequest, params: Params, limit: TimeLimit, id: Id | None
     ) -> dict[str, Json]:
         if self.closed.is_set():
             raise self.failure()
         if request.on_progress is None:
-            return await self._transmit(request.method, params, {}, deadline, id)
-        id = self.next_id() if id is None else id
-        with self.notifications.progress_to(self._progress_of(request, deadline, id)) as token:
+            return await self._transmit(request.method, params, {}, limit, id)
+        with self.notifications.progress_to(self._progress_of(request, limit)) as token:
             extra = {"progressToken": token}
-            return await self._transmit(request.method, params, extra, deadline, id)
+            return await self._transmit(request.method, params, extra, limit, id)
 
-    def _progress_of(self, request: ClientRequest, deadline: float, id: Id) -> ProgressCallback:
+    def _progress_of(self, request: ClientRequest, limit: TimeLimit) -> ProgressCallback:
         """Make the callback of a request: from each progress on, it waits as long again."""
         callback = request.on_progress
         assert callback is not None
         if request.is_exact:
             return callback
         started = trio.current_time()
-        latest = max(deadline, started + self._max_timeout)
+        timeout = limit.deadline - started
+        latest = max(limit.deadline, started + self._max_timeout) - limit.stood_still
 
         def told(progress: float, total: float | None, message: str | None) -> None:
             now = trio.current_time()
-            self.transport.put_off(id, min(now + deadline - started, latest))
+            limit.put_off(min(timeout, latest + limit.stood_still - now), now)
             callback(progress, total, message)
 
         return told
 
     async def _transmit(
-        self, method: str, params: Params, extra: Params, deadline: float, id: Id | None
+        self, method: str, params: Params, extra: Params, limit: TimeLimit, id: Id | None
     ) -> dict[str, Json]:
         """Send a request with the `_meta` that its revision wants, and with what it has itself."""
         meta = self._meta
@@ -219,7 +220,7 @@ class ClientSession:
         if meta is not None:
             params = {**params, "_meta": meta}
         try:
-            result = await self.transport.request(method, params, deadline, id)
+            result = await self.transport.request(method, params, limit, id)
         except ConnectionEnded:
             await self.closed.wait()
             raise self.failure() from None

@@ -20,6 +20,7 @@ from trio_mcp.client.contents import is_not_found
 from trio_mcp.client.session import ClientRequest, ClientSession
 from trio_mcp.errors import CallTimeout, ClientError
 from trio_mcp.peer.background import background_task
+from trio_mcp.peer.time_limits import TimeLimit, pausable
 from trio_mcp.registry.changes import KINDS, Kind
 from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Json
@@ -62,16 +63,15 @@ async def _listening(session: ClientSession, stream: ChangeStream) -> AsyncItera
         wanted["resourceSubscriptions"] = list(stream.uris)
     stream.id = session.next_id()
 
+    limit = TimeLimit.after(session.request_timeout)
+    request = ClientRequest(
+        method="subscriptions/listen", params={"notifications": wanted}, timeout=inf, id=stream.id
+    )
+
     async def listen() -> None:
         try:
-            await session.send(
-                ClientRequest(
-                    method="subscriptions/listen",
-                    params={"notifications": wanted},
-                    timeout=inf,
-                    id=stream.id,
-                )
-            )
+            with pausable(limit.paused):
+                await session.send(request)
             stream.end()
         except (ClientError, McpError) as failure:
             if not _is_unknown(failure):
@@ -81,7 +81,7 @@ async def _listening(session: ClientSession, stream: ChangeStream) -> AsyncItera
             await _end_with(session, stream)
 
     async with background_task(listen):
-        with trio.move_on_after(session.request_timeout) as scope:
+        with limit.scope() as scope:
             await stream.agreed.wait()
         if scope.cancelled_caught:
             what = "the acknowledgement of subscriptions/listen"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from math import inf
 from typing import ClassVar, Protocol
 
 from attrs import define, field
@@ -14,6 +13,7 @@ from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.notifications import Notifications, RawLines
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.inbound import Call, Cause, InboundRequest, Scope
+from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import (
     Id,
@@ -48,10 +48,10 @@ class ClientTransport(Protocol):
         self,
         method: str,
         params: Params | None = None,
-        deadline: float = inf,
+        limit: TimeLimit | None = None,
         id: Id | None = None,
     ) -> Json:
-        """Send a request and return its result.
+        """Send a request and return its result, if it comes within a time limit.
 
         Raises:
             McpError: The server answered with an error.
@@ -59,9 +59,6 @@ class ClientTransport(Protocol):
             ConnectionEnded: The connection ended.
             DeadlinePassed: It was not answered in time. The server has been told to stop.
         """
-
-    def put_off(self, id: Id, deadline: float) -> None:
-        """Wait longer for the response to a request."""
 
     async def notify(self, method: str, params: Params | None = None) -> None:
         """Send a notification, before any later request. After the end nothing happens.
@@ -79,7 +76,6 @@ class StreamTransport:
     def __init__(self, connection: Connection) -> None:
         self.next_id = connection.requests.next_id
         self.request = connection.requests.send
-        self.put_off = connection.requests.put_off
         self.notify = connection.requests.notify
 
     def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:

@@ -27,6 +27,7 @@ from trio_mcp.peer.inbound import Handler, Inbound, InboundRequest, Slots
 from trio_mcp.peer.lines import IO_ERRORS, LineTransport, OutgoingLines
 from trio_mcp.peer.requests import OutgoingRequests
 from trio_mcp.peer.runner import Runner
+from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.wire.framing import Frame, Oversized
 from trio_mcp.wire.jsonrpc import Json, Message, Request, Response, decode
 from trio_mcp.wire.limits import Limits
@@ -279,4 +280,4 @@ class Connection(ReplyChannel):
 
     async def send_request(self, method: str, params: dict[str, Json], deadline: float) -> Json:
         """Send a request, and return its result."""
-        return await self.requests.send(method, params, deadline)
+        return await self.requests.send(method, params, TimeLimit(deadline))

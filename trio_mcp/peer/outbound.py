@@ -12,6 +12,7 @@ from math import inf
 
 from attrs import define
 
+from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.wire.jsonrpc import Id, Json, Response, encode
 
 
@@ -30,8 +31,8 @@ class OutgoingRequest:
     id: Id
     method: str
     params: dict[str, Json] | None
-    deadline: float
-    """When it is given up, by Trio's clock."""
+    limit: TimeLimit
+    """When it is given up."""
     wake: Callable[[], object]
     """Lets its sender go on."""
     response: Response | None = None
@@ -94,7 +95,7 @@ class Outbound:
         self._ids = itertools.count(1)
         self._open: dict[Id, OutgoingRequest] = {}
         self._pauses = 0
-        self._paused_since = 0.0
+        self._paused: list[TimeLimit] = []
         self.ended: str | None = None
         """How the connection ended; `None` while it has not."""
 
@@ -114,9 +115,9 @@ class Outbound:
         """
         if self.ended is not None:
             raise ConnectionEnded(self.ended)
-        if self._pauses:  # which is going to put it off by more than there is left of the pause
-            request.deadline -= now - self._paused_since
         self._open[request.id] = request
+        if self._pauses:
+            self._pause(request.limit, now)
 
     def get(self, id: Id) -> OutgoingRequest | None:
         """The open request with that id."""
@@ -164,34 +165,32 @@ class Outbound:
     @property
     def next_deadline(self) -> float:
         """When the first of them is overdue."""
-        if self._pauses:
-            return inf
-        return min((each.deadline for each in self._open.values()), default=inf)
+        return min((each.limit.deadline for each in self._open.values()), default=inf)
 
     def overdue(self, now: float) -> list[OutgoingRequest]:
         """Give up those whose deadline has passed, and wake their senders."""
-        late = [each for each in self._open.values() if each.deadline <= now]
+        late = [each for each in self._open.values() if each.limit.deadline <= now]
         for request in late:
             del self._open[request.id]
             request.failure = DeadlinePassed()
             request.wake()
         return late
 
-    def put_off(self, id: Id, deadline: float) -> None:
-        """Wait longer for the response to a request, if it is still open; never shorter."""
-        request = self._open.get(id)
-        if request is not None:
-            request.deadline = max(request.deadline, deadline)
-
     def pause(self, now: float) -> None:
         """Let no deadline pass until `resume`: the other side waits for us. Pauses may nest."""
-        if not self._pauses:
-            self._paused_since = now
         self._pauses += 1
+        if self._pauses == 1:
+            for request in self._open.values():
+                self._pause(request.limit, now)
+
+    def _pause(self, limit: TimeLimit, now: float) -> None:
+        # Remembered apart from what is open: a limit outlives its request where another follows.
+        self._paused.append(limit)
+        limit.pause(now)
 
     def resume(self, now: float) -> None:
-        """Put deadlines off by as long as the pause was."""
+        """Let deadlines pass again, as late as the pause was long."""
         self._pauses -= 1
         if not self._pauses:
-            for request in self._open.values():
-                request.deadline += now - self._paused_since
+            while self._paused:
+                self._paused.pop().resume(now)

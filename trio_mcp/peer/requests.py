@@ -20,6 +20,7 @@ from trio_mcp.peer.outbound import (
     OutgoingRequest,
     notification_line,
 )
+from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.wire.jsonrpc import Id, Json
 
 
@@ -36,7 +37,6 @@ class OpenRequests:
         self.renumber = self._outbound.renumber
         self.respond = self._outbound.respond
         self.fail = self._outbound.fail
-        self.put_off = self._outbound.put_off
         self.end = self._outbound.end
 
     @property
@@ -50,21 +50,21 @@ class OpenRequests:
         Raises:
             ConnectionEnded: There will be none.
         """
+        limit = request.limit
+        limit.on_change = self._look.unpark_all
         self._outbound.open(request, trio.current_time())
-        if request.deadline < self._wakes:
-            self._wakes = request.deadline
+        if limit.deadline < self._wakes:
+            self._wakes = limit.deadline
             self._look.unpark_all()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Let no deadline pass during the block: the other side waits for us."""
         self._outbound.pause(trio.current_time())
-        self._look.unpark_all()
         try:
             yield
         finally:
             self._outbound.resume(trio.current_time())
-            self._look.unpark_all()
 
     async def watch(self) -> None:
         """Give up the requests whose deadline passes, until cancelled."""
@@ -91,7 +91,7 @@ class OutgoingRequests(OpenRequests):
         self,
         method: str,
         params: dict[str, Json] | None = None,
-        deadline: float = inf,
+        limit: TimeLimit | None = None,
         id: Id | None = None,
         *,
         lines: LineQueue | None = None,
@@ -101,7 +101,7 @@ class OutgoingRequests(OpenRequests):
         Args:
             method: The method.
             params: Its parameters.
-            deadline: Until when to wait, by Trio's clock.
+            limit: Until when to wait.
             id: Its id, from `next_id`, if that has to be known beforehand.
             lines: How to send it, in place of the usual way.
 
@@ -117,17 +117,18 @@ class OutgoingRequests(OpenRequests):
         Cancelled, it tells the other side so, and a late answer is ignored.
         """
         lines = lines or self._lines
+        limit = limit or TimeLimit()
         task = trio.lowlevel.current_task()
         request = OutgoingRequest(
             self.next_id() if id is None else id,
             method,
             params,
-            deadline,
+            limit,
             wake=lambda: trio.lowlevel.reschedule(task),
         )
         line = request.line
         if lines.full:
-            await self._wait_for_room(lines, deadline)
+            await self._wait_for_room(lines, limit.deadline)
         self.open(request)
         lines.put_nowait(line)
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
 import httpx2
@@ -21,6 +22,7 @@ from attrs import Factory, define, evolve, field
 
 from trio_mcp.auth.challenges import Challenge, parse_challenges
 from trio_mcp.auth.client.discovering import Discovered, discover, server_metadata
+from trio_mcp.auth.client.person import Person
 from trio_mcp.auth.client.token_endpoint import Signer, TokenEndpoint
 from trio_mcp.auth.discovery import canonical, covers, origin
 from trio_mcp.auth.documents import ClientRegistration, ServerMetadata
@@ -54,15 +56,24 @@ class Access:
         login: What we have for it.
         server: Its authorization server, once that is known.
         key: What tokens are bound to, if they are.
+        person: Who is asked, if anybody is.
     """
 
     url: str
     login: Login | None = field(default=None, repr=False)
     server: ServerMetadata | None = None
     key: DpopKey | None = None
-    lock: trio.Lock = field(factory=trio.Lock, repr=False)
+    person: Person = field(factory=Person, repr=False)
+    _lock: trio.Lock = field(factory=trio.Lock, init=False, repr=False)
     failures: int = 0
     failure: AuthorizationError | None = None
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Be the only one who gets in during the block, once those before have had their turn."""
+        with self.person.awaited():
+            async with self._lock:
+                yield
 
     @property
     def resource(self) -> str:
@@ -189,7 +200,7 @@ class Authorization(httpx2.Auth, ABC):
         token = access.token
         if token is None or token.is_good(time.time()):
             return token
-        async with access.lock:
+        async with access.turn():
             token = access.token
             if token is None or token.is_good(time.time()):
                 return token
@@ -206,7 +217,7 @@ class Authorization(httpx2.Auth, ABC):
             AuthorizationError: There was no getting in.
         """
         failures = access.failures
-        async with access.lock:
+        async with access.turn():
             if access.failures != failures and access.failure is not None:
                 failed = access.failure
                 raise type(failed)(failed.message, failed.error)

@@ -62,7 +62,7 @@ class OAuth(Authorization):
         open_browser: Shows a page to the person; `None` if there is nobody to show it to.
         redirect_port: The port on this machine where the browser comes back to; by default any.
         redirect_host: What the browser calls this machine: `127.0.0.1` or `localhost`.
-        timeout: Seconds that the person has.
+        timeout: Seconds that the person has for a login.
         scopes: What to ask for besides what the server says that it needs.
         issuer: The authorization server that this is meant for, whose `client_id` it is.
         store: Where tokens are kept; by default in memory.
@@ -73,8 +73,8 @@ class OAuth(Authorization):
         AuthorizationError: From each request: there was no getting in.
         LoginRequired: From each request: a person is needed, and there is nobody to ask.
 
-    The time of a call goes on while the person logs in: give `connect` a `connect_timeout` that
-    is long enough for both.
+    The time that the person takes counts against no time limit of `connect` or a call, but your
+    own cancel scopes go on.
 
     Cancelled, the login is abandoned; if other calls wait for it, one of them begins another.
 
@@ -132,7 +132,7 @@ class OAuth(Authorization):
                 parameters["scope"] = " ".join(asked)
             if _OFFLINE in asked:
                 parameters["prompt"] = "consent"  # else OpenID servers give no refresh token
-            with trio.move_on_after(self.timeout) as scope:
+            with access.person.asked(), trio.move_on_after(self.timeout) as scope:
                 await self.open_browser(_with_query(server.authorization_endpoint, parameters))
                 answer = await back.answer()
             if scope.cancelled_caught:

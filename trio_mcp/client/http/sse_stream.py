@@ -13,7 +13,7 @@ ends with the stream of events, which cannot be resumed.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Final
@@ -32,6 +32,7 @@ from trio_mcp.errors import (
     Unauthorized,
 )
 from trio_mcp.peer.requests import OpenRequests
+from trio_mcp.peer.time_limits import Pause, TimeLimit, pausable
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Request, decode
 from trio_mcp.wire.sse import Event, EventParser, EventTooLarge
@@ -72,6 +73,8 @@ class SseStream(trio.abc.Stream):
         self._posting = trio.CancelScope()
         self.on_refused: Callable[[bytes, Exception], None] = _log_refusal
         """Called with each line that could not be sent, and why."""
+        self.pauses: Sequence[Pause] = ()
+        """The time limits of those who wait for an answer to what is sent."""
         self.failure: Callable[[], ClientError] = partial(
             ConnectionLost, f"{endpoint.where} ended the stream of events, and with it the session"
         )
@@ -143,7 +146,7 @@ class SseStream(trio.abc.Stream):
 
         Cancelled, it leaves open whether the server has got the present line.
         """
-        with trio.CancelScope() as self._posting:
+        with trio.CancelScope() as self._posting, pausable(*self.pauses):
             for line in bytes(data).split(b"\n"):
                 if line and not self._over:
                     await self._post(line)
@@ -175,7 +178,7 @@ def _log_refusal(line: bytes, error: Exception) -> None:
 
 @asynccontextmanager
 async def open_sse(
-    endpoint: Endpoint, options: HttpOptions, most: int, refused: ClientError, deadline: float
+    endpoint: Endpoint, options: HttpOptions, most: int, refused: ClientError, limit: TimeLimit
 ) -> AsyncIterator[SseStream]:
     """Have a stream to a server of HTTP+SSE for the length of the block.
 
@@ -184,8 +187,8 @@ async def open_sse(
         options: How it is reached.
         most: Bytes that an event may have.
         refused: How it refused to speak Streamable HTTP.
-        deadline: Until when it has to say where to POST, by Trio's clock; but
-            `HttpOptions.connect_timeout` seconds are enough.
+        limit: Until when it has to say where to POST; but `HttpOptions.connect_timeout` seconds
+            are enough.
 
     Raises:
         ClientError: It does not speak HTTP+SSE either: then this is `refused`, unless it wants
@@ -197,15 +200,15 @@ async def open_sse(
         raise ValueError("HTTP+SSE needs two connections: HttpOptions(max_connections=2), at least")
     async with AsyncExitStack() as stack:
         try:
-            enough = trio.current_time() + options.connect_timeout
-            with trio.move_on_at(min(deadline, enough)) as patience:
+            enough = TimeLimit.after(options.connect_timeout)
+            with limit.scope() as connecting, enough.scope() as opening:
                 reply = await stack.enter_async_context(endpoint.exchange("GET", _GET_HEADERS))
                 stream = await _opened(endpoint, reply, most)
         except _SAY_MORE:
             raise
         except (ClientError, McpError):
             raise refused from None
-        if patience.cancelled_caught:
+        if connecting.cancelled_caught or opening.cancelled_caught:
             raise refused
         yield stream
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from math import inf
 from typing import ClassVar, Final
 
 import orjson
@@ -41,6 +40,7 @@ from trio_mcp.errors import (
 )
 from trio_mcp.peer.outbound import ConnectionEnded, notification_line
 from trio_mcp.peer.requests import OpenRequests
+from trio_mcp.peer.time_limits import TimeLimit, pausable
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.headers import (
     METHOD_HEADER,
@@ -122,10 +122,6 @@ class HttpTransport:
         """Reserve the id of a request."""
         return self._requests.next_id()
 
-    def put_off(self, id: Id, deadline: float) -> None:
-        """Wait longer for the response to a request."""
-        self._requests.put_off(id, deadline)
-
     def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
         """Take note of how tools are called, and tell which ones must not be, and why."""
         refused = self._tools.learn(tools)
@@ -135,7 +131,7 @@ class HttpTransport:
         self,
         method: str,
         params: Params | None = None,
-        deadline: float = inf,
+        limit: TimeLimit | None = None,
         id: Id | None = None,
     ) -> Json:
         """Send a request and return its result.
@@ -149,7 +145,7 @@ class HttpTransport:
 
         Cancelled, the server is told to stop.
         """
-        pending = self._pending_request(method, params, deadline, id)
+        pending = self._pending_request(method, params, limit, id)
         async with self._opened(pending):
             await self._settle(pending)
         if pending.response is None:
@@ -165,7 +161,11 @@ class HttpTransport:
         return result
 
     def _pending_request(
-        self, method: str, params: Params | None, deadline: float = inf, id: Id | None = None
+        self,
+        method: str,
+        params: Params | None,
+        limit: TimeLimit | None = None,
+        id: Id | None = None,
     ) -> PendingRequest:
         if self._closed:
             raise ConnectionEnded("closed")
@@ -176,7 +176,7 @@ class HttpTransport:
             method=method,
             params=params,
             headers=self._modern_headers(version, method, params or {}) if version else {},
-            deadline=deadline,
+            limit=limit or TimeLimit(),
             modern=version is not None,
             session=None if version or method == "initialize" else self._session,
             scope=scope,
@@ -198,7 +198,7 @@ class HttpTransport:
         self._requests.open(pending)
         self._posting += 1
         try:
-            with pending.scope:
+            with pending.scope, pausable(pending.limit.paused):
                 yield
         except trio.Cancelled:
             self._cancel(pending)
@@ -310,7 +310,7 @@ class HttpTransport:
     ) -> None:
         """Send what wants no answer."""
         try:
-            with trio.move_on_after(_POST_TIMEOUT):
+            with TimeLimit.after(_POST_TIMEOUT).scope():
                 async with self._exchange(session, line.rstrip(b"\n"), headers) as reply:
                     if not reply.is_success:
                         raise await refusal(self.endpoint, reply, id=None, in_session=True)
@@ -438,7 +438,7 @@ class HttpTransport:
         self, method: str, params: Params, session: Session | None
     ) -> PendingRequest:
         """Send a request in a certain session, and nothing more."""
-        pending = self._pending_request(method, params, trio.current_time() + _POST_TIMEOUT)
+        pending = self._pending_request(method, params, TimeLimit.after(_POST_TIMEOUT))
         pending.session = session
         async with self._opened(pending):
             await self._post(pending)

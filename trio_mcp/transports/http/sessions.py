@@ -25,6 +25,7 @@ from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.peer.inbound import Inbound, InboundRequest, Slots
 from trio_mcp.peer.requests import OutgoingRequests
 from trio_mcp.peer.runner import Runner, wait_for_slots
+from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.server.dispatcher import Dispatcher
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
@@ -102,7 +103,7 @@ class SessionStream(ReplyChannel):
 
     async def send_request(self, method: str, params: dict[str, Json], deadline: float) -> Json:
         """Send a request to the client, on this stream."""
-        return await self._session.requests.send(method, params, deadline, lines=self)
+        return await self._session.requests.send(method, params, TimeLimit(deadline), lines=self)
 
     async def send_response(self, line: bytes | None, *, overdue: bool = False) -> None:
         """Add the last event. Nobody waits for room: what was answered is kept, read or not."""

@@ -1,0 +1,108 @@
+"""Time limits that stand still while somebody is asked who must not be hurried.
+
+Code that waits for a person (a login in a browser, say) may be far below the code that set the
+limit. So the limits of the blocks around a task are known to it (`pausable`, `pauses_around`), as
+cancel scopes are known to Trio, and nothing in between has to hand them on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from math import inf
+from typing import Final
+
+import trio
+from attrs import define, field
+
+Pause = Callable[[], AbstractContextManager[None]]
+"""Lets a time limit, or several, stand still for the length of a block."""
+
+_around: Final[ContextVar[tuple[Pause, ...]]] = ContextVar("trio_mcp_pauses", default=())
+
+
+def pauses_around() -> tuple[Pause, ...]:
+    """The pauses of all time limits that hold for this task."""
+    return _around.get()
+
+
+@contextmanager
+def pausable(*pauses: Pause) -> Iterator[None]:
+    """Have time limits stand still whenever a person is waited for in the block."""
+    token = _around.set((*_around.get(), *pauses))
+    try:
+        yield
+    finally:
+        _around.reset(token)
+
+
+def _ignore() -> None:
+    """Nobody has to know."""
+
+
+@define(eq=False)
+class TimeLimit:
+    """Until when something may take. Pauses may overlap.
+
+    Attributes:
+        deadline: When the time is over, by Trio's clock; infinity while it stands still.
+        stood_still: Seconds for which it has, so far.
+        on_change: Called when the deadline is another one because of a pause.
+    """
+
+    deadline: float = inf
+    stood_still: float = field(default=0.0, init=False)
+    on_change: Callable[[], object] = field(default=_ignore, init=False)
+    _pauses: int = field(default=0, init=False)
+    _since: float = field(default=0.0, init=False)
+    _due: float = field(default=inf, init=False)
+    """The deadline, if there had been no pause since."""
+
+    @classmethod
+    def after(cls, seconds: float) -> TimeLimit:
+        """So many seconds from now on."""
+        return cls(trio.current_time() + seconds)
+
+    def pause(self, now: float) -> None:
+        """Let it stand still until `resume`."""
+        self._pauses += 1
+        if self._pauses == 1:
+            self._since, self._due = now, self.deadline
+            self.deadline = inf
+            self.on_change()
+
+    def resume(self, now: float) -> None:
+        """Let it go on, with as much time as there was left."""
+        self._pauses -= 1
+        if not self._pauses:
+            self.stood_still += now - self._since
+            self.deadline = self._due + now - self._since
+            self.on_change()
+
+    def put_off(self, seconds: float, now: float) -> None:
+        """Have so many seconds left from now on, or more if there are more already."""
+        if self._pauses:
+            self._due = max(self._due, self._since + seconds)
+        else:
+            self.deadline = max(self.deadline, now + seconds)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let it stand still during the block."""
+        self.pause(trio.current_time())
+        try:
+            yield
+        finally:
+            self.resume(trio.current_time())
+
+    @contextmanager
+    def scope(self) -> Iterator[trio.CancelScope]:
+        """Cancel the block when the time is over, and stand still while it waits for a person."""
+        with trio.CancelScope(deadline=self.deadline) as scope, pausable(self.paused):
+
+            def follow() -> None:
+                scope.deadline = self.deadline
+
+            self.on_change = follow
+            yield scope
