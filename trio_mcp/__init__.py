@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from trio_mcp.auth.client.machines import WorkloadIdentity as WorkloadIdentity
     from trio_mcp.auth.client.oauth import OAuth as OAuth
     from trio_mcp.auth.client.oauth import open_in_browser as open_in_browser
+    from trio_mcp.auth.client.stores import FileStore as FileStore
+    from trio_mcp.auth.client.stores import KeyringStore as KeyringStore
+    from trio_mcp.auth.client.stores import Login as Login
+    from trio_mcp.auth.client.stores import MemoryStore as MemoryStore
+    from trio_mcp.auth.client.stores import TokenStore as TokenStore
+    from trio_mcp.auth.client.tokens import Token as Token
     from trio_mcp.auth.documents import ClientRegistration as ClientRegistration
     from trio_mcp.auth.fetching import Fetching as Fetching
     from trio_mcp.auth.server.resource import DPoP as DPoP
     from trio_mcp.auth.server.resource import Introspection as Introspection
     from trio_mcp.auth.server.resource import ReplayStore as ReplayStore
     from trio_mcp.auth.server.resource import ResourceServer as ResourceServer
-    from trio_mcp.auth.stores import FileStore as FileStore
-    from trio_mcp.auth.stores import KeyringStore as KeyringStore
-    from trio_mcp.auth.stores import Login as Login
-    from trio_mcp.auth.stores import MemoryStore as MemoryStore
-    from trio_mcp.auth.stores import TokenStore as TokenStore
-    from trio_mcp.auth.tokens import Token as Token
     from trio_mcp.client.changes import ChangeStream as ChangeStream
     from trio_mcp.client.client import Client as Client
     from trio_mcp.client.connect import ClientConnection as ClientConnection

@@ -22,7 +22,7 @@ import httpx2
 import trio
 from attrs import field, frozen
 
-from trio_mcp.auth.discovery import BadUrl, origin, parsed
+from trio_mcp.auth.urls import BadUrl, origin, parsed
 from trio_mcp.errors import AuthorizationError
 from trio_mcp.public import public
 

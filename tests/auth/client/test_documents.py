@@ -9,14 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trio_mcp.auth.discovery import (
-    BadUrl,
-    covers,
-    origin,
-    parsed,
-    resource_metadata_urls,
-    server_metadata_urls,
-)
+from trio_mcp.auth.client.pkce import Pkce
+from trio_mcp.auth.client.tokens import Token, read_token
 from trio_mcp.auth.documents import (
     ClientRegistration,
     DocumentError,
@@ -24,8 +18,14 @@ from trio_mcp.auth.documents import (
     ServerMetadata,
     read,
 )
-from trio_mcp.auth.pkce import Pkce
-from trio_mcp.auth.tokens import Token, read_token
+from trio_mcp.auth.urls import (
+    BadUrl,
+    covers,
+    origin,
+    parsed,
+    resource_metadata_urls,
+    server_metadata_urls,
+)
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import trio
 
+from trio_mcp.auth.client.pkce import Pkce
 from trio_mcp.auth.client.redirect import PATH, Redirect, receiving
-from trio_mcp.auth.pkce import Pkce
 from trio_mcp.errors import AuthorizationError
 
 TIME_LIMIT = 20

@@ -16,8 +16,8 @@ import trio
 import trio.testing
 
 from trio_mcp import FileStore, KeyringStore, Login, MemoryStore, TokenStore
+from trio_mcp.auth.client.tokens import Token
 from trio_mcp.auth.documents import ClientRegistration
-from trio_mcp.auth.tokens import Token
 from trio_mcp.errors import AuthorizationError
 
 

@@ -13,7 +13,7 @@ import trio.testing
 
 from tests.auth.client.world import ISSUER, SERVER, TIME_LIMIT, World, claims_of
 from trio_mcp import FileStore, MemoryStore
-from trio_mcp.auth.dpop import DpopKey
+from trio_mcp.auth.client.dpop import DpopKey
 from trio_mcp.errors import AuthorizationError
 
 RENEWABLE = {"refresh_token": True}
@@ -365,7 +365,7 @@ async def test_a_refusal_without_end_is_cut_off(piece: bytes, autojump_clock: An
 
 
 def _machine(world: World) -> Any:
-    from trio_mcp.auth.tokens import Token
+    from trio_mcp.auth.client.tokens import Token
 
     async def obtain(*_: Any) -> Any:
         world.give("read")

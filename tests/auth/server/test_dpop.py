@@ -21,7 +21,7 @@ from tests.auth.server.support import (
     unsigned,
 )
 from trio_mcp import DPoP
-from trio_mcp.auth.dpop_verify import ReplayRecord, normalized
+from trio_mcp.auth.server.dpop import ReplayRecord, normalized
 
 KEY, OTHER = ec_key(), ec_key()
 NOW = int(time.time())

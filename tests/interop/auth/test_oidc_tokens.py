@@ -18,8 +18,8 @@ from tests.interop.auth.support import (
     token_request,
 )
 from trio_mcp import DPoP, Introspection
-from trio_mcp.auth.dpop import DpopKey
-from trio_mcp.auth.pkce import Pkce
+from trio_mcp.auth.client.dpop import DpopKey
+from trio_mcp.auth.client.pkce import Pkce
 
 pytestmark = pytest.mark.needs("node")
 

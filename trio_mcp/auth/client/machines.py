@@ -7,8 +7,9 @@ from typing import Final
 
 from attrs import define, field
 
-from trio_mcp.auth.client.authorization import Access, Authorization
-from trio_mcp.auth.client.discovering import Discovered
+from trio_mcp.auth.client.discovery import Discovered
+from trio_mcp.auth.client.flow import Access, AuthorizationFlow
+from trio_mcp.auth.client.stores import Login
 from trio_mcp.auth.client.token_endpoint import (
     JWT_BEARER,
     TOKEN_EXCHANGE,
@@ -16,10 +17,9 @@ from trio_mcp.auth.client.token_endpoint import (
     TokenEndpoint,
     signer,
 )
-from trio_mcp.auth.discovery import BadUrl, origin, parsed
+from trio_mcp.auth.client.tokens import Token
 from trio_mcp.auth.documents import ClientRegistration, ServerMetadata
-from trio_mcp.auth.stores import Login
-from trio_mcp.auth.tokens import Token
+from trio_mcp.auth.urls import BadUrl, origin, parsed
 from trio_mcp.errors import AuthorizationError
 from trio_mcp.public import public
 
@@ -30,7 +30,7 @@ Assertion = Callable[[str], Awaitable[str]]
 
 
 @define(eq=False, kw_only=True, slots=False)
-class _Machine(Authorization):
+class _Machine(AuthorizationFlow):
     """A way in by one request for a token."""
 
     def _client(self) -> ClientRegistration | None:

@@ -11,16 +11,16 @@ from urllib.parse import urlencode
 import trio
 from attrs import Attribute, define, field
 
-from trio_mcp.auth.client.authorization import Access, Authorization, only_copy
-from trio_mcp.auth.client.discovering import Discovered
+from trio_mcp.auth.client.discovery import Discovered
+from trio_mcp.auth.client.flow import Access, AuthorizationFlow, only_copy
+from trio_mcp.auth.client.pkce import METHOD, Pkce
 from trio_mcp.auth.client.redirect import PATH, receiving
 from trio_mcp.auth.client.registration import check_document_url, register
+from trio_mcp.auth.client.stores import Login
 from trio_mcp.auth.client.token_endpoint import redacted
-from trio_mcp.auth.discovery import origin
+from trio_mcp.auth.client.tokens import Token
 from trio_mcp.auth.documents import ClientRegistration, ServerMetadata
-from trio_mcp.auth.pkce import METHOD, Pkce
-from trio_mcp.auth.stores import Login
-from trio_mcp.auth.tokens import Token
+from trio_mcp.auth.urls import origin
 from trio_mcp.errors import AuthorizationError, LoginRequired
 from trio_mcp.public import public
 
@@ -46,7 +46,7 @@ def _is_document(_: object, __: Attribute[Any], url: str | None) -> None:
 
 @public
 @define(eq=False, kw_only=True, slots=False)
-class OAuth(Authorization):
+class OAuth(AuthorizationFlow):
     """Gets in as a person, who is asked in a browser.
 
     The way is found by what the server says (revision 2026-07-28, "Authorization"). All calls

@@ -17,7 +17,7 @@ import httptools
 import trio
 from attrs import define, field
 
-from trio_mcp.auth.pkce import Pkce
+from trio_mcp.auth.client.pkce import Pkce
 from trio_mcp.errors import AuthorizationError
 from trio_mcp.peer.background import background_task
 

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from attrs import evolve
 
 from trio_mcp.auth.client.token_endpoint import json_body, preferred_method, refused
-from trio_mcp.auth.discovery import origin
 from trio_mcp.auth.documents import ClientRegistration, DocumentError, ServerMetadata, read
 from trio_mcp.auth.fetching import Fetching
+from trio_mcp.auth.urls import origin
 from trio_mcp.errors import AuthorizationError
 
 _JSON: Final = {"Accept": "application/json", "Content-Type": "application/json"}

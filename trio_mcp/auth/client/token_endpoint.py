@@ -20,11 +20,11 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
-from trio_mcp.auth.discovery import origin
+from trio_mcp.auth.client.dpop import DpopKey
+from trio_mcp.auth.client.tokens import Token, read_token
 from trio_mcp.auth.documents import ClientRegistration, DocumentError, ServerMetadata
-from trio_mcp.auth.dpop import DpopKey
 from trio_mcp.auth.fetching import Fetched, Fetching
-from trio_mcp.auth.tokens import Token, read_token
+from trio_mcp.auth.urls import origin
 from trio_mcp.errors import AuthorizationError
 
 JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"

@@ -20,9 +20,9 @@ import trio
 from attrs import evolve
 
 from trio_mcp.auth.authorization import Authorization
-from trio_mcp.auth.dpop_verify import ProofVerifier
 from trio_mcp.auth.server import challenges
 from trio_mcp.auth.server.credentials import Credentials, Denied, Header
+from trio_mcp.auth.server.dpop import ProofVerifier
 from trio_mcp.auth.server.fetching import fetch_json
 from trio_mcp.auth.server.introspection import Introspector
 from trio_mcp.auth.server.issuer_keys import IssuerKeys

@@ -21,8 +21,8 @@ from urllib.parse import urlsplit
 import trio
 from joserfc.jwk import Key
 
-from trio_mcp.auth.keys import PublicKeys
 from trio_mcp.auth.server.fetching import Document, FetchFailed, NotThere
+from trio_mcp.auth.server.keys import PublicKeys
 from trio_mcp.auth.server.refusals import IssuerUnavailable, TokenRefused
 from trio_mcp.auth.server.resource import is_secure
 from trio_mcp.auth.server.single_flight import SingleFlight

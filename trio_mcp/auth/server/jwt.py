@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from trio_mcp.auth.authorization import Authorization
-from trio_mcp.auth.keys import BadSignature, read_signed
 from trio_mcp.auth.server.claims import ClaimsCheck
 from trio_mcp.auth.server.issuer_keys import IssuerKeys
+from trio_mcp.auth.server.keys import BadSignature, read_signed
 from trio_mcp.auth.server.refusals import TokenRefused
 from trio_mcp.auth.server.resource import ResourceServer
 

@@ -12,9 +12,9 @@ from urllib.parse import SplitResult, urlsplit
 
 from attrs import Attribute, field, frozen, validators
 
-from trio_mcp.auth.algorithms import ALGORITHMS
 from trio_mcp.auth.authorization import Authorization
 from trio_mcp.auth.scopes import scopes_of
+from trio_mcp.auth.server.algorithms import ALGORITHMS
 from trio_mcp.public import public
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey
 
-from trio_mcp.auth.discovery import origin
+from trio_mcp.auth.urls import origin
 
 ALGORITHM: Final = "ES256"
 _MOST_NONCE: Final = 1024

@@ -9,7 +9,9 @@ from typing import Any
 from attrs import frozen
 
 from trio_mcp.auth.challenges import Challenge
-from trio_mcp.auth.discovery import (
+from trio_mcp.auth.documents import DocumentError, ResourceMetadata, ServerMetadata, read
+from trio_mcp.auth.fetching import Fetched, Fetching
+from trio_mcp.auth.urls import (
     BadUrl,
     canonical,
     check_resource,
@@ -20,8 +22,6 @@ from trio_mcp.auth.discovery import (
     resource_metadata_urls,
     server_metadata_urls,
 )
-from trio_mcp.auth.documents import DocumentError, ResourceMetadata, ServerMetadata, read
-from trio_mcp.auth.fetching import Fetched, Fetching
 from trio_mcp.errors import AuthorizationError
 
 

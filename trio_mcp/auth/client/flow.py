@@ -1,6 +1,6 @@
 """What every way of getting in has in common: when to go, and what to send.
 
-An `Authorization` is an `httpx2.Auth`: it puts a token on each request, and where the server
+An `AuthorizationFlow` is an `httpx2.Auth`: it puts a token on each request, and where the server
 refuses, it gets another and sends the request again. Whoever finds that a token is wanted takes
 the resource's lock and gets it, in its own task; all others wait for the lock, and find the token
 there. If that one is cancelled, the next takes its place; if it fails, those who waited fail with
@@ -21,15 +21,15 @@ import trio
 from attrs import Factory, define, evolve, field
 
 from trio_mcp.auth.challenges import Challenge, parse_challenges
-from trio_mcp.auth.client.discovering import Discovered, discover, server_metadata
+from trio_mcp.auth.client.discovery import Discovered, discover, server_metadata
+from trio_mcp.auth.client.dpop import ALGORITHM, DpopKey
 from trio_mcp.auth.client.person import Person
+from trio_mcp.auth.client.stores import Login, MemoryStore, TokenStore
 from trio_mcp.auth.client.token_endpoint import Signer, TokenEndpoint
-from trio_mcp.auth.discovery import canonical, covers, origin
+from trio_mcp.auth.client.tokens import Token
 from trio_mcp.auth.documents import ClientRegistration, ServerMetadata
-from trio_mcp.auth.dpop import ALGORITHM, DpopKey
 from trio_mcp.auth.fetching import Fetching, drain
-from trio_mcp.auth.stores import Login, MemoryStore, TokenStore
-from trio_mcp.auth.tokens import Token
+from trio_mcp.auth.urls import canonical, covers, origin
 from trio_mcp.errors import AuthorizationError
 
 _MOST_ENTRIES: Final = 3
@@ -87,7 +87,7 @@ class Access:
 
 
 @define(eq=False, kw_only=True, slots=False)
-class Authorization(httpx2.Auth, ABC):
+class AuthorizationFlow(httpx2.Auth, ABC):
     """A way of getting in: what its kinds have in common.
 
     Args:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import trio
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
-from trio_mcp.auth.keys import BadSignature, public_key, read_signed
+from trio_mcp.auth.server.keys import BadSignature, public_key, read_signed
 from trio_mcp.auth.server.refusals import ProofRefused
 from trio_mcp.auth.server.resource import DPoP, ReplayStore
 

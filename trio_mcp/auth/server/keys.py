@@ -18,7 +18,7 @@ from joserfc.jwk import JWKRegistry, Key
 from joserfc.jws import CompactSignature, JWSRegistry, extract_compact
 from joserfc.jws import validate_compact as _validate
 
-from trio_mcp.auth.algorithms import ALGORITHMS
+from trio_mcp.auth.server.algorithms import ALGORITHMS
 
 MAX_KEYS: Final = 100
 """Keys that a set may have."""

@@ -21,9 +21,9 @@ from typing import Any, Final, Protocol
 import trio
 from attrs import asdict, define, field, frozen
 
-from trio_mcp.auth.discovery import parsed
+from trio_mcp.auth.client.tokens import Token
 from trio_mcp.auth.documents import ClientRegistration, read
-from trio_mcp.auth.tokens import Token
+from trio_mcp.auth.urls import parsed
 from trio_mcp.errors import AuthorizationError
 from trio_mcp.public import public
 
