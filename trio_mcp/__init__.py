@@ -117,8 +117,8 @@ _NAMES: Final = {
     "auth.documents": ("ClientRegistration",),
     "auth.fetching": ("Fetching",),
     "auth.server.resource": ("DPoP", "Introspection", "ReplayStore", "ResourceServer"),
-    "auth.stores": ("FileStore", "KeyringStore", "Login", "MemoryStore", "TokenStore"),
-    "auth.tokens": ("Token",),
+    "auth.client.stores": ("FileStore", "KeyringStore", "Login", "MemoryStore", "TokenStore"),
+    "auth.client.tokens": ("Token",),
     "client.changes": ("ChangeStream",),
     "client.client": ("Client",),
     "client.connect": (
