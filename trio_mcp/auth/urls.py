@@ -150,7 +150,11 @@ def check_server(metadata: ServerMetadata, issuer: str) -> None:
         BadUrl: An endpoint must not be used.
     """
     if metadata.issuer != issuer:  # identical to the letter (RFC 8414, section 3.3)
-        raise DocumentError("the authorization server's metadata names another issuer: refused")
+        is_close = metadata.issuer.rstrip("/") == issuer.rstrip("/")
+        why = " (they differ by a slash at the end)" if is_close else ""
+        raise DocumentError(
+            f"the authorization server's metadata names another issuer{why}: refused"
+        )
     for name in ("authorization_endpoint", "token_endpoint", "registration_endpoint"):
         endpoint: str | None = getattr(metadata, name)
         if endpoint is not None:

@@ -2,7 +2,8 @@
 //
 // Its argument is JSON: `clients` that are registered, the `format` of access tokens for every
 // resource (jwt or opaque), whether DPoP proofs need `nonces`, the `documents` of clients by their
-// URL, and the `methods` by which clients show who they are. It says on stderr which port it has, and ends when its input does.
+// URL, and the `methods` by which clients show who they are. It says on stderr which port it has,
+// and ends when its input does.
 
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -31,6 +32,7 @@ const configuration = {
   clients,
   clientAuthMethods: methods,
   jwks: { keys: [await keyFor('RS256'), await keyFor('ES256')] },
+  scopes: ['openid', 'offline_access', ...SCOPES.split(' ')], // which clients may register
   cookies: { keys: [randomBytes(32).toString('hex')] },
   fetch: async (url) => Response.json(documents[url]),
   extraTokenClaims: () => ({ tenant: 'acme' }),

@@ -21,6 +21,7 @@ from trio_mcp import (
     Fetching,
     HttpOptions,
     HttpPolicy,
+    Introspection,
     Registry,
     ResourceServer,
     connect,
@@ -64,6 +65,20 @@ def credentials_of(client_id: str, **changes: Any) -> dict[str, Any]:
         **changes,
     }
     return {name: value for name, value in known.items() if value is not None}
+
+
+VERIFIER = credentials_of("verifier")
+"""What a resource server is to the authorization server."""
+
+
+def introspection(issuer: str, **options: Any) -> Introspection:
+    """How our server asks it about opaque tokens."""
+    return Introspection(
+        endpoint=f"{issuer}/token/introspection",
+        client_id="verifier",
+        client_secret=SECRET,
+        **options,
+    )
 
 
 async def token_request(issuer: str, path: str = "/token", **form: Any) -> dict[str, Any]:

@@ -19,13 +19,15 @@ from tests.interop.auth.person import Person
 from tests.interop.auth.support import (
     FETCHING,
     SECRET,
+    VERIFIER,
     connected,
     credentials_of,
+    introspection,
     oidc_provider,
     protected,
     whoami,
 )
-from trio_mcp import ClientCredentials, DPoP, FileStore, Introspection, MemoryStore, OAuth
+from trio_mcp import ClientCredentials, DPoP, FileStore, MemoryStore, OAuth
 from trio_mcp.errors import AuthorizationError
 
 pytestmark = pytest.mark.needs("node")
@@ -166,15 +168,6 @@ async def test_its_tokens_are_bound_to_its_key(npm: Path, nonces: bool, form: st
             async with connected(url, oauth(person, store=store)) as client:
                 assert (await whoami(client))["bound"]
     assert len(person.asked) == 1
-
-
-VERIFIER = credentials_of("verifier")
-
-
-def introspection(issuer: str) -> Introspection:
-    return Introspection(
-        endpoint=f"{issuer}/token/introspection", client_id="verifier", client_secret=SECRET
-    )
 
 
 async def test_opaque_tokens_get_in(npm: Path) -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from tests.interop.auth.person import Person
 from tests.interop.auth.support import (
-    SECRET,
+    VERIFIER,
     credentials_of,
+    introspection,
     oidc_provider,
     protected,
     token_request,
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.needs("node")
 REDIRECT = "https://site.example.com/callback"
 CLIENTS = [
     credentials_of("nightly"),
-    credentials_of("verifier"),
+    VERIFIER,
     credentials_of(
         "site",
         grant_types=["authorization_code", "refresh_token"],
@@ -86,15 +87,8 @@ async def call(url: str, token: str, scheme: str = "Bearer", **headers: str) -> 
         return await client.post(url, json=body, headers=sent)
 
 
-def verifier_for(form: str, issuer: str, **options: Any) -> Introspection | None:
-    if form == "jwt":
-        return None
-    return Introspection(
-        endpoint=f"{issuer}/token/introspection",
-        client_id="verifier",
-        client_secret=SECRET,
-        **options,
-    )
+def verifier_for(form: str, issuer: str) -> Introspection | None:
+    return None if form == "jwt" else introspection(issuer)
 
 
 @both_formats
@@ -131,7 +125,7 @@ async def test_only_those_of_this_issuer(npm: Path) -> None:
 
 async def test_a_revoked_token_is_refused_once_the_issuer_is_asked_again(npm: Path) -> None:
     async with oidc_provider(npm, format="opaque", clients=CLIENTS) as issuer:
-        forgetful = verifier_for("opaque", issuer, cache_ttl=1e-9)
+        forgetful = introspection(issuer, cache_ttl=1e-9)
         async with protected(issuer, verifier=forgetful) as url:
             token = await token_for(issuer, url)
             assert (await call(url, token)).status_code == 200

@@ -134,7 +134,8 @@ class TokenEndpoint:
             return {"client_id": client.client_id, "client_secret": client.client_secret}, {}
         # RFC 6749, section 2.3.1: both are encoded as in a form, and only then joined.
         pair = f"{quote_plus(client.client_id)}:{quote_plus(client.client_secret)}"
-        return {}, {"Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
+        basic = {"Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
+        return {"client_id": client.client_id}, basic  # also where servers of the SDK look for it
 
     def _method(self, client: ClientRegistration) -> str:
         if self.sign is not None:
