@@ -3,7 +3,9 @@
 Of FastMCP it cannot be asked, which is no dependency of the tests.
 """
 
+import inspect
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -11,10 +13,17 @@ from typing import Annotated, Any
 import pytest
 import trio
 from mcp import Client as TheirClient
+from mcp.client import auth as their_auth
+from mcp.client.auth.extensions import client_credentials as credentials
+from mcp.client.auth.extensions import identity_assertion as assertion
+from mcp.server.auth.provider import AccessToken, TokenVerifier
+from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError as TheirToolError
 from pydantic import BaseModel, Field
 
+import trio_mcp
+from tests.docs.test_readme import table
 from tests.support.processes import ENVIRONMENT, ROOT, TIME_LIMIT
 from trio_mcp import McpError, ProcessOptions, Registry, SchemaError, ToolError, connect
 from trio_mcp.errors import InvalidArguments
@@ -189,6 +198,26 @@ async def test_pydantic() -> None:
         for name in ("bounded", "minimum"):
             with pytest.raises(InvalidArguments, match="at least 1"):
                 await client.call_tool(name, {"number": 0})
+
+
+def test_names_of_authorization() -> None:
+    """Those of the SDK and ours that the table has exist, and mean what it says."""
+    sdk = {**vars(their_auth), **vars(credentials), **vars(assertion), "MCPServer": MCPServer}
+    sdk |= {each.__name__: each for each in (AuthSettings, AccessToken, TokenVerifier)}
+    for theirs, _, here in table(GUIDE, "Official SDK | FastMCP"):
+        for name in re.findall(r"`(?:a )?([A-Z]\w+)", theirs):
+            assert name in sdk, name
+        for name, argument in re.findall(r"`(\w+)\((\w+)=", theirs):
+            assert argument in inspect.signature(sdk[name]).parameters
+        for name in re.findall(r"`([A-Z]\w+)[(.]", here):
+            assert name in trio_mcp.__all__, name
+    (provider,) = (
+        row[0] for row in table(GUIDE, "Official SDK | FastMCP") if "server_url," in row[0]
+    )
+    arguments = re.findall(r"[(,] ?(\w+)", provider)
+    assert arguments == list(inspect.signature(sdk["OAuthClientProvider"]).parameters)[:5]
+    assert {"client_id", "scopes", "expires_at", "subject"} <= set(AccessToken.model_fields)
+    assert inspect.iscoroutinefunction(TokenVerifier.verify_token)
 
 
 async def test_a_server_of_the_sdk_runs_in_trio() -> None:

@@ -65,6 +65,7 @@ def test_what_a_guide_shows_runs_and_prints_what_it_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("STATE_KEYS", Fernet.generate_key().decode())
+    monkeypatch.syspath_prepend(EXAMPLES)  # some of them use others
     examples = examples_of(guide)
     names: dict[str, Any] = {"__name__": "guide", "__file__": str(examples[0] if examples else "")}
     run_page(guide, names, tmp_path, capsys)

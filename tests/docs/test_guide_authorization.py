@@ -1,0 +1,310 @@
+"""What the documentation says about authorization: tables, numbers, and the verifiers it shows."""
+
+import json
+import logging
+import re
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import attrs
+import httpx2
+import pytest
+
+import trio_mcp
+from tests.auth.server.support import After, Issuer, call, ec_key, proof, protected
+from tests.docs.pages import blocks_of
+from tests.docs.test_readme import table
+from tests.support.processes import ROOT
+from tests.support.tools import echo, registry_of
+from tests.transports.http.support import Host, Response
+from trio_mcp import (
+    Authorization,
+    ClientCredentials,
+    DPoP,
+    EnterpriseManaged,
+    Fetching,
+    OAuth,
+    Registry,
+    ResourceServer,
+    WorkloadIdentity,
+)
+from trio_mcp import errors as all_errors
+from trio_mcp.auth import challenges, dpop_verify, fetching, keys, stores, tokens
+from trio_mcp.auth.client import authorization
+from trio_mcp.auth.server import fetching as server_fetching
+from trio_mcp.auth.server import issuer_keys
+from trio_mcp.auth.server.authenticator import MAX_TOKEN
+
+GUIDES = ROOT / "docs" / "guides"
+PROTECTING = GUIDES / "authorization.md"
+LOGIN = GUIDES / "login.md"
+SERVERS = GUIDES / "authorization-servers.md"
+BAD_INPUT = ROOT / "docs" / "bad-input.md"
+LIMITS = ROOT / "docs" / "limits.md"
+
+KEY = ec_key()
+ISSUER = Issuer()
+BOUND = ISSUER.token(cnf={"jkt": KEY.thumbprint()}, exp=After(86400))
+
+Case = Callable[[Host], Any]
+
+
+def words_of(page: Any) -> str:
+    """A page, on one line."""
+    return " ".join(page.read_text().split())
+
+
+# -- protecting a server ------------------------------------------------------------------------
+
+
+async def by_url(host: Host) -> Response:
+    return await host.ask("POST", f"/mcp?access_token={ISSUER.token()}", body=b"{}")
+
+
+async def proved_twice(host: Host) -> Response:
+    proved = {"dpop": proof(KEY, BOUND)}
+    await call(host, BOUND, scheme="DPoP", **proved)
+    return await call(host, BOUND, scheme="DPoP", **proved)
+
+
+def bearing(**claims: Any) -> Case:
+    return lambda host: call(host, ISSUER.token(**claims))
+
+
+REFUSED: dict[str, list[Case]] = {
+    "no token": [lambda host: call(host, None)],
+    "a token that is forged": [
+        lambda host: call(host, ISSUER.token(ec_key())),
+        bearing(exp=After(-60)),
+        bearing(nbf=After(60)),
+        bearing(aud="https://other.example.com"),
+        bearing(iss="https://other.example.com"),
+        lambda host: call(host, "a b"),
+        lambda host: call(host, "x" * (MAX_TOKEN + 1)),
+    ],
+    "a valid token without": [bearing(scope="other")],
+    "a token in the URL": [
+        by_url,
+        lambda host: call(host, f"{ISSUER.token()}, Bearer {ISSUER.token()}"),
+    ],
+    "a DPoP proof that is missing": [
+        lambda host: call(host, BOUND, scheme="DPoP"),
+        lambda host: call(host, BOUND, scheme="DPoP", dpop=proof(KEY, "another")),
+        proved_twice,
+    ],
+    "a DPoP proof without a fresh nonce": [
+        lambda host: call(host, BOUND, scheme="DPoP", dpop=proof(KEY, BOUND))
+    ],
+    "a token whose issuer does not answer": [bearing()],
+}
+
+
+@pytest.mark.requirement("J1", "J2")
+@pytest.mark.parametrize("row", table(PROTECTING, "What comes"), ids=lambda row: row[0][:40])
+async def test_who_is_refused_is_told_what_the_table_says(row: list[str]) -> None:
+    what, status, told = row
+    (cases,) = (each for name, each in REFUSED.items() if what.startswith(name))
+    assert f"longer than {MAX_TOKEN // 1024} KiB" in what or "forged" not in what
+    issuers = [] if "does not answer" in what else [ISSUER]
+    options = {"issuers": [ISSUER.url], "dpop": DPoP(nonces="nonce" in what)}
+    for case in cases:
+        async with protected(*issuers, **options) as host:
+            answer = await case(host)
+            assert answer.status == int(status)
+            challenge = answer.headers.get("www-authenticate", "")
+            error = re.search(r'error="(\w+)"', challenge)
+            assert (f"`{error[1]}`" if error else "none") == told.partition(";")[0]
+            if "Retry-After" in told:
+                assert "retry-after" in answer.headers
+
+
+NOT_LET_IN: dict[str, Case] = {
+    "for a host": lambda host: host.ask("POST", headers={"host": "other.example.com"}),
+    "from a page": lambda host: host.ask("POST", headers={"origin": "https://evil.example"}),
+    "without a token": REFUSED["no token"][0],
+    "with a token that is forged": REFUSED["a token that is forged"][0],
+    "with two tokens": REFUSED["a token in the URL"][1],
+    "with a token in the URL": by_url,
+    "with a DPoP proof": REFUSED["a DPoP proof that is missing"][0],
+    "with a token that lacks": bearing(scope="other"),
+    "with a token whose issuer": bearing(),
+}
+
+
+@pytest.mark.parametrize("row", table(BAD_INPUT, "The request"), ids=lambda row: row[0][:40])
+async def test_requests_that_are_not_let_in_are_told_what_the_table_says(row: list[str]) -> None:
+    what, status, text = row
+    issuers = [] if "does not answer" in what else [ISSUER]
+    rate = {"rate": 1.0, "burst": 1} if "its rate" in what else {}
+    options = {"issuers": [ISSUER.url], "dpop": DPoP(), "policy": rate}
+    async with protected(*issuers, **options) as host:
+        if rate:
+            await call(host, None)
+            answer = await call(host, None)
+        else:
+            (case,) = (each for name, each in NOT_LET_IN.items() if what.startswith(name))
+            answer = await case(host)
+    error = json.loads(answer.body)["error"]
+    assert (answer.status, error["code"], error["message"]) == (int(status), -32600, text)
+
+
+UNITS = {"s": 1, "h": 3600, "KiB": 1024, "MiB": 1024**2}
+FIXED = {
+    "an access token, at a server": MAX_TOKEN,
+    "a DPoP proof": dpop_verify.MAX_PROOF,
+    "metadata, key sets": fetching.MOST_BYTES,
+    "keys in a set": keys.MAX_KEYS,
+    "keys that are fetched": issuer_keys._BETWEEN,
+    "a request of a client": fetching.PATIENCE,
+    "a `WWW-Authenticate` header": challenges.MOST_CHARS,
+    "logins for one request": authorization._MOST_ENTRIES,
+    "a token before its end": tokens.SOON,
+    "the wait for another process": stores.LOCK_PATIENCE,
+}
+
+
+@pytest.mark.parametrize("row", table(LIMITS, "What | Default"), ids=lambda row: row[0])
+def test_bounds_are_those_of_the_table(row: list[str]) -> None:
+    what, default, where = row
+    number, unit = re.search(r"([\d,]+)(?: ([KM]iB|s|h)\b)?", default).groups()  # type: ignore[union-attr]
+    told = int(number.replace(",", "")) * UNITS.get(unit or "", 1)
+    if where == "fixed":
+        (known,) = (each for name, each in FIXED.items() if what.startswith(name))
+    else:
+        kind, _, name = where.strip("`").partition(".")
+        known = getattr(attrs.fields(getattr(trio_mcp, kind)), name).default
+    assert told == known
+
+
+def test_what_the_table_of_bounds_says_besides() -> None:
+    assert fetching.MOST_BYTES == server_fetching.MAX_DOCUMENT
+    assert (fetching._MOST_REDIRECTS, challenges.MOST_CHALLENGES) == (3, 16)
+
+
+@pytest.mark.requirement("J2")
+async def test_what_is_logged_is_in_the_table(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "trio_mcp.auth")
+    token = ISSUER.token(exp=After(-60))
+    async with protected(ISSUER, dpop=DPoP(), registry=registry_of(echo)) as host:
+        await call(host, token)
+        await by_url(host)
+        await call(host, f"{token}, Bearer {token}")
+        elsewhere = proof(KEY, BOUND, htu="https://other.example.com")
+        await call(host, BOUND, scheme="DPoP", dpop=elsewhere)
+        await call(host, ISSUER.token(scope="other"))
+    async with protected(issuers=[ISSUER.url]) as host:
+        await call(host, ISSUER.token())
+    told = [
+        (text.partition("`")[2].partition("`")[0].removesuffix("…"), level)
+        for text, level in table(PROTECTING, "Message")
+    ]
+    logged = [
+        (each.getMessage(), each.levelname.lower())
+        for each in caplog.records
+        if each.name == "trio_mcp.auth"
+    ]
+    for message, level in told:
+        message = message.replace("https://login.example.com", ISSUER.url)
+        assert any(text.startswith(message) and level == name for text, name in logged), message
+    assert not any(token in text or "alice" in text for text, _ in logged)
+
+
+def test_what_a_handler_sees_is_all_told() -> None:
+    told = {row[0].strip("`") for row in table(PROTECTING, "Attribute")}
+    assert told == {each.name for each in attrs.fields(Authorization)} - {"deadline"}
+
+
+def test_numbers_are_the_defaults() -> None:
+    server = ResourceServer(resource="https://a.example/mcp", issuers=["https://b.example"])
+    protecting, login = words_of(PROTECTING), words_of(LOGIN)
+    assert (server.leeway, server.keys_ttl, issuer_keys._STALE) == (30, 3600, 3600)
+    assert "within `leeway` (30 s)" in protecting
+    assert "kept for `keys_ttl` (an hour" in protecting
+    assert "stay good for an hour after their time" in protecting
+    assert f"good for `max_age` ({DPoP().max_age:g} s)" in protecting
+    assert f"up to `max_proofs` ({DPoP().max_proofs:,})" in protecting
+    assert OAuth().timeout == 300
+    assert "`OAuth(timeout=…)`, which is five minutes" in login
+
+
+async def test_a_registry_needs_what_its_deployment_needs() -> None:
+    """Scopes of both are needed, and a prompt's, a resource's for what is about them."""
+    registry = Registry("library", scopes=["library"])
+    registry.add_tool(echo)
+    async with protected(ISSUER, registry=registry) as host:
+        assert (await call(host, ISSUER.token(scope="mcp"))).status == 403
+        assert (await call(host, ISSUER.token(scope="mcp library"))).status == 200
+
+
+# -- getting in ----------------------------------------------------------------------------------
+
+
+def test_errors_that_are_named_exist() -> None:
+    for raised, _ in table(LOGIN, "Raised"):
+        first, *others = re.findall(r"`(\w+)`", raised)
+        assert all(issubclass(getattr(all_errors, first), getattr(all_errors, o)) for o in others)
+
+
+@pytest.mark.parametrize("page", sorted(GUIDES.glob("*.md")), ids=lambda page: page.stem)
+def test_options_that_are_named_exist(page: Any) -> None:
+    """Also where they stand in a sentence or a table, and in no program."""
+    kinds = (ResourceServer, DPoP, OAuth, ClientCredentials, EnterpriseManaged, WorkloadIdentity)
+    for kind in (*kinds, Fetching):
+        known = {each.alias for each in attrs.fields(kind) if each.init}
+        for given in re.findall(rf"\b{kind.__name__}\(([^()]*)\)", page.read_text()):
+            assert set(re.findall(r"(\w+)=(?!=)", given)) <= known, given
+
+
+# -- authorization servers -----------------------------------------------------------------------
+
+
+def verifier_of(file: str) -> Any:
+    """The function that a block of the page shows."""
+    (block,) = (each for each in blocks_of(SERVERS) if each.file == file)
+    names: dict[str, Any] = {}
+    exec(compile(block.text, block.place, "exec", dont_inherit=True), names)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("status", "client", "is_known"),
+    [(200, "1234", True), (200, "somebody-elses", False), (400, "1234", False)],
+)
+async def test_tokens_of_google(status: int, client: str, is_known: bool) -> None:
+    def tokeninfo(request: httpx2.Request) -> httpx2.Response:
+        assert (str(request.url), request.content) == (
+            "https://oauth2.googleapis.com/tokeninfo",
+            b"access_token=ya29",
+        )
+        about = {
+            "aud": f"{client}.apps.googleusercontent.com",
+            "sub": "7",
+            "scope": "openid email",
+            "expires_in": "3599",
+        }
+        return httpx2.Response(status, json=about)
+
+    verify = verifier_of("google.py")["verify"]
+    found = await verify("ya29", transport=httpx2.MockTransport(tokeninfo))
+    assert (found is not None) is is_known
+    if found is not None:
+        assert (found.subject, found.scopes) == ("7", {"openid", "email"})
+        assert 3500 < found.expires_at - time.time() < 3700
+
+
+@pytest.mark.parametrize("status", [200, 404])
+async def test_tokens_of_github(status: int) -> None:
+    def check(request: httpx2.Request) -> httpx2.Response:
+        assert str(request.url) == "https://api.github.com/applications/app/token"
+        assert request.content == b'{"access_token":"gho"}'
+        assert request.headers["authorization"].startswith("Basic ")
+        about = {"user": {"id": 7, "login": "ada"}, "scopes": ["read:user"]}
+        return httpx2.Response(status, json=about)
+
+    verify = partial(verifier_of("github.py")["verify"], app=("app", "secret"))
+    found = await verify("gho", transport=httpx2.MockTransport(check))
+    assert (found is not None) is (status == 200)
+    if found is not None:
+        assert (found.subject, found.claims) == ("7", {"login": "ada"})
