@@ -17,7 +17,7 @@ FOLDER = ROOT / "docs" / "contributing"
 PAGES = sorted(FOLDER.glob("*.md"))
 A_PATH = re.compile(r"(?:trio_mcp|tests|docs|benchmarks|\.ci)/[\w./-]+")
 MADE = {"docs/_build"}
-A_ROW = re.compile(r"\b[A-H]\d+\b")
+A_ROW = re.compile(r"\b[A-J]\d+\b")
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 

@@ -31,10 +31,10 @@ from trio_mcp import (
     WorkloadIdentity,
 )
 from trio_mcp import errors as all_errors
-from trio_mcp.auth import challenges, dpop_verify, fetching, keys, stores, tokens
-from trio_mcp.auth.client import authorization
+from trio_mcp.auth import challenges, fetching
+from trio_mcp.auth.client import flow, stores, tokens
+from trio_mcp.auth.server import dpop, issuer_keys, keys
 from trio_mcp.auth.server import fetching as server_fetching
-from trio_mcp.auth.server import issuer_keys
 from trio_mcp.auth.server.authenticator import MAX_TOKEN
 
 GUIDES = ROOT / "docs" / "guides"
@@ -153,13 +153,13 @@ async def test_requests_that_are_not_let_in_are_told_what_the_table_says(row: li
 UNITS = {"s": 1, "h": 3600, "KiB": 1024, "MiB": 1024**2}
 FIXED = {
     "an access token, at a server": MAX_TOKEN,
-    "a DPoP proof": dpop_verify.MAX_PROOF,
+    "a DPoP proof": dpop.MAX_PROOF,
     "metadata, key sets": fetching.MOST_BYTES,
     "keys in a set": keys.MAX_KEYS,
     "keys that are fetched": issuer_keys._BETWEEN,
     "a request of a client": fetching.PATIENCE,
     "a `WWW-Authenticate` header": challenges.MOST_CHARS,
-    "logins for one request": authorization._MOST_ENTRIES,
+    "logins for one request": flow._MOST_ENTRIES,
     "a token before its end": tokens.SOON,
     "the wait for another process": stores.LOCK_PATIENCE,
 }
@@ -226,7 +226,7 @@ def test_numbers_are_the_defaults() -> None:
     assert f"good for `max_age` ({DPoP().max_age:g} s)" in protecting
     assert f"up to `max_proofs` ({DPoP().max_proofs:,})" in protecting
     assert OAuth().timeout == 300
-    assert "`OAuth(timeout=…)`, which is five minutes" in login
+    assert "`OAuth(timeout=…)` for it, which is five minutes" in login
 
 
 async def test_a_registry_needs_what_its_deployment_needs() -> None:

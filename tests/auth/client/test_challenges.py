@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from trio_mcp.auth.challenges import MOST_CHALLENGES, Challenge, parse_challenges
 
+pytestmark = pytest.mark.requirement("J5")
+
 CASES: dict[str, list[Challenge]] = {
     "": [],
     ", ,": [],

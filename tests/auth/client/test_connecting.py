@@ -17,6 +17,8 @@ from tests.client.http_support import Incoming, Script
 from trio_mcp import ClientCredentials, HttpOptions, connect
 from trio_mcp.errors import AuthorizationError, LoginRequired, Unauthorized
 
+pytestmark = pytest.mark.requirement("J5")
+
 KEY = "k" * 40
 """A part of the path that is kept out of logs, and still is part of the resource."""
 

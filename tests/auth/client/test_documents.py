@@ -27,6 +27,8 @@ from trio_mcp.auth.urls import (
     server_metadata_urls,
 )
 
+pytestmark = pytest.mark.requirement("J5")
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),

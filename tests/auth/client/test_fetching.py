@@ -17,6 +17,8 @@ from trio_mcp.auth.fetching import MOST_BYTES
 from trio_mcp.errors import AuthorizationError
 from trio_mcp.peer.background import background_task
 
+pytestmark = pytest.mark.requirement("J5")
+
 NAMES = {
     "public.test": "93.184.215.14",
     "private.test": "10.1.2.3",

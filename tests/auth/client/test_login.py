@@ -15,6 +15,8 @@ from tests.auth.client.world import ISSUER, SERVER, TIME_LIMIT, World, basic
 from trio_mcp import MemoryStore
 from trio_mcp.errors import AuthorizationError, LoginRequired
 
+pytestmark = pytest.mark.requirement("J5")
+
 
 async def test_a_person_gets_in_in_the_prescribed_order() -> None:
     world = World()
@@ -447,6 +449,7 @@ async def test_what_is_below_the_resource_shares_its_token() -> None:
     assert len(world.pages) == 1
 
 
+@pytest.mark.requirement("J7")
 async def test_no_secret_is_shown_anywhere(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     world = World(extra={"refresh_token": True})

@@ -17,6 +17,8 @@ from tests.auth.client.world import ISSUER, SERVER, World, basic
 from trio_mcp import ClientCredentials, EnterpriseManaged, WorkloadIdentity
 from trio_mcp.errors import AuthorizationError
 
+pytestmark = pytest.mark.requirement("J6")
+
 IDP = "https://idp.test/token"
 
 

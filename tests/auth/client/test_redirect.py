@@ -9,6 +9,8 @@ from trio_mcp.auth.client.pkce import Pkce
 from trio_mcp.auth.client.redirect import PATH, Redirect, receiving
 from trio_mcp.errors import AuthorizationError
 
+pytestmark = pytest.mark.requirement("J5")
+
 TIME_LIMIT = 20
 
 

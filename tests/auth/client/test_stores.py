@@ -20,6 +20,8 @@ from trio_mcp.auth.client.tokens import Token
 from trio_mcp.auth.documents import ClientRegistration
 from trio_mcp.errors import AuthorizationError
 
+pytestmark = pytest.mark.requirement("J7")
+
 
 def login(number: int = 1, **changes: Any) -> Login:
     given: dict[str, Any] = {

@@ -16,6 +16,8 @@ from trio_mcp import FileStore, MemoryStore
 from trio_mcp.auth.client.dpop import DpopKey
 from trio_mcp.errors import AuthorizationError
 
+pytestmark = pytest.mark.requirement("J5")
+
 RENEWABLE = {"refresh_token": True}
 
 
@@ -237,6 +239,7 @@ async def test_scopes_of_the_users_are_asked_for_besides() -> None:
 # -- DPoP ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("J4")
 async def test_a_token_is_bound_to_a_key_with_fresh_proofs_and_nonces() -> None:
     world = World(challenge='DPoP resource_metadata="https://mcp.test/meta"')
     assert world.server is not None
@@ -288,6 +291,7 @@ def world_thumb(token: str) -> str:
     return thumb(token)
 
 
+@pytest.mark.requirement("J4")
 async def test_who_wants_a_bound_token_takes_no_other() -> None:
     world = World()
     async with world.client(world.oauth(dpop=True)) as client:
@@ -296,6 +300,7 @@ async def test_who_wants_a_bound_token_takes_no_other() -> None:
     assert world.count(SERVER) == 1
 
 
+@pytest.mark.requirement("J4")
 async def test_a_nonce_that_changes_each_time_is_not_followed_forever() -> None:
     world = World()
 
@@ -314,6 +319,7 @@ async def test_a_nonce_that_changes_each_time_is_not_followed_forever() -> None:
     assert world.count(SERVER) <= 8
 
 
+@pytest.mark.requirement("J4")
 def test_a_proof_is_of_this_moment_and_without_a_query() -> None:
     key = DpopKey()
     _, claims = claims_of(key.proof("GET", "https://mcp.test/mcp?key=secret#x"))

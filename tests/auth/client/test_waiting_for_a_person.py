@@ -15,6 +15,8 @@ from tests.auth.client.world import SERVER, World
 from trio_mcp import Client, HttpOptions, Limits, Registry, connect, handle_message
 from trio_mcp.errors import AuthorizationError, CallTimeout
 
+pytestmark = pytest.mark.requirement("J5")
+
 A_WHILE = 200.0
 """Seconds, which is more than any limit below."""
 

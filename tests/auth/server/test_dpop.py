@@ -23,6 +23,8 @@ from tests.auth.server.support import (
 from trio_mcp import DPoP
 from trio_mcp.auth.server.dpop import ReplayRecord, normalized
 
+pytestmark = pytest.mark.requirement("J4")
+
 KEY, OTHER = ec_key(), ec_key()
 NOW = int(time.time())
 ISSUER = Issuer()

@@ -23,6 +23,8 @@ from tests.auth.server.support import (
 from trio_mcp import Introspection
 from trio_mcp.auth.server.issuer_keys import metadata_urls
 
+pytestmark = pytest.mark.requirement("J2")
+
 KEY = ec_key()
 OAUTH = f"{ISSUER}/.well-known/oauth-authorization-server"
 OPENID = f"{ISSUER}/.well-known/openid-configuration"

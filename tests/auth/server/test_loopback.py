@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import httpx2
+import pytest
 import trio
 
 from tests.auth.server.support import Issuer, ec_key
@@ -13,6 +14,8 @@ from tests.support.client import MODERN, modern_meta
 from tests.support.tools import echo, registry_of
 from trio_mcp import HttpPolicy, ResourceServer, serve_http
 from trio_mcp.transports.http.server import open_tcp, serve_asgi
+
+pytestmark = pytest.mark.requirement("J2")
 
 
 def app_of(issuer: Issuer) -> Any:

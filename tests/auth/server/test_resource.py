@@ -46,6 +46,7 @@ def registry_with_scopes(**options: Any) -> Registry:
     return registry
 
 
+@pytest.mark.requirement("J1")
 @pytest.mark.parametrize("path", [METADATA, f"{METADATA}/mcp"])
 async def test_the_metadata(path: str) -> None:
     async with protected(LOGIN, scopes=["b", "a"], documentation="https://d.example/") as host:
@@ -69,6 +70,7 @@ async def test_the_metadata(path: str) -> None:
         assert "ES256" in document["dpop_signing_alg_values_supported"]
 
 
+@pytest.mark.requirement("J1")
 async def test_the_resource_may_be_reached_by_its_name() -> None:
     async with protected(LOGIN) as host:
         for name, status in [("mcp.example.com", 200), ("evil.example.com", 403)]:
@@ -76,6 +78,7 @@ async def test_the_resource_may_be_reached_by_its_name() -> None:
             assert (await client.begin_call("echo", text="hi").end()).status == status
 
 
+@pytest.mark.requirement("J1")
 @pytest.mark.parametrize("path", ["/tools", "/metrics", "/mcp"])
 async def test_nothing_is_to_be_had_without_a_token(path: str) -> None:
     async with protected(LOGIN) as host:
@@ -84,6 +87,7 @@ async def test_nothing_is_to_be_had_without_a_token(path: str) -> None:
         assert (await host.ask("GET", "/health")).status == 200
 
 
+@pytest.mark.requirement("J1")
 async def test_guessing_is_slowed() -> None:
     slow = {"rate": 0.001, "burst": 3}
     async with protected(LOGIN, policy=slow) as host:
@@ -115,6 +119,7 @@ ASKED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.requirement("J1")
 @pytest.mark.parametrize(("method", "params", "scopes"), ASKED, ids=[each[0] for each in ASKED])
 async def test_scopes_are_named_together(method: str, params: Any, scopes: str) -> None:
     """All that is needed, the server's own among it, even if the token has none of them."""
@@ -133,6 +138,7 @@ async def test_scopes_are_named_together(method: str, params: Any, scopes: str) 
             assert (await client.begin(method, params).end()).status == 200
 
 
+@pytest.mark.requirement("J3")
 async def test_scopes_in_sessions_and_batches() -> None:
     async with protected(LOGIN, registry=registry_with_scopes()) as host:
         client = LegacyClient(host, "2025-03-26", bearing(LOGIN.token()))
@@ -144,6 +150,7 @@ async def test_scopes_in_sessions_and_batches() -> None:
         assert (await client.call("write"))["result"]["content"][0]["text"] == "written"
 
 
+@pytest.mark.requirement("J3")
 async def test_broad_scopes_imply_narrow_ones() -> None:
     implied = {
         "admin": ["files:write"],
@@ -155,6 +162,7 @@ async def test_broad_scopes_imply_narrow_ones() -> None:
         assert (await call(host, LOGIN.token(scope="mcp"), "write")).status == 403
 
 
+@pytest.mark.requirement("J3")
 async def test_lists_are_cut_to_the_caller() -> None:
     async with protected(LOGIN, registry=registry_with_scopes(filter_lists=True)) as host:
         for scope, tools, prompts in [
@@ -181,6 +189,7 @@ async def test_lists_are_cut_to_the_caller() -> None:
         assert names == ["echo", "write"]
 
 
+@pytest.mark.requirement("J3")
 @pytest.mark.parametrize("scopes", ["a", ["a b"], [1], [""]], ids=str)
 def test_what_is_no_scope(scopes: Any) -> None:
     with pytest.raises(Exception, match="scope"):
@@ -192,6 +201,7 @@ def test_what_is_no_scope(scopes: Any) -> None:
 # -- owners and ends ------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("J3")
 async def test_a_session_is_its_owners() -> None:
     other = Issuer("https://other.example.com", ec_key())
     async with protected(LOGIN, other) as host:
@@ -211,6 +221,7 @@ async def test_a_session_is_its_owners() -> None:
         assert (await client.begin_call("echo", text="hi").end()).status == 200
 
 
+@pytest.mark.requirement("J3")
 @each_manner
 async def test_a_subscription_ends_with_its_token(manner: str, autojump_clock: Any) -> None:
     async with protected(LOGIN, leeway=0) as host:
@@ -225,6 +236,7 @@ async def test_a_subscription_ends_with_its_token(manner: str, autojump_clock: A
         assert 590 < trio.current_time() - started <= 600
 
 
+@pytest.mark.requirement("J3")
 async def test_a_session_ends_with_the_last_of_its_tokens(autojump_clock: Any) -> None:
     async with protected(LOGIN, leeway=0) as host:
         client = LegacyClient(host, headers=bearing(LOGIN.token()))
@@ -246,6 +258,7 @@ async def test_a_session_ends_with_the_last_of_its_tokens(autojump_clock: Any) -
         assert (await client.begin_call("echo", text="hi").end()).status == 404
 
 
+@pytest.mark.requirement("J3")
 async def test_an_old_stream_of_events_ends_with_the_last_of_its_tokens(
     autojump_clock: Any,
 ) -> None:
@@ -274,6 +287,7 @@ async def test_an_old_stream_of_events_ends_with_the_last_of_its_tokens(
         assert 1490 < trio.current_time() <= 1500
 
 
+@pytest.mark.requirement("J3")
 async def test_a_handler_sees_the_token_that_its_request_came_with() -> None:
     async def scopes(context: Context) -> str:
         assert context.authorization is not None

@@ -29,6 +29,8 @@ from tests.auth.server.support import (
 from tests.support.tools import registry_of
 from trio_mcp import Authorization, Context, HttpPolicy, ResourceServer
 
+pytestmark = pytest.mark.requirement("J2")
+
 KEY = ec_key()
 NOW = int(time.time())
 CHALLENGE = f'scope="mcp", resource_metadata="https://mcp.example.com{METADATA}/mcp"'
