@@ -9,14 +9,14 @@ from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
 from trio_mcp import Limits
 from trio_mcp.peer.connection import Connection
-from trio_mcp.peer.inbound import Cause
+from trio_mcp.peer.inbound import Cause, InboundRequest
 from trio_mcp.peer.lines import StreamLines
 from trio_mcp.transports.memory import memory_lines_pair
 from trio_mcp.wire.jsonrpc import result_line
 
 
 @define(eq=False)
-class Work:
+class Work(InboundRequest):
     """A call that lasts some seconds, and more once it is cancelled."""
 
     id: int
@@ -24,23 +24,22 @@ class Work:
     stubborn: float = 0
     timeout: float = 10
     long_lived = False
-    may_notify = False
 
     @property
     def label(self) -> str:
         return f"work {self.id}"
 
-    async def run(self, request, scope) -> bytes | None:
+    async def run(self, scope) -> bytes | None:
         with scope:
             try:
                 await trio.sleep(self.seconds)
             finally:
                 with trio.CancelScope(shield=True):
                     await trio.sleep(self.stubborn)
-        return self.unfinished(request) if scope.cancelled_caught else self.line("done")
+        return self.unfinished() if scope.cancelled_caught else self.line("done")
 
-    def unfinished(self, request) -> bytes | None:
-        cause = request.cause
+    def unfinished(self) -> bytes | None:
+        cause = self.cause
         return None if cause is Cause.PEER else self.line(cause.value if cause else "late")
 
     def line(self, result) -> bytes:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from trio_mcp.peer.channel import ReplyChannel
-from trio_mcp.peer.inbound import BatchAnswer, Cause, Inbound, Slots
+from trio_mcp.peer.inbound import BatchAnswer, Cause, Inbound, InboundRequest, Slots
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import (
     Batch,
@@ -44,13 +44,12 @@ class Scope:
 
 
 @define(eq=False)
-class Work:
+class Work(InboundRequest):
     """In place of a call."""
 
     number: int
     long_lived: bool = False
     timeout: float = 10
-    may_notify = False
 
     @property
     def label(self) -> str:
@@ -117,7 +116,7 @@ class Desk:
         return self.inbound.admit(request, WAY_BACK, size)
 
     def line_of(self, request) -> bytes:
-        return result_line(request.id, request.call.number)
+        return result_line(request.id, request.number)
 
 
 def test_what_needs_no_waiting_is_answered_at_once():
@@ -169,7 +168,7 @@ def test_an_id_is_refused_while_it_is_in_use():
     desk.inbound.answer(first, None)
     assert contents(desk.admit(1)) == (1, DUPLICATE)
     desk.inbound.close(first)
-    assert desk.admit(1).call.number == 3
+    assert desk.admit(1).number == 3
 
 
 def test_only_the_first_answer_counts():
@@ -408,7 +407,7 @@ class Peer:
         ticket = self.machine.ticket_of(request)
         if request.waiting_in is not None:
             request.start = self.start
-        elif request.has_slots or request.call.long_lived:
+        elif request.has_slots or request.long_lived:
             request.start = None
         else:
             self.answer(ticket)
@@ -466,7 +465,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.peers = [Peer(self, each, self.shared) for each in own]
 
     def ticket_of(self, request) -> Ticket:
-        return self.tickets[request.call.number]
+        return self.tickets[request.number]
 
     def open(self, *stages: str) -> list[Ticket]:
         found = [each for peer in self.peers for each in peer.open.values()]
@@ -525,7 +524,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     def run_call(self, ticket: Ticket) -> None:
         request = ticket.request
-        assert request.has_slots != request.call.long_lived
+        assert request.has_slots != request.long_lived
         request.scope, ticket.stage = Scope(), "running"
         if request.cause is not None:
             request.scope.cancel()

@@ -8,7 +8,7 @@ from attrs import define
 from trio.testing import wait_all_tasks_blocked
 
 from trio_mcp.peer.channel import ReplyChannel
-from trio_mcp.peer.inbound import Cause, Inbound, Slots
+from trio_mcp.peer.inbound import Cause, Inbound, InboundRequest, Slots
 from trio_mcp.peer.runner import Runner
 from trio_mcp.wire.jsonrpc import Notification, Request
 
@@ -18,7 +18,7 @@ PATIENCE = 1
 
 
 @define(eq=False)
-class Work:
+class Work(InboundRequest):
     """A call that lasts some seconds, and more once it is cancelled."""
 
     id: int
@@ -26,23 +26,22 @@ class Work:
     stubborn: float = 0
     timeout: float = 10
     long_lived: bool = False
-    may_notify = False
 
     @property
     def label(self) -> str:
         return f"work {self.id}"
 
-    async def run(self, request, scope):
+    async def run(self, scope):
         with scope:
             try:
                 await trio.sleep(self.seconds)
             finally:
                 with trio.CancelScope(shield=True):
                     await trio.sleep(self.stubborn)
-        return self.unfinished(request) if scope.cancelled_caught else b"done"
+        return self.unfinished() if scope.cancelled_caught else b"done"
 
-    def unfinished(self, request):
-        return request.cause.value.encode() if request.cause else b"late"
+    def unfinished(self):
+        return self.cause.value.encode() if self.cause else b"late"
 
 
 class Channel(ReplyChannel):

@@ -12,7 +12,7 @@ from attrs import define, field
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.notifications import Notifications, RawLines
 from trio_mcp.peer.connection import Connection
-from trio_mcp.peer.inbound import Call, Cause, InboundRequest, Scope
+from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import (
@@ -105,7 +105,7 @@ class InboundHandler:
         """Show a raw line to those who want to see it."""
         self.lines.take(line)
 
-    def begin(self, request: Request, in_batch: bool) -> bytes | Call:
+    def begin(self, request: Request, in_batch: bool) -> bytes | InboundRequest:
         """Answer a ping at once; let a handler answer the rest."""
         if request.method == "ping":
             return result_line(request.id, {})
@@ -128,22 +128,20 @@ class InboundHandler:
 
 
 @define(eq=False)
-class ServerRequestCall:
+class ServerRequestCall(InboundRequest):
     """A server's request that a handler answers, while no deadline of ours passes."""
 
     request: Request
     handlers: Handlers
     timeout: float
     paused: Callable[[], AbstractContextManager[None]] = nullcontext
-    long_lived: ClassVar[bool] = False
-    may_notify: ClassVar[bool] = False
 
     @property
     def label(self) -> str:
         """What it is, for the log."""
         return f"Handler of {self.request.method}"
 
-    async def run(self, inbound: InboundRequest, scope: Scope) -> bytes | None:
+    async def run(self, scope: Scope) -> bytes | None:
         """Let the handler answer."""
         request = self.request
         try:
@@ -155,11 +153,11 @@ class ServerRequestCall:
         except Exception:
             logger.exception("%s failed", self.label)
             return error_line(request.id, McpError(INTERNAL_ERROR, f"{request.method} failed"))
-        return self.unfinished(inbound)
+        return self.unfinished()
 
-    def unfinished(self, inbound: InboundRequest) -> bytes | None:
+    def unfinished(self) -> bytes | None:
         """Return the answer to a question whose handler was cancelled."""
-        if inbound.answered or inbound.cause is Cause.PEER:
+        if self.answered or self.cause is Cause.PEER:
             return None
         message = f"{self.request.method} was cancelled"
         return error_line(self.request.id, McpError(INTERNAL_ERROR, message))

@@ -251,10 +251,10 @@ class Connection(ReplyChannel):
     def _start(self, request: InboundRequest) -> None:
         if request.waiting_in is not None:
             request.start = self._start
-        elif request.has_slots or request.call.long_lived:
-            self._nursery.start_soon(self._runner.run, request, name=request.call.label)
+        elif request.has_slots or request.long_lived:
+            self._nursery.start_soon(self._runner.run, request, name=request.label)
         else:  # it was cancelled in the queue, so there is nothing to run
-            self._inbound.answer(request, request.call.unfinished(request))
+            self._inbound.answer(request, request.unfinished())
             if request.response is not None:
                 self._lines.put_nowait(request.response)
             self._inbound.close(request)

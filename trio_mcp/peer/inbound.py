@@ -22,7 +22,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager
 from enum import Enum
 from math import inf
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from attrs import define, field
 
@@ -31,6 +31,7 @@ from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import (
     UNKNOWN_ID,
     Batch,
+    Id,
     Malformed,
     Message,
     Notification,
@@ -75,32 +76,6 @@ class Scope(AbstractContextManager[object, bool], Protocol):
         """End what runs in it."""
 
 
-class Call(Protocol):
-    """The work that a request asks for, in a task of its own."""
-
-    @property
-    def timeout(self) -> float:
-        """Seconds that it may take."""
-
-    @property
-    def label(self) -> str:
-        """What it is, for the log."""
-
-    @property
-    def long_lived(self) -> bool:
-        """Whether it goes on until it is cancelled, and so needs no slot."""
-
-    @property
-    def may_notify(self) -> bool:
-        """Whether it may send something before its response, from any task."""
-
-    async def run(self, request: InboundRequest, scope: Scope) -> bytes | None:
-        """Do the work inside the scope and return the line that answers it, or `None`."""
-
-    def unfinished(self, request: InboundRequest) -> bytes | None:
-        """The line that answers it when it was cancelled, whether or not it has ended."""
-
-
 class Handler(Protocol):
     """Who deals with what comes in from one peer."""
 
@@ -108,8 +83,8 @@ class Handler(Protocol):
     def takes_batches(self) -> bool:
         """Whether what was agreed on with the peer has batches."""
 
-    def begin(self, request: Request, in_batch: bool) -> bytes | Call:
-        """Answer a request at once, or return the call that will."""
+    def begin(self, request: Request, in_batch: bool) -> bytes | InboundRequest:
+        """Answer a request at once, or return it as one that takes time."""
 
     def notified(self, notification: Notification) -> None:
         """Take note of a notification."""
@@ -135,49 +110,93 @@ class BatchAnswer:
 
 
 class InboundRequest:
-    """A request of the other side, from its admission until it is closed.
+    """A request of the other side that takes time, from its admission until it is closed.
 
-    There is one for every call, so it is made cheaply: what most never need stands in the class.
+    A subclass does the work: it is the call, which runs in a task of its own. What is said here of
+    how it stands is there once it is opened.
     """
 
-    has_slots = False
-    waiting_in: Slots | None = None
-    """Where it waits for a slot; `None` if it does not wait."""
-    start: Callable[[InboundRequest], None] | None = None
-    """Called when it leaves a queue: to wait in the next one, to be run, or to be answered."""
-    scope: Scope | None = None
-    """What its call runs in; `None` until it runs."""
-    started: float = 0.0
-    """When its call began, by Trio's clock."""
-    on_change: Callable[[InboundRequest], None] | None = None
-    """Called when it was cancelled, and when its deadline was moved."""
-    due: float = inf
-    """When it is answered without its call, by Trio's clock."""
-    cause: Cause | None = None
-    """Why it was cancelled; `None` while it is not, or when its deadline passed."""
-    answered = False
-    response: bytes | None = None
-    """The line to send, once it is answered."""
+    __slots__ = (
+        "answered",
+        "batch",
+        "cause",
+        "channel",
+        "due",
+        "has_slots",
+        "id",
+        "inbound",
+        "key",
+        "on_change",
+        "response",
+        "scope",
+        "size",
+        "start",
+        "started",
+        "waiting_in",
+    )
 
-    def __init__(
+    long_lived: ClassVar[bool] = False
+    """Whether it goes on until it is cancelled, and so needs no slot."""
+
+    @property
+    def timeout(self) -> float:
+        """Seconds that it may take."""
+        raise NotImplementedError
+
+    @property
+    def label(self) -> str:
+        """What it is, for the log."""
+        raise NotImplementedError
+
+    @property
+    def may_notify(self) -> bool:
+        """Whether it may send something before its response, from any task."""
+        return False
+
+    async def run(self, scope: Scope) -> bytes | None:
+        """Do the work inside the scope and return the line that answers it, or `None`."""
+        raise NotImplementedError
+
+    def unfinished(self) -> bytes | None:
+        """The line that answers it when it was cancelled, whether or not it has ended."""
+        raise NotImplementedError
+
+    def open(
         self,
-        request: Request,
-        call: Call,
-        channel: ReplyChannel,
         inbound: Inbound,
+        id: Id,
         key: Hashable,
+        channel: ReplyChannel,
         batch: BatchAnswer | None,
         size: int,
     ) -> None:
-        self.id: Final = request.id
-        self.call: Final = call
+        """Begin as `Inbound.admit` says, once a handler has made it."""
+        self.inbound = inbound
+        self.id = id
+        self.key = key
         self.channel = channel
         """The way back to its sender."""
-        self.inbound: Final = inbound
-        self.key: Final = key
-        self.batch: Final = batch
-        self.size: Final = size
+        self.batch = batch
+        self.size = size
         """Bytes that it counts for while it waits."""
+        self.has_slots = False
+        self.waiting_in: Slots | None = None
+        """Where it waits for a slot; `None` if it does not wait."""
+        self.start: Callable[[InboundRequest], None] | None = None
+        """Called when it leaves a queue: to wait in the next one, to be run, or to be answered."""
+        self.scope: Scope | None = None
+        """What its work runs in; `None` until it runs."""
+        self.started = 0.0
+        """When its work began, by Trio's clock."""
+        self.on_change: Callable[[InboundRequest], None] | None = None
+        """Called when it was cancelled, and when its deadline was moved."""
+        self.due = inf
+        """When it is answered without its work, by Trio's clock."""
+        self.cause: Cause | None = None
+        """Why it was cancelled; `None` while it is not, or when its deadline passed."""
+        self.answered = False
+        self.response: bytes | None = None
+        """The line to send, once it is answered."""
 
     def move_deadline(self, deadline: float) -> None:
         """Give the work more time, or less.
@@ -314,12 +333,12 @@ class Inbound:
             return error_line(request.id, _DUPLICATE)
         if self.draining:
             return error_line(request.id, _STOPPING)
-        call = self._handler.begin(request, batch is not None)
-        if isinstance(call, bytes):
-            return call
-        opened = InboundRequest(request, call, channel, self, key, batch, size)
+        opened = self._handler.begin(request, batch is not None)
+        if isinstance(opened, bytes):
+            return opened
+        opened.open(self, request.id, key, channel, batch, size)
         self._open[key] = opened
-        if not (call.long_lived or self._slots.take(opened)):
+        if not (opened.long_lived or self._slots.take(opened)):
             self.waiting_bytes += max(size, _LEAST_BYTES)
         return opened
 
@@ -378,7 +397,7 @@ class Inbound:
         request = self._open.get(id) if id.__class__ in (str, int) else None
         if request is None:
             return False
-        logger.debug("Request cancelled by the peer: %s", request.call.label)
+        logger.debug("Request cancelled by the peer: %s", request.label)
         self.cancel(request, Cause.PEER)
         return True
 
@@ -446,7 +465,7 @@ class Inbound:
     def end_long_lived(self) -> None:
         """End the requests that would go on for ever."""
         for request in self:
-            if request.call.long_lived:
+            if request.long_lived:
                 self.cancel(request, Cause.SHUTDOWN)
 
     def cancel_all(self) -> None:

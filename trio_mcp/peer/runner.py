@@ -43,13 +43,13 @@ class Runner:
 
         Cancelled, the call is cancelled, and nothing is sent.
         """
-        inbound, call = request.inbound, request.call
+        inbound = request.inbound
         try:
             if request.waiting_in is not None:
                 await wait_for_slots(request)
-            if request.has_slots or call.long_lived:
+            if request.has_slots or request.long_lived:
                 request.started = now = trio.current_time()
-                deadline = now + call.timeout
+                deadline = now + request.timeout
                 request.scope = scope = trio.CancelScope(deadline=deadline)
                 request.on_change = self._on_change
                 request.due = due = deadline + self._patience
@@ -57,12 +57,12 @@ class Runner:
                     self._changed(request)
                 self._running.add(request)
                 try:
-                    line = await call.run(request, scope)
+                    line = await request.run(scope)
                 except Exception:  # a mistake of ours: it must not end the other calls
-                    logger.exception("Internal error in %s", call.label)
+                    logger.exception("Internal error in %s", request.label)
                     line = error_line(request.id, _FAILED)
             else:  # it was cancelled in the queue
-                line = call.unfinished(request)
+                line = request.unfinished()
             if inbound.answer(request, line):
                 # The slot is held until the response is on its way: a client that does not read
                 # stops the work.
@@ -76,7 +76,7 @@ class Runner:
     @property
     def labels(self) -> list[str]:
         """Those of the calls that run."""
-        return [each.call.label for each in self._running]
+        return [each.label for each in self._running]
 
     # -- calls that do not end ------------------------------------------------------------
 
@@ -109,8 +109,8 @@ class Runner:
         if request.answered:  # it has ended, and its response waits for room
             return
         if request.cause is None:
-            logger.error("%s goes on after its time limit", request.call.label)
-        if request.inbound.answer(request, request.call.unfinished(request)):
+            logger.error("%s goes on after its time limit", request.label)
+        if request.inbound.answer(request, request.unfinished()):
             # In a task of its own: a client that does not read must not stop the watch.
             self._sending += 1
             nursery.start_soon(self._send_overdue, request)
@@ -153,7 +153,7 @@ class Runner:
                 await self._answered.park()
         finally:
             self._drains -= 1
-        return [each.call.label for each in inbound]
+        return [each.label for each in inbound]
 
 
 async def wait_for_slots(request: InboundRequest, slots: Slots | None = None) -> None:

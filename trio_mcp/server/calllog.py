@@ -23,7 +23,7 @@ def fields_of(kind: str, name: str | None, context: RequestContext) -> dict[str,
     """What identifies a call in the log, as attributes of a record."""
     return {
         kind.lower(): name,
-        "request_id": context.request.id,
+        "request_id": context.id,
         "connection_id": context.session.connection_id,
     }
 

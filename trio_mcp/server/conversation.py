@@ -246,7 +246,7 @@ class RequestConversation:
         key = self._key_of(question, key)
         if key in self._answers:
             return self._answers[key]
-        method_row = METHODS[self._context.request.method]
+        method_row = METHODS[self._context.method]
         if not method_row.may_ask:
             message = f"Revision {self.revision.name} allows no questions during {method_row.name}"
             raise McpError(INTERNAL_ERROR, message)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 
-from trio_mcp.peer.inbound import Call
+from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.server.caller import UNKNOWN_CALLER, Caller, caller_of, is_modern
 from trio_mcp.server.methods import HANDLERS
 from trio_mcp.server.request import RequestContext
@@ -47,8 +47,8 @@ class Dispatcher:
         caller = self.session.caller
         return caller is UNKNOWN_CALLER or caller.revision.batches
 
-    def begin(self, request: Request, in_batch: bool) -> bytes | Call:
-        """Answer a request with a line, or with the call that will make one."""
+    def begin(self, request: Request, in_batch: bool) -> bytes | InboundRequest:
+        """Answer a request with a line, or return the call that will make one."""
         session = self.session
         try:
             meta = request.params.get("_meta")
@@ -61,7 +61,15 @@ class Dispatcher:
                 raise self._unknown_method(request, caller)
             if in_batch:
                 _check_batched(request, caller)
-            context = RequestContext(self.server, request, caller, session, session.authorization)
+            context = RequestContext(
+                self.server,
+                request.id,
+                request.method,
+                request.params,
+                caller,
+                session,
+                session.authorization,
+            )
             answer = handler(context)
             if answer.__class__ is dict:
                 return result_line(request.id, context.complete(answer))

@@ -50,7 +50,7 @@ _CANCELLED: Final = McpError(INTERNAL_ERROR, "Request cancelled")
 
 
 @define(eq=False)
-class HandlerCall:
+class HandlerCall(InboundRequest):
     """A checked request, ready to run. A subclass says how its results are written."""
 
     context: RequestContext
@@ -61,13 +61,10 @@ class HandlerCall:
     """Seconds that it may take."""
     conversation: RequestConversation | None = None
     """What was said and asked; `None` until the handler gets a context."""
-    inbound: InboundRequest | None = None
-    """The request, while it is run."""
     outcome: str = "cancelled"
     """How it ended, once it has."""
 
     kind: ClassVar[str] = "Handler"
-    long_lived: ClassVar[bool] = False
 
     # -- for subclasses -------------------------------------------------------------------
 
@@ -82,11 +79,11 @@ class HandlerCall:
     def refused(self, error: RefusedArguments) -> bytes:
         """Make the line that tells of arguments which were checked late, and do not fit."""
         data = refusal_data(self.context, self.kind.lower(), self.handler.name, error)
-        return error_line(self.context.request.id, McpError(INVALID_PARAMS, str(error), data))
+        return error_line(self.context.id, McpError(INVALID_PARAMS, str(error), data))
 
     def failed(self, text: str) -> bytes:
         """Make the line that tells of a failure in words."""
-        return error_line(self.context.request.id, McpError(INTERNAL_ERROR, text))
+        return error_line(self.context.id, McpError(INTERNAL_ERROR, text))
 
     @property
     def target(self) -> str:
@@ -108,40 +105,39 @@ class HandlerCall:
         bridged = self.context.server.registry.log_bridge is not None
         return bridged or self.handler.context_parameter is not None
 
-    def run(self, request: InboundRequest, scope: Scope) -> Coroutine[Any, Any, bytes | None]:
+    def run(self, scope: Scope) -> Coroutine[Any, Any, bytes | None]:
         """Run the function inside the scope and return the line that answers the call."""
         observe = self.context.server.observe
-        return self._run(request, scope) if observe is None else self._observed(request, scope)
+        return self._run(scope) if observe is None else self._observed(scope)
 
-    async def _observed(self, request: InboundRequest, scope: Scope) -> bytes | None:
+    async def _observed(self, scope: Scope) -> bytes | None:
         assert self.context.server.observe is not None
         with self.context.server.observe(self):
-            return await self._run(request, scope)
+            return await self._run(scope)
 
-    async def _run(self, request: InboundRequest, scope: Scope) -> bytes | None:
-        self.inbound = request
+    async def _run(self, scope: Scope) -> bytes | None:
         try:
             try:
                 with scope:
                     value = await self._start()
-                if scope.cancel_called and not self._finished_in_time(request, scope):
-                    return self._cut_short(request)
+                if scope.cancel_called and not self._finished_in_time(scope):
+                    return self._cut_short()
                 line, outcome = self._line(value)
             except (trio.Cancelled, KeyboardInterrupt):
                 raise
             except BaseException as error:
                 if scope.cancel_called:
                     self._report_leftover(error)
-                    return self._cut_short(request)
+                    return self._cut_short()
                 line, outcome = self._failure(_unwrap(error))
             self.outcome = outcome
             if self.conversation is not None:
                 self.conversation.finish()
             if logger.isEnabledFor(logging.INFO):
-                self._log(outcome, request)
+                self._log(outcome)
             return line
-        finally:  # the request knows us: a cycle would wait for the garbage collector
-            self.inbound = self.conversation = None
+        finally:  # it knows us: a cycle would wait for the garbage collector
+            self.conversation = None
 
     def _start(self) -> Awaitable[Any]:
         bridge = self.context.server.registry.log_bridge
@@ -162,10 +158,10 @@ class HandlerCall:
                 self.keywords, self.make_context, self.context.server.threads
             )
 
-    def _finished_in_time(self, request: InboundRequest, scope: Scope) -> bool:
+    def _finished_in_time(self, scope: Scope) -> bool:
         """Whether it did its work although it was told to stop, and that still counts."""
         unwound = self.conversation is not None and self.conversation.unwinding
-        return request.cause is Cause.SHUTDOWN and not scope.cancelled_caught and not unwound
+        return self.cause is Cause.SHUTDOWN and not scope.cancelled_caught and not unwound
 
     def _line(self, value: Any) -> tuple[bytes, str]:
         context = self.context
@@ -175,7 +171,7 @@ class HandlerCall:
             if context.caller.revision.modern:
                 result = context.complete(result)
             try:
-                return result_line(context.request.id, result), outcome
+                return result_line(context.id, result), outcome
             except (TypeError, ValueError):
                 whose = f"{self.kind.lower()} {self.handler.name}"
                 raise invalid_result(value, whose) from None
@@ -185,34 +181,34 @@ class HandlerCall:
             logger.error(message, self.label, reason, extra=self._fields())
             raise
 
-    def _cut_short(self, request: InboundRequest) -> bytes | None:
+    def _cut_short(self) -> bytes | None:
         """Return the answer to a call that has ended by its cancellation."""
         conversation = self.conversation
         if conversation is None:
-            return self.unfinished(request)
+            return self.unfinished()
         conversation.close()
-        if request.answered or request.cause is not None or not conversation.unwinding:
-            return self.unfinished(request)
+        if self.answered or self.cause is not None or not conversation.unwinding:
+            return self.unfinished()
         self.outcome = "input required"
         if logger.isEnabledFor(logging.INFO):
-            self._log(self.outcome, request)
+            self._log(self.outcome)
         return self._ask(conversation)
 
-    def unfinished(self, request: InboundRequest) -> bytes | None:
+    def unfinished(self) -> bytes | None:
         """Return the answer to a cancelled call; without a cause it was the deadline.
 
         That is also so for one that has asked something and does not end.
         """
-        if request.answered:  # while it went on
+        if self.answered:  # while it went on
             return None
-        cause = request.cause
+        cause = self.cause
         self.outcome = outcome = _OUTCOMES[cause]
         if logger.isEnabledFor(logging.INFO):
-            self._log(outcome, request)
+            self._log(outcome)
         if cause is Cause.PEER:
             return None
         if cause is Cause.SHUTDOWN:
-            return error_line(self.context.request.id, _CANCELLED)
+            return error_line(self.context.id, _CANCELLED)
         return self.failed(f"{self.kind} {self.handler.name} timed out after {self.timeout:g} s")
 
     def _ask(self, conversation: RequestConversation) -> bytes:
@@ -221,14 +217,14 @@ class HandlerCall:
         except (ValueError, TypeError) as error:  # more answers than a state can hold
             logger.error("%s: %s", self.label, error, extra=self._fields())
             return self.failed(f"{self.kind} {self.handler.name} failed: too much was asked")
-        return result_line(self.context.request.id, self.context.complete(result))
+        return result_line(self.context.id, self.context.complete(result))
 
     def _failure(self, error: BaseException) -> tuple[bytes, str]:
         if isinstance(error, McpError):
-            return error_line(self.context.request.id, error), "error"
+            return error_line(self.context.id, error), "error"
         if isinstance(error, ResourceNotFound):
             missing = not_found(self.context.revision, str(error))
-            return error_line(self.context.request.id, missing), "error"
+            return error_line(self.context.id, missing), "error"
         if isinstance(error, RefusedArguments):
             return self.refused(error), "error"
         if isinstance(error, ToolError):
@@ -252,7 +248,7 @@ class HandlerCall:
         return Context(
             tool=self.target,
             state=context.server.state,
-            request_id=context.request.id,
+            request_id=context.id,
             connection_id=context.session.connection_id,
             revision=context.revision.name,
             principal=context.session.principal,
@@ -266,9 +262,8 @@ class HandlerCall:
         """Begin the conversation with the caller, or return it."""
         from trio_mcp.server.conversation import RequestConversation  # not before it is needed
 
-        assert self.inbound is not None
         if self.conversation is None:
-            self.conversation = RequestConversation(self.context, self.inbound, self.binding())
+            self.conversation = RequestConversation(self.context, self, self.binding())
         return self.conversation
 
     def binding(self) -> Json:
@@ -277,13 +272,13 @@ class HandlerCall:
         about = {name: context.params.get(name) for name in ("name", "uri", "arguments")}
         about["arguments"] = about["arguments"] or {}  # none at all are no others
         registry, principal = context.server.registry, context.session.principal
-        return [registry.name, context.request.method, about, principal]
+        return [registry.name, context.method, about, principal]
 
     # -- the log --------------------------------------------------------------------------
 
-    def _log(self, outcome: str, request: InboundRequest) -> None:
-        waited = request.scope is None  # it never ran
-        duration = 0.0 if waited else trio.current_time() - request.started
+    def _log(self, outcome: str) -> None:
+        waited = self.scope is None  # it never ran
+        duration = 0.0 if waited else trio.current_time() - self.started
         log_call(self.label, outcome, duration, self._fields())
 
     def _fields(self) -> dict[str, Json]:
@@ -304,7 +299,7 @@ def refusal_data(
     context: RequestContext, kind: str, name: str, error: ArgumentError | RefusedArguments
 ) -> dict[str, Json]:
     """Say for programs what was refused: which tool or prompt, and which argument of it."""
-    data: dict[str, Json] = {kind: name, "requestId": context.request.id}
+    data: dict[str, Json] = {kind: name, "requestId": context.id}
     return data if error.argument is None else {**data, "argument": error.argument[:200]}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from trio_mcp.peer.inbound import Call
+from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.registry import Registry
 from trio_mcp.registry.changes import KINDS, Listener
 from trio_mcp.registry.tools import unknown, unknown_tool
@@ -39,7 +39,7 @@ from trio_mcp.wire.revisions import LEGACY, MODERN, NEWEST_LEGACY, SINCE, Revisi
 if TYPE_CHECKING:
     from trio_mcp.server.othercalls import CompletionCall, PromptCall, ReadCall
 
-MethodHandler = Callable[[RequestContext], dict[str, Json] | Call]
+MethodHandler = Callable[[RequestContext], dict[str, Json] | InboundRequest]
 
 
 def initialize(context: RequestContext) -> dict[str, Json]:
@@ -97,15 +97,15 @@ def shutdown(context: RequestContext) -> dict[str, Json]:
 
 def call_tool(context: RequestContext) -> dict[str, Json] | ToolCall:
     """Check a call's arguments, so that it is ready to run."""
-    params = context.request.params
+    params = context.params
     registry = context.server.registry
     name = params.get("name")
     tool = registry.tools.get(name) if name.__class__ is str else None
     if tool is None:
         note_refusal("Tool", None, NOT_FOUND, context)
-        _require(registry, "tools", context.request.method)
+        _require(registry, "tools", context.method)
         error = unknown_tool(name, list(visible(context, registry.tools)))
-        error.data = {**(error.data or {}), "requestId": context.request.id}
+        error.data = {**(error.data or {}), "requestId": context.id}
         raise error
     arguments = params.get("arguments")
     try:
@@ -126,7 +126,7 @@ def read_resource(context: RequestContext) -> ReadCall:
     from trio_mcp.server.othercalls import ReadCall
 
     registry = context.server.registry
-    _require(registry, "resources", context.request.method)
+    _require(registry, "resources", context.method)
     uri = _param(context.params, "uri")
     found = registry.find_resource(uri)
     if found is None:
@@ -139,7 +139,7 @@ def read_resource(context: RequestContext) -> ReadCall:
 
 def subscribe(context: RequestContext) -> dict[str, Json]:
     """Begin to tell of a resource's changes (legacy)."""
-    _require(context.server.registry, "resources", context.request.method)
+    _require(context.server.registry, "resources", context.method)
     uri = _param(context.params, "uri")
     if not context.server.registry.has_resource(uri):
         raise not_found(context.revision, uri)
@@ -155,14 +155,14 @@ def subscribe(context: RequestContext) -> dict[str, Json]:
 
 def unsubscribe(context: RequestContext) -> dict[str, Json]:
     """Tell of a resource's changes no more (legacy)."""
-    _require(context.server.registry, "resources", context.request.method)
+    _require(context.server.registry, "resources", context.method)
     _listener(context).unwatch(_param(context.params, "uri"))
     return {}
 
 
 def _listener(context: RequestContext) -> Listener:
     if context.session.listener is None:
-        method = context.request.method
+        method = context.method
         raise McpError(METHOD_NOT_FOUND, f"{method} needs a connection that stays open")
     return context.session.listener
 
@@ -184,7 +184,7 @@ def get_prompt(context: RequestContext) -> PromptCall:
     from trio_mcp.server.othercalls import PromptCall
 
     registry = context.server.registry
-    _require(registry, "prompts", context.request.method)
+    _require(registry, "prompts", context.method)
     name = _param(context.params, "name")
     if name not in registry.prompts:
         note_refusal("Prompt", None, NOT_FOUND, context)
@@ -207,7 +207,7 @@ def complete(context: RequestContext) -> CompletionCall:
     from trio_mcp.server.othercalls import CompletionCall
 
     registry = context.server.registry
-    _require(registry, "completions", context.request.method)
+    _require(registry, "completions", context.method)
     match context.params:
         case {
             "ref": {"type": "ref/prompt", "name": str(target)}
@@ -283,7 +283,7 @@ def _list(listing: Listing) -> MethodHandler:
 
     def list_items(context: RequestContext) -> dict[str, Json]:
         server = context.server
-        _require(server.registry, listing.kind, context.request.method)
+        _require(server.registry, listing.kind, context.method)
         cursor, authorization = context.params.get("cursor"), context.authorization
         if authorization is None or not server.registry.filter_lists:
             return dict(server.lists.page(listing, context.revision, cursor))

@@ -9,7 +9,7 @@ from attrs import define
 from trio_mcp.server.caller import Caller
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
-from trio_mcp.wire.jsonrpc import Json, Request
+from trio_mcp.wire.jsonrpc import Id, Json
 from trio_mcp.wire.revisions import Revision
 
 if TYPE_CHECKING:  # no start waits for the room of OAuth
@@ -22,18 +22,15 @@ class RequestContext:
 
     server: Server
     """What is served."""
-    request: Request
+    id: Id
+    method: str
+    params: dict[str, Json]
     caller: Caller
     """Who sent it, and in which revision."""
     session: Session
     """On which connection."""
     authorization: Authorization | None = None
     """What its sender's token allows: kept here, as the next request may have another token."""
-
-    @property
-    def params(self) -> dict[str, Json]:
-        """The request's parameters."""
-        return self.request.params
 
     @property
     def revision(self) -> Revision:
@@ -43,7 +40,7 @@ class RequestContext:
     @property
     def meta(self) -> dict[str, Json] | None:
         """The request's `_meta`; `None` if it has none."""
-        meta = self.request.params.get("_meta")
+        meta = self.params.get("_meta")
         return meta if isinstance(meta, dict) else None
 
     def complete(self, result: dict[str, Json]) -> dict[str, Json]:

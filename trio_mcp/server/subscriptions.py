@@ -90,7 +90,7 @@ def _invalid(why: str) -> McpError:
 
 
 @define(eq=False)
-class Listen:
+class Listen(InboundRequest):
     """A `subscriptions/listen`: acknowledged first, then each change as it comes."""
 
     context: RequestContext
@@ -98,44 +98,43 @@ class Listen:
 
     timeout: ClassVar[float] = inf
     long_lived: ClassVar[bool] = True
-    may_notify: ClassVar[bool] = False  # in its own task alone: there may be thousands
     label: ClassVar[str] = "Subscription"
 
-    async def run(self, request: InboundRequest, scope: Scope) -> bytes | None:
+    async def run(self, scope: Scope) -> bytes | None:
         """Tell of changes until cancelled: while waiting for one, not while telling it."""
         try:
-            return await self._run(request)
+            return await self._run()
         finally:
             self.context.session.subscriptions -= 1
 
-    async def _run(self, request: InboundRequest) -> bytes | None:
-        channel = request.channel
+    async def _run(self) -> bytes | None:
+        channel = self.channel
         if not channel.carries_messages:
             why = "Subscriptions need a transport that can carry notifications"
-            return error_line(request.id, McpError(METHOD_NOT_FOUND, why))
-        meta = {META_SUBSCRIPTION: request.id}
+            return error_line(self.id, McpError(METHOD_NOT_FOUND, why))
+        meta = {META_SUBSCRIPTION: self.id}
         shown = {"_meta": meta, "notifications": self.filter.wire()}
         changes = self.context.server.registry.changes
         with changes.listen(self.filter.kinds, self.filter.uris) as listener:
-            if request.cause is not Cause.PEER:
+            if self.cause is not Cause.PEER:
                 line = notification_line("notifications/subscriptions/acknowledged", shown)
                 await channel.send_notification(line)
             until = (
                 inf if self.context.authorization is None else self.context.authorization.deadline
             )
-            while (change := await _next(listener, request, channel, until)) is not None:
+            while (change := await _next(listener, self, channel, until)) is not None:
                 await channel.send_notification(change_line(change, meta))
-            if request.cause is Cause.SHUTDOWN and not request.answered:
+            if self.cause is Cause.SHUTDOWN and not self.answered:
                 for change in listener.rest():
                     await channel.send_notification(change_line(change, meta))
-        return self.unfinished(request)
+        return self.unfinished()
 
-    def unfinished(self, request: InboundRequest) -> bytes | None:
+    def unfinished(self) -> bytes | None:
         """Return the result that ends it in good order; none if the client ended it."""
-        if request.answered or request.cause is Cause.PEER:
+        if self.answered or self.cause is Cause.PEER:
             return None
-        result = {"_meta": {META_SUBSCRIPTION: request.id}}
-        return result_line(request.id, self.context.complete(result))
+        result = {"_meta": {META_SUBSCRIPTION: self.id}}
+        return result_line(self.id, self.context.complete(result))
 
 
 async def _next(

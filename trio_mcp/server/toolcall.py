@@ -36,4 +36,4 @@ class ToolCall(HandlerCall):
     def failed(self, text: str) -> bytes:
         """Make a result with `isError: true`."""
         result = self.context.complete(tool_failure(sendable_text(text)))
-        return result_line(self.context.request.id, result)
+        return result_line(self.context.id, result)

@@ -51,16 +51,16 @@ def observe_call(call: Any) -> Iterator[None]:
     """Make a span for a `HandlerCall`. It tells names and outcomes, never arguments or results."""
     from opentelemetry.trace import Status, StatusCode
 
-    request = call.context.request
+    context = call.context
     attributes = {
         "rpc.system": "jsonrpc",
-        "mcp.method.name": request.method,
-        "mcp.protocol.version": call.context.revision.name,
+        "mcp.method.name": context.method,
+        "mcp.protocol.version": context.revision.name,
         f"mcp.{call.kind.lower()}.name": call.handler.name,
-        "jsonrpc.request.id": str(request.id),
+        "jsonrpc.request.id": str(context.id),
     }
-    name = f"{request.method} {call.handler.name}"
-    with span(name, carrier_of(call.context.meta or {}), attributes) as current:
+    name = f"{context.method} {call.handler.name}"
+    with span(name, carrier_of(context.meta or {}), attributes) as current:
         yield
         current.set_attribute("mcp.outcome", call.outcome)
         if call.outcome not in _GOOD:

@@ -440,7 +440,7 @@ class HttpApp:
                 status = status_of(request, message.id) if modern else 200
                 await finish(http, outgoing(http, request), status)
                 return
-            if request.call.may_notify:
+            if request.may_notify:
                 channel = request.channel = QueuedChannel(
                     http, self._policy.keep_alive, self._limits.max_outgoing_bytes
                 )
