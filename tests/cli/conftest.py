@@ -20,7 +20,7 @@ def cli(
     """Run command lines in this process, in a directory and a home of their own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "TRIO_MCP_LOGINS"):
         monkeypatch.delenv(name, raising=False)
     return CommandLine(capsys)
 

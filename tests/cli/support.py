@@ -6,8 +6,9 @@ import io
 import json
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -19,7 +20,7 @@ import pytest
 import trio
 
 from tests.support.processes import ENVIRONMENT
-from trio_mcp import HttpHandle, Registry, serve_http
+from trio_mcp import HttpHandle, HttpPolicy, Registry, serve_http
 from trio_mcp.cli.app import run
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -69,20 +70,32 @@ class CommandLine:
 
 
 @contextmanager
-def served(registry: Registry) -> Iterator[str]:
-    """Serve a registry over HTTP in a thread of this process, which costs no start; its URL."""
-    begun: SimpleQueue[tuple[HttpHandle, trio.lowlevel.TrioToken]] = SimpleQueue()
+def served(
+    registry: Registry, policy: Callable[[str], HttpPolicy | None] | None = None
+) -> Iterator[str]:
+    """Serve a registry over HTTP in a thread of this process, which costs no start; its URL.
+
+    Args:
+        registry: What is served.
+        policy: Makes the policy, of the URL.
+    """
+    begun: SimpleQueue[tuple[HttpHandle, str, trio.lowlevel.TrioToken]] = SimpleQueue()
 
     async def serve() -> None:
         async with trio.open_nursery() as nursery:
-            handle = await nursery.start(serve_http, registry, "127.0.0.1", 0)
-            begun.put((handle, trio.lowlevel.current_trio_token()))
+            listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+            url = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}/mcp"
+            whole = None if policy is None else policy(url)
+            handle = await nursery.start(
+                partial(serve_http, registry, listeners=listeners, policy=whole)
+            )
+            begun.put((handle, url, trio.lowlevel.current_trio_token()))
 
     thread = threading.Thread(target=trio.run, args=(serve,))
     thread.start()
-    handle, token = begun.get()
+    handle, url, token = begun.get()
     try:
-        yield handle.url
+        yield url
     finally:
         trio.from_thread.run_sync(handle.stop, trio_token=token)
         thread.join()
@@ -94,6 +107,7 @@ class Terminal:
     def __init__(self, *words: str, cwd: Path, **variables: str) -> None:
         plain = {"TERM": "xterm", "NO_COLOR": "1", "PROMPT_TOOLKIT_NO_CPR": "1"}
         state = {"XDG_STATE_HOME": str(cwd / "state"), "COLUMNS": "100", "LINES": "40"}
+        state |= {"XDG_DATA_HOME": str(cwd / "data")}
         self._child = pexpect.spawn(
             COMMAND[0],
             [*COMMAND[1:], *words],

@@ -37,6 +37,11 @@ _COMMANDS: Final = {
         "prompt": ("calling:prompt", "Have a prompt written."),
         "inspect": ("inspecting.command:inspect", "Try a server out in an interactive session."),
     },
+    "Logging in": {
+        "login": ("login.command:login", "Log in to a server that wants to know who you are."),
+        "logout": ("login.command:logout", "Forget that login."),
+        "whoami": ("login.command:whoami", "Show which logins are kept."),
+    },
     "Examining a server": {
         "doctor": ("doctor.command:doctor", "Examine a server against the protocol."),
         "bench": ("bench.command:bench", "Measure how fast a server is."),
@@ -45,7 +50,7 @@ _COMMANDS: Final = {
 """By group and name, the function of each command, imported only when it is needed, and what it
 does in a sentence."""
 
-_USING: Final = {*_COMMANDS["Using a server"], *_COMMANDS["Examining a server"]}
+_USING: Final = {*_COMMANDS["Using a server"], *_COMMANDS["Examining a server"], "login"}
 """Those that can do with the target of the environment."""
 
 _EPILOGUE: Final = (

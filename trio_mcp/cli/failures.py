@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -209,6 +210,13 @@ def _refused(error: McpError) -> str:
     return f"the server answered with an error: {error}"
 
 
+def _unauthorized(error: errors.Unauthorized) -> str:
+    if find_spec("joserfc") is None:
+        more = "logging in needs more packages: pip install 'trio-mcp[cli,auth]'"
+        return f"{error} (--token-env VARIABLE passes a token; {more})"
+    return f"{error} (--token-env VARIABLE passes a token)"
+
+
 def _system(error: OSError) -> str:
     if error.filename is None or error.strerror is None:
         return str(error)
@@ -232,7 +240,7 @@ _WORDS: Final[dict[str, str | Callable[[Any], str]]] = {
     "McpError": _refused,
     "ResourceNotFound": "there is no resource {error} (`trio-mcp resources` shows what there is)",
     "ProtocolError": "{error} (`trio-mcp doctor` examines a server)",
-    "Unauthorized": "{error} (--token-env VARIABLE passes a token)",
+    "Unauthorized": _unauthorized,
     "CannotReach": "{error}; does it run, and is the URL right, with its path?",
     "ClientError": "{error}",
     "SchemaError": "{error}",

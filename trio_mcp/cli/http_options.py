@@ -19,6 +19,9 @@ _NEEDS: Final = {
     "--unix-socket-mode": "--unix-socket",
     "--tls-key": "--tls-certificate",
     "--trust-proxy": "--rate",
+    "--issuer": "--resource",
+    "--resource": "--issuer",
+    "--scope": "--issuer",
 }
 """Options that mean something only beside another one."""
 
@@ -44,6 +47,12 @@ class HttpServerOptions:
     """An Origin that is served. May be repeated."""
     token_env: str | None = None
     """A variable of the environment; clients need its value as their bearer token."""
+    issuer: tuple[str, ...] = ()
+    """An authorization server, as it calls itself; clients need a token of it. May be repeated."""
+    resource: str | None = None
+    """The URL by which clients know the endpoint; their tokens must be for it."""
+    scope: tuple[str, ...] = ()
+    """A scope that every token needs. May be repeated."""
     rate: Annotated[float | None, Parameter(validator=validators.Number(gt=0, lt=inf))] = None
     """Requests of one client in a second, in the long run."""
     trust_proxy: tuple[str, ...] = ()
@@ -88,6 +97,8 @@ class HttpServerOptions:
             raise Usage(f"{option} is for HTTP; say where with --http or --unix-socket")
         if self.http is not None and self.unix_socket is not None:
             raise Usage("--http and --unix-socket exclude each other; start one server for each")
+        if self.token_env is not None and self.issuer:
+            raise Usage("--token-env and --issuer exclude each other: clients have one token each")
         if self.http is not None:
             address(self.http)
         options = {each.partition("=")[0] for each in given}
@@ -97,7 +108,7 @@ class HttpServerOptions:
         self.permissions()
 
 
-def address(text: str) -> tuple[str, int]:
+def address(text: str, option: str = "--http") -> tuple[str, int]:
     """Understand `HOST:PORT` or `PORT`.
 
     Raises:
@@ -105,5 +116,5 @@ def address(text: str) -> tuple[str, int]:
     """
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or not int(port) < 65536:
-        raise Usage(f"--http takes HOST:PORT or PORT, such as 127.0.0.1:8000, not {text!r}")
+        raise Usage(f"{option} takes HOST:PORT or PORT, such as 127.0.0.1:8000, not {text!r}")
     return host.strip("[]") or "127.0.0.1", int(port)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Final, Literal
+from urllib.parse import urlsplit
 
 from attrs import AttrsInstance, fields, frozen
 from cyclopts import Parameter, validators
@@ -14,6 +15,9 @@ from trio_mcp.cli.target import Target
 from trio_mcp.wire.payloads import LoggingLevel
 
 if TYPE_CHECKING:
+    import httpx2
+
+    from trio_mcp.cli.screen import Screen
     from trio_mcp.client.http.options import HttpOptions
     from trio_mcp.transports.process import ProcessOptions
 
@@ -35,6 +39,10 @@ AsJson = Annotated[bool, Parameter(name="--json", help="Write JSON, for programs
 Seconds = Annotated[float, Parameter(validator=validators.Number(gt=0))]
 
 _AUTHORIZATION: Final = "Authorization"
+_FOR_URLS: Final = (
+    *("header", "token_env"),
+    *("client_id", "client_secret_env", "client_key", "issuer"),
+)
 
 
 @Parameter(name="*", group="Connecting")
@@ -48,6 +56,14 @@ class ConnectionOptions:
     """A header 'Name: value' of each HTTP request. May be repeated."""
     token_env: str | None = None
     """A variable of the environment whose value is the bearer token for a URL."""
+    client_id: str | None = None
+    """Get in at a URL as this client, and not as a person."""
+    client_secret_env: str | None = None
+    """A variable of the environment whose value is the client's secret."""
+    client_key: str | None = None
+    """A file with the client's private key (PEM), in place of a secret."""
+    issuer: str | None = None
+    """The authorization server that knows the client, as it calls itself."""
     root: tuple[str, ...] = ()
     """A directory that the server may know of. May be repeated."""
     era: Literal["modern", "legacy"] | None = None
@@ -75,7 +91,7 @@ class ConnectionOptions:
         if self.token_env is not None:
             if _AUTHORIZATION.lower() in map(str.lower, found):
                 raise Usage("--token-env and --header Authorization exclude each other")
-            found[_AUTHORIZATION] = f"Bearer {token_from(self.token_env)}"
+            found[_AUTHORIZATION] = f"Bearer {secret_from(self.token_env)}"
         return found
 
     def process_options(self) -> ProcessOptions:
@@ -85,26 +101,51 @@ class ConnectionOptions:
         stderr: Literal["forward", "capture"] = "forward" if self.verbose else "capture"
         return ProcessOptions(env={**os.environ, **variables(self.env)}, stderr=stderr)
 
-    def http_options(self, target: Target) -> HttpOptions:
-        """How a URL is reached.
+    def http_options(self, target: Target, screen: Screen) -> HttpOptions:
+        """How a URL is reached, and how we get in there.
+
+        Args:
+            target: The URL.
+            screen: Where the person is told who may have to log in.
 
         Raises:
-            Usage: There are headers or a token for what is no URL.
+            Usage: There are headers or credentials for what is no URL, or they exclude each other.
             Failure: There is no token, or a package is missing.
         """
         from trio_mcp.client.http.options import HttpOptions
 
         if target.url is None:
-            for option, given in (("--header", self.header), ("--token-env", self.token_env)):
-                if given:
-                    raise Usage(f"{option} is for a URL; a command takes --env")
+            given = [each for each in _FOR_URLS if getattr(self, each)]
+            if given:
+                raise Usage(f"{option_of(given[0])} is for a URL; a command takes --env")
             return HttpOptions()
         if find_spec("httpx2") is None or find_spec("httptools") is None:
             raise Failure("a URL needs more packages: pip install 'trio-mcp[cli,http]'")
+        headers = self.headers()
+        own = _AUTHORIZATION.lower() in map(str.lower, headers)
         try:
-            return HttpOptions(headers=self.headers())
+            return HttpOptions(headers=headers, auth=self._auth(target.url, screen, own=own))
         except ValueError as error:
             raise Usage(str(error)) from None
+
+    def _auth(self, url: str, screen: Screen, *, own: bool) -> httpx2.Auth | None:
+        """How we get in, unless there are credentials of the user's own."""
+        if self.client_id is not None:
+            if own:
+                raise Usage("--client-id excludes --token-env and --header Authorization")
+            from trio_mcp.cli.login.as_client import as_client
+
+            variable = self.client_secret_env
+            secret = None if variable is None else secret_from(variable, "secret")
+            return as_client(self.client_id, secret, self.client_key, issuer=self.issuer)
+        for each in ("client_secret_env", "client_key", "issuer"):
+            if getattr(self, each) is not None:
+                raise Usage(f"{option_of(each)} does nothing without --client-id")
+        if own or "@" in urlsplit(url).netloc:
+            return None
+        from trio_mcp.cli.login.way_in import as_person
+
+        return as_person(url, screen)
 
 
 NO_OPTIONS: Final = ConnectionOptions()
@@ -116,9 +157,8 @@ def as_words(options: AttrsInstance) -> list[str]:
     for each in fields(type(options)):
         value = getattr(options, each.name)
         if value != each.default:
-            option = f"--{each.name.replace('_', '-')}"
             several = value if isinstance(value, tuple) else (value,)
-            found += [f"{option}={one}" for one in several]
+            found += [f"{option_of(each.name)}={one}" for one in several]
     return found
 
 
@@ -137,13 +177,18 @@ def variables(words: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def token_from(variable: str) -> str:
-    """Find a bearer token in a variable of the environment: arguments are for all to see.
+def option_of(name: str) -> str:
+    """What an attribute is called on the command line."""
+    return f"--{name.replace('_', '-')}"
+
+
+def secret_from(variable: str, what: str = "token") -> str:
+    """Find a secret in a variable of the environment: arguments are for all to see.
 
     Raises:
         Failure: There is none.
     """
-    token = os.environ.get(variable, "").strip()
-    if not token:
-        raise Failure(f"there is no token in the variable {variable}; set it and start again")
-    return token
+    found = os.environ.get(variable, "").strip()
+    if not found:
+        raise Failure(f"there is no {what} in the variable {variable}; set it and start again")
+    return found

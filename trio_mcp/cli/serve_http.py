@@ -13,14 +13,14 @@ import trio
 
 from trio_mcp.cli.failures import OK, Failure, Usage
 from trio_mcp.cli.http_options import HttpServerOptions, address
-from trio_mcp.cli.options import token_from
+from trio_mcp.cli.options import secret_from
 from trio_mcp.registry import Registry
 from trio_mcp.wire.limits import Limits
 
 if TYPE_CHECKING:
     import ssl
 
-    from trio_mcp import HttpPolicy
+    from trio_mcp import HttpPolicy, ResourceServer
 
 logger = logging.getLogger("trio_mcp.http")
 
@@ -28,6 +28,9 @@ _OPTIONS: Final = {
     "allowed_hosts": "--allow-host",
     "allowed_origins": "--allow-origin",
     "trusted_proxies": "--trust-proxy",
+    "issuers": "--issuer",
+    "resource": "--resource",
+    "scopes": "--scope",
 }
 """By the names that the library has for them, what the command line calls its options."""
 
@@ -54,7 +57,8 @@ def run_http(registry: Registry, where: HttpServerOptions, limits: Limits) -> in
         "ssl_context": _tls(where),
         "limits": limits,
     }
-    if where.http is not None and not where.allow_host and not _is_local(where.http):
+    named = where.allow_host or where.resource
+    if where.http is not None and not named and not _is_local(where.http):
         logger.warning(
             "Only clients that call this server localhost are served; --allow-host names what "
             "others call it, and --token-env the token that they need"
@@ -93,20 +97,36 @@ def _place(where: HttpServerOptions) -> dict[str, Any]:
 def _policy(where: HttpServerOptions) -> HttpPolicy:
     from trio_mcp import HttpPolicy
 
-    token = None if where.token_env is None else token_from(where.token_env)
+    token = None if where.token_env is None else secret_from(where.token_env)
     try:
         return HttpPolicy(
             allowed_hosts=[*HttpPolicy().allowed_hosts, *where.allow_host],
             allowed_origins=where.allow_origin,
             tokens={} if token is None else {token: "token"},
+            auth=_resource_server(where),
             rate=where.rate,
             trusted_proxies=where.trust_proxy,
         )
     except ValueError as error:
         told = str(error)
-        for name, option in _OPTIONS.items():
-            told = told.replace(name, option)
-        raise Usage(told) from None
+        named = next((each for each in _OPTIONS if told.startswith(each)), "")
+        raise Usage(_OPTIONS.get(named, "") + told.removeprefix(named)) from None
+
+
+def _resource_server(where: HttpServerOptions) -> ResourceServer | None:
+    """Who may come, if authorization servers decide about that.
+
+    Raises:
+        Failure: A package is missing.
+        ValueError: A URL or a scope is none.
+    """
+    if where.resource is None:
+        return None
+    if find_spec("joserfc") is None:
+        raise Failure("--issuer needs more packages: pip install 'trio-mcp[cli,auth]'")
+    from trio_mcp import ResourceServer
+
+    return ResourceServer(resource=where.resource, issuers=where.issuer, scopes=where.scope)
 
 
 def _tls(where: HttpServerOptions) -> ssl.SSLContext | None:

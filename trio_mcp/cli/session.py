@@ -13,7 +13,7 @@ from typing import Any, Final
 import trio
 from attrs import define, field
 
-from trio_mcp import Client, RemoteTool, connect
+from trio_mcp import Client, HttpOptions, RemoteTool, connect
 from trio_mcp.cli.elicitation import terminal_handlers
 from trio_mcp.cli.failures import OK, Failure, missing, one_line
 from trio_mcp.cli.options import NO_OPTIONS, AsJson, ConnectionOptions, TargetWord
@@ -99,7 +99,12 @@ class Session:
 
 @asynccontextmanager
 async def connected(
-    target: Target, options: ConnectionOptions, screen: Screen, *, may_ask: bool = True
+    target: Target,
+    options: ConnectionOptions,
+    screen: Screen,
+    *,
+    may_ask: bool = True,
+    http: HttpOptions | None = None,
 ) -> AsyncIterator[Session]:
     """Be connected to a target for the length of a block.
 
@@ -108,6 +113,7 @@ async def connected(
         options: How it is reached.
         screen: Where everything is shown.
         may_ask: Whether the server may have questions for the person.
+        http: How a URL is reached, in place of what the options say about that.
 
     Raises:
         Failure: The command line asks for something that cannot be.
@@ -119,7 +125,7 @@ async def connected(
         era=options.era,
         handlers=terminal_handlers(prompter, options.root) if may_ask else None,
         process_options=options.process_options(),
-        http=options.http_options(target),
+        http=options.http_options(target, screen) if http is None else http,
         connect_timeout=max(_START_PATIENCE, options.timeout),
         tool_timeout=options.timeout,
         request_timeout=options.timeout,

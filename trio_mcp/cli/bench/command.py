@@ -30,8 +30,9 @@ from trio_mcp.cli.probing.http import open_http_probe
 from trio_mcp.cli.probing.stdio import StdioProbe
 from trio_mcp.cli.running import run_async
 from trio_mcp.cli.screen import Screen
-from trio_mcp.cli.session import connected
+from trio_mcp.cli.session import Session, connected
 from trio_mcp.cli.target import Target, parse_target
+from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.peer.background import background_task
 from trio_mcp.peer.lines import StreamLines
 from trio_mcp.transports.process import open_process
@@ -135,8 +136,10 @@ async def _measure(
     in_flight: Sequence[int],
     seconds: float,
 ) -> Measurement:
-    call = await _first_call(screen, target, name, words, options)
-    opened = _open_process_load if target.url is None else _open_url_load
+    http = options.http_options(target, screen)
+    async with connected(target, options, screen, may_ask=False, http=http) as session:
+        call = await _first_call(session, name, words)
+    opened = _open_process_load if target.url is None else partial(_open_url_load, http)
     async with opened(target, options, call) as (load, start_seconds):
         runs = []
         with screen.busy(f"calling {call.tool}"):
@@ -147,37 +150,30 @@ async def _measure(
     return Measurement(call, start_seconds, runs)
 
 
-async def _first_call(
-    screen: Screen,
-    target: Target,
-    name: str | None,
-    words: Sequence[str],
-    options: ConnectionOptions,
-) -> Call:
+async def _first_call(session: Session, name: str | None, words: Sequence[str]) -> Call:
     """Call the tool once, to see that it can be called.
 
     Raises:
         Failure: There is no such tool, or the call fails.
         Usage: The arguments are none.
     """
-    async with connected(target, options, screen, may_ask=False) as session:
-        client = session.client
-        if name is None:
-            names = ", ".join(client.tools)
-            raise Failure(f"say which tool to call (it really is called): {names}")
-        tool = session.tool(name)
-        arguments = parse_arguments(words, tool.input_schema)
-        check_arguments(tool, arguments)
-        params: dict[str, Json] = {"name": name, "arguments": arguments}
-        try:
-            result = await client.request("tools/call", params)
-        except McpError as error:
-            raise Failure(f"a call of tool {name!r} fails: {error.message}") from None
-        if result.get("isError") is True:
-            raise Failure(f"a call of tool {name!r} fails: {one_line(words_of(result))}")
-        if client.era == "modern":
-            params["_meta"] = modern_meta(client.revision)
-        return Call(name, client.era, client.revision, params)
+    client = session.client
+    if name is None:
+        names = ", ".join(client.tools)
+        raise Failure(f"say which tool to call (it really is called): {names}")
+    tool = session.tool(name)
+    arguments = parse_arguments(words, tool.input_schema)
+    check_arguments(tool, arguments)
+    params: dict[str, Json] = {"name": name, "arguments": arguments}
+    try:
+        result = await client.request("tools/call", params)
+    except McpError as error:
+        raise Failure(f"a call of tool {name!r} fails: {error.message}") from None
+    if result.get("isError") is True:
+        raise Failure(f"a call of tool {name!r} fails: {one_line(words_of(result))}")
+    if client.era == "modern":
+        params["_meta"] = modern_meta(client.revision)
+    return Call(name, client.era, client.revision, params)
 
 
 @asynccontextmanager
@@ -196,14 +192,17 @@ async def _open_process_load(
 
 @asynccontextmanager
 async def _open_url_load(
-    target: Target, options: ConnectionOptions, call: Call
+    http: HttpOptions, target: Target, options: ConnectionOptions, call: Call
 ) -> AsyncIterator[tuple[Load, float | None]]:
     assert target.url is not None
-    http = options.http_options(target)
     timeouts = Timeouts(answer=options.timeout)
     async with open_http_probe(target.url, http, call.era, timeouts) as probe:
         await _shake_hands(probe, call)
         headers = {**probe.headers("tools/call", call.params), **http.headers}
+        if http.auth is not None:
+            from trio_mcp.cli.login.way_in import sent_by_hand
+
+            headers |= await sent_by_hand(http.auth, target.url)
         yield partial(load_http, target.url, headers, calls_of(call.params)), None
 
 

@@ -33,7 +33,7 @@ def doctor(
     place = parse_target(target)
     screen = Screen(as_json=as_json)
     with screen.busy(f"examining {place.text}"):
-        report = run_async(partial(examine, place, options))
+        report = run_async(partial(examine, place, options, screen))
     if as_json:
         screen.json(report.as_json())
     else:
@@ -41,11 +41,11 @@ def doctor(
     return FAILED if report.count("error") else OK
 
 
-async def examine(target: Target, options: ConnectionOptions) -> Report:
+async def examine(target: Target, options: ConnectionOptions, screen: Screen) -> Report:
     """Examine a target."""
     from trio_mcp.cli.doctor.examination import Times, examine_process, examine_url
 
-    http = options.http_options(target)
+    http = options.http_options(target, screen)
     if target.url is not None:
         return await examine_url(target.url, http, Times())
     process = options.process_options()

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import trio
 from attrs import evolve, field, frozen
 
+from trio_mcp.cli.doctor.access import check_challenge
 from trio_mcp.cli.doctor.checks import (
     check_legacy,
     check_modern,
@@ -148,6 +149,7 @@ async def examine_url(url: str, options: HttpOptions, times: Times) -> Report:
         Failure: It lets nobody in.
     """
     report = Report(url)
+    await check_challenge(report, url, options, times.timeouts)
     async with open_http_probe(url, options, "modern", times.timeouts) as probe:
         await check_access(probe)
         modern = await check_modern(report, probe, patience=times.timeouts.answer)

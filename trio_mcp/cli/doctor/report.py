@@ -111,6 +111,15 @@ _KINDS: Final[Mapping[str, tuple[Severity, str]]] = MappingProxyType(
         "bad-header": ("error", "mend x-mcp-header: clients over HTTP must refuse the tool"),
         "contradiction": ("note", "a tool that only reads destroys nothing: drop one of the hints"),
         "heavy": ("note", "say less, or offer fewer tools: models read it with every request"),
+        "no-challenge": (
+            "error",
+            'say `WWW-Authenticate: Bearer resource_metadata="…"`, so that clients can get in',
+        ),
+        "no-resource-metadata": (
+            "warning",
+            "publish it (RFC 9728): without it, only who is given a token by hand can get in",
+        ),
+        "takes-any-token": ("error", "verify each token: signature, issuer, audience and times"),
         "no-origin-check": (
             "error",
             "refuse foreign Origins with 403, or any web page can use the server",

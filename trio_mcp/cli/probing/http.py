@@ -21,6 +21,7 @@ from trio_mcp.cli.probing.base import (
 from trio_mcp.client.http.endpoint import Endpoint, Reply
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.errors import ClientError, ConnectionLost
+from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.wire.headers import (
     METHOD_HEADER,
     NAME_HEADER,
@@ -112,7 +113,9 @@ class HttpProbe(Probe):
         """
         began = trio.current_time()
         found: Answer | None = None
-        with trio.move_on_after(self.timeouts.answer if patience is None else patience):
+        # A person may have to log in first, and is not to be hurried.
+        limit = TimeLimit.after(self.timeouts.answer if patience is None else patience)
+        with limit.scope():
             try:
                 async with self._endpoint.exchange(verb, headers, body) as reply:
                     message = await self._message(reply, id, wanted=body is not None)

@@ -1,0 +1,72 @@
+"""Showing a person the page where they log in."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Final
+
+import trio
+from attrs import define
+
+from trio_mcp.cli.screen import Screen
+
+_OPEN: Final = """
+import os, sys, webbrowser
+os.fork() and os._exit(0)
+webbrowser.open(sys.argv[1])
+"""
+"""Opens a page and does not wait for it: some browsers only come back when they are closed."""
+
+
+@define
+class LoginPage:
+    """Shows a person the page where they log in, and says what it is about.
+
+    Args:
+        screen: Where that is said.
+        where: The server that wants it.
+        by_hand: The person opens the page.
+    """
+
+    screen: Screen
+    where: str
+    by_hand: bool = False
+    is_open: bool = False
+    """Whether the person has been shown one, and has not come back."""
+
+    async def open(self, url: str) -> None:
+        """Show a page."""
+        opens = not self.by_hand and has_browser()
+        does = "Your browser opens this page" if opens else "Open this page on this machine"
+        self.screen.note(f"{self.where} wants you to log in. {does}:\n\n    {url}\n", "")
+        self.screen.note("Waiting until you have done so (Ctrl-C gives up).")
+        self.is_open = True
+        if opens:
+            await _open(url)
+
+    def close(self) -> None:
+        """Say that the person has come back, if one was shown."""
+        if self.is_open:
+            self.is_open = False
+            self.screen.note("You are logged in.")
+
+
+def has_browser() -> bool:
+    """Whether there is a browser that the person sees; one in this terminal would be in the way."""
+    if sys.platform == "darwin":
+        return True
+    return any(os.environ.get(each) for each in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"))
+
+
+async def _open(url: str) -> None:
+    # A browser of its own session outlives Ctrl-C; and what it prints is not for our stdout.
+    nowhere = subprocess.DEVNULL
+    await trio.run_process(
+        [sys.executable, "-c", _OPEN, url],
+        check=False,
+        stdout=nowhere,
+        stderr=nowhere,
+        start_new_session=True,
+    )

@@ -1,0 +1,80 @@
+"""The logins that are kept between commands."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from typing import Final
+
+from attrs import evolve, field, frozen
+
+from trio_mcp import FileStore, KeyringStore, Login, TokenStore
+from trio_mcp.auth.urls import canonical, covers
+from trio_mcp.cli.failures import Failure
+
+LOGINS: Final = "TRIO_MCP_LOGINS"
+"""The variable of the environment that says where logins are kept: a file, or the keyring."""
+_KEYRING: Final = "keyring"
+
+
+def login_store() -> TokenStore:
+    """Find out where logins are kept.
+
+    Raises:
+        Failure: A package is missing.
+    """
+    place = os.environ.get(LOGINS)
+    if place == _KEYRING:
+        if find_spec("keyring") is None:
+            raise Failure(f"{LOGINS}=keyring needs a package: pip install 'trio-mcp[keyring]'")
+        return KeyringStore()
+    return FileStore(place) if place else FileStore()
+
+
+def place_of(store: TokenStore) -> str:
+    """Say where a store is."""
+    return str(store.path) if isinstance(store, FileStore) else "the keyring"
+
+
+def covering(logins: Iterable[Login], url: str) -> list[Login]:
+    """The logins that open a URL: the one for the narrowest resource last, the latest of those."""
+    found = [each for each in logins if covers(each.resource, url)]
+    return sorted(found, key=lambda each: len(canonical(each.resource)))
+
+
+def about(logins: Iterable[Login], url: str) -> list[Login]:
+    """The logins that a person may mean by a URL: those that open it, or something below it."""
+    return [each for each in logins if covers(each.resource, url) or covers(url, each.resource)]
+
+
+@frozen(eq=False)
+class Anew:
+    """A store whose tokens are not good enough, so that a person logs in again.
+
+    Who we are to an authorization server stays. What is kept already stays until there is new.
+    """
+
+    _store: TokenStore
+    saved: list[Login] = field(factory=list, init=False)
+    """What has been kept since."""
+
+    @asynccontextmanager
+    async def locked(self) -> AsyncIterator[None]:
+        """See `TokenStore`."""
+        async with self._store.locked():
+            yield
+
+    async def load(self) -> list[Login]:
+        """See `TokenStore`."""
+        return [evolve(each, token=None, scopes=()) for each in await self._store.load()]
+
+    async def save(self, login: Login) -> None:
+        """See `TokenStore`."""
+        await self._store.save(login)
+        self.saved.append(login)
+
+    async def remove(self, login: Login) -> None:
+        """See `TokenStore`."""
+        await self._store.remove(login)
