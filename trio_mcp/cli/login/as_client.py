@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trio_mcp.cli.failures import Failure, Usage
 
 if TYPE_CHECKING:
     from trio_mcp import ClientCredentials
+
+SECRET_NEEDS_ISSUER: Final = (
+    "--client-secret-env needs --issuer, for nobody else to be shown the secret"  # noqa: S105
+)
 
 
 def as_client(
@@ -31,7 +35,7 @@ def as_client(
     if (secret is None) == (key is None):
         raise Usage("--client-id needs --client-secret-env or --client-key, and not both")
     if secret is not None and issuer is None:
-        raise Usage("--client-secret-env needs --issuer, for nobody else to be shown the secret")
+        raise Usage(SECRET_NEEDS_ISSUER)
     require_auth()
     from trio_mcp import ClientCredentials
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlsplit
 
 import trio
+from attrs import frozen
 from cyclopts import Parameter
 
 from trio_mcp import FileStore, Login, TokenStore
+from trio_mcp.auth.urls import origin
 from trio_mcp.cli.failures import OK, Failure, Usage
 from trio_mcp.cli.http_options import address
-from trio_mcp.cli.login.as_client import require_auth
+from trio_mcp.cli.login.as_client import SECRET_NEEDS_ISSUER, require_auth
+from trio_mcp.cli.login.browser import LoginPage
 from trio_mcp.cli.login.kept import Anew, about, login_store, place_of
 from trio_mcp.cli.options import AsJson, ConnectionOptions, Seconds, secret_from
 from trio_mcp.cli.running import run_async
@@ -22,77 +25,89 @@ from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.target import Target
 from trio_mcp.wire.jsonrpc import Json
 
-_BACK: Final = ("127.0.0.1", "localhost")
+if TYPE_CHECKING:
+    from trio_mcp import OAuth
+
+_HOSTS: Final = ("127.0.0.1", "localhost")
 """What a browser may call this machine."""
 
 Url = Annotated[str, Parameter(name="URL", help="The URL of a server.")]
 
 
-def login(
-    url: Url,
-    /,
-    *,
-    scope: tuple[str, ...] = (),
-    client_id: str | None = None,
-    client_secret_env: str | None = None,
-    issuer: str | None = None,
-    redirect: str = "127.0.0.1:0",
-    no_browser: bool = False,
-    header: tuple[str, ...] = (),
-    timeout: Seconds = 300.0,
-) -> int:
-    """Log in to a server in a browser, and keep that for all other commands.
+@Parameter(name="*")
+@frozen(kw_only=True)
+class LoginOptions:
+    """How a person logs in."""
 
-    Args:
-        url: The URL of a server.
-        scope: What to ask for besides what the server says that it needs. May be repeated.
-        client_id: Who we are to the authorization server, if that was arranged with it.
-        client_secret_env: A variable of the environment with the secret that goes with it.
-        issuer: The authorization server that this is for, as it calls itself.
-        redirect: Where the browser comes back to, 127.0.0.1:PORT or localhost:PORT, if that was
-            arranged as well; port 0 is any that is free.
-        no_browser: Show the address of the page, and open no browser.
-        header: A header 'Name: value' of each request to the server. May be repeated.
-        timeout: Seconds that you have.
-    """
+    scope: tuple[str, ...] = ()
+    """What to ask for besides what the server says that it needs. May be repeated."""
+    client_id: str | None = None
+    """Who we are to the authorization server, if that was arranged with it."""
+    client_secret_env: str | None = None
+    """A variable of the environment with the secret that goes with it."""
+    issuer: str | None = None
+    """The authorization server that this is for, as it calls itself."""
+    redirect: str = "127.0.0.1:0"
+    """Where the browser comes back to, 127.0.0.1:PORT or localhost:PORT, if that was arranged as
+    well; port 0 is any that is free."""
+    no_browser: bool = False
+    """Show the address of the page, and open no browser."""
+    header: tuple[str, ...] = ()
+    """A header 'Name: value' of each request to the server. May be repeated."""
+    timeout: Seconds = 300.0
+    """Seconds that you have."""
+
+    def oauth(self, store: TokenStore, page: LoginPage) -> OAuth:
+        """Make what logs in.
+
+        Raises:
+            Usage: The options do not go together.
+            Failure: There is no secret.
+        """
+        from trio_mcp import OAuth
+
+        secret = None
+        if self.client_secret_env is not None:
+            if self.client_id is None:
+                raise Usage("--client-secret-env does nothing without --client-id")
+            if self.issuer is None:
+                raise Usage(SECRET_NEEDS_ISSUER)
+            secret = secret_from(self.client_secret_env, "secret")
+        host, port = address(self.redirect, "--redirect")
+        if host not in _HOSTS:
+            raise Usage(f"--redirect takes 127.0.0.1:PORT or localhost:PORT, not {self.redirect!r}")
+        return OAuth(
+            client_id=self.client_id,
+            client_secret=secret,
+            open_browser=page.open,
+            redirect_port=port,
+            redirect_host=host,
+            timeout=self.timeout,
+            scopes=self.scope or None,
+            issuer=self.issuer,
+            store=store,
+        )
+
+
+def login(url: Url, /, *, options: LoginOptions = LoginOptions()) -> int:
+    """Log in to a server in a browser, and keep that for all other commands."""
     _check(url)
-    if client_id is None and client_secret_env is not None:
-        raise Usage("--client-secret-env does nothing without --client-id")
-    if client_secret_env is not None and issuer is None:
-        raise Usage("--client-secret-env needs --issuer, for nobody else to be shown the secret")
-    host, port = address(redirect, "--redirect")
-    if host not in _BACK:
-        raise Usage(f"--redirect takes 127.0.0.1:PORT or localhost:PORT, not {redirect!r}")
     require_auth()
-    from trio_mcp import HttpOptions, OAuth
-    from trio_mcp.auth.urls import origin
-    from trio_mcp.cli.login.browser import LoginPage
+    from trio_mcp import HttpOptions
     from trio_mcp.cli.login.way_in import WayIn
     from trio_mcp.cli.session import connected
 
     screen = Screen()
-    store = Anew(login_store())
-    page = LoginPage(screen, origin(url), by_hand=no_browser)
-    oauth = OAuth(
-        client_id=client_id,
-        client_secret=None if client_secret_env is None else secret_from(client_secret_env, "secret"),
-        open_browser=page.open,
-        redirect_port=port,
-        redirect_host=host,
-        timeout=timeout,
-        scopes=scope or None,
-        issuer=issuer,
-        store=store,
-    )
-    options = ConnectionOptions(header=header)
+    store, page = Anew(login_store()), LoginPage(screen, origin(url), by_hand=options.no_browser)
+    oauth = options.oauth(store, page)
+    others = ConnectionOptions(header=options.header)
     try:
-        way_in = WayIn(url, store, lambda _: oauth, page)
-        http = HttpOptions(headers=options.headers(), auth=way_in)
+        http = HttpOptions(headers=others.headers(), auth=WayIn(url, store, lambda _: oauth, page))
     except ValueError as error:
         raise Usage(str(error)) from None
 
     async def main() -> None:
-        async with connected(Target(url, url=url), options, screen, may_ask=False, http=http):
+        async with connected(Target(url, url=url), others, screen, may_ask=False, http=http):
             pass
 
     run_async(main)
