@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import pytest
 from hypothesis import settings
 
-from tests.interop.packages import are_installed
+from tests.interop.packages import are_installed, has_fastmcp
 from tests.support.processes import SYSTEM_PATH
 
 # A failure comes again, and none comes by chance. `make rest` looks ten times as far.
@@ -27,6 +27,11 @@ PROGRAMS = {
     "sdk-server": (
         lambda: find_spec("mcp") is not None,
         "the official Python SDK is missing: run `make .venv/.test`",
+    ),
+    "fastmcp": (has_fastmcp, "FastMCP is missing: run `make peers`"),
+    "chromium": (
+        lambda: shutil.which("chromium") is not None,
+        "Chromium is missing: on Debian, run `apt-get install -y chromium`",
     ),
     "nginx": (
         lambda: shutil.which("nginx", path=SYSTEM_PATH) is not None,
