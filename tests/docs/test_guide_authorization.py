@@ -13,7 +13,16 @@ import httpx2
 import pytest
 
 import trio_mcp
-from tests.auth.server.support import After, Issuer, call, ec_key, proof, protected
+from tests.auth.server.support import (
+    RESOURCE,
+    After,
+    Issuer,
+    call,
+    ec_key,
+    proof,
+    protected,
+    resource_server,
+)
 from tests.docs.pages import blocks_of
 from tests.docs.test_readme import table
 from tests.support.processes import ROOT
@@ -25,10 +34,12 @@ from trio_mcp import (
     DPoP,
     EnterpriseManaged,
     Fetching,
+    HttpPolicy,
     OAuth,
     Registry,
     ResourceServer,
     WorkloadIdentity,
+    http_app,
 )
 from trio_mcp import errors as all_errors
 from trio_mcp.auth import challenges, fetching
@@ -227,6 +238,20 @@ def test_numbers_are_the_defaults() -> None:
     assert f"up to `max_proofs` ({DPoP().max_proofs:,})" in protecting
     assert OAuth().timeout == 300
     assert "`OAuth(timeout=…)` for it, which is five minutes" in login
+
+
+async def test_a_verifier_that_raises_lets_nobody_in() -> None:
+    async def fail(token: str) -> Authorization:
+        raise RuntimeError("the database is gone")
+
+    assert "the answer is 500" in words_of(PROTECTING)
+    app = http_app(
+        registry_of(echo), policy=HttpPolicy(auth=resource_server(ISSUER, verifier=fail))
+    )
+    transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
+    async with app.running(), httpx2.AsyncClient(transport=transport) as client:
+        answer = await client.post(RESOURCE, headers={"Authorization": "Bearer x"})
+    assert (answer.status_code, answer.text) == (500, "")
 
 
 async def test_a_registry_needs_what_its_deployment_needs() -> None:

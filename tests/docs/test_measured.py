@@ -39,6 +39,16 @@ def test_the_whole_record_of_conformance_is_on_the_page() -> None:
     assert record.suite == VERSION
 
 
+@pytest.mark.requirement("J9")
+def test_every_scenario_about_authorization_has_passed() -> None:
+    record = load(MEASURED / "conformance.json", Conformance, "make conformance")
+    about = [each for each in record.scenarios if each.name.startswith("auth/")]
+    assert {each.revision for each in about} == set(REVISIONS)
+    assert {each.counted for each in about} >= {"required", "extension"}
+    assert [each.name for each in about if not (each.offered and each.passed)] == []
+    assert not any("OAuth" in (each.missing or "") for each in record.scenarios)
+
+
 @pytest.mark.parametrize("page", ["benchmarks.md", "conformance.md"])
 def test_no_prose_has_a_figure(page: str) -> None:
     """But for dates of revisions, and what names a figure (p50, 64 in flight)."""

@@ -30,7 +30,7 @@ from tests.interop.auth.support import (
 from trio_mcp import ClientCredentials, DPoP, FileStore, MemoryStore, OAuth
 from trio_mcp.errors import AuthorizationError
 
-pytestmark = pytest.mark.needs("node")
+pytestmark = [pytest.mark.needs("node"), pytest.mark.requirement("J4", "J5", "J6")]
 
 REDIRECT = "http://127.0.0.1/callback"
 DOCUMENT = "https://client.example.com/about.json"

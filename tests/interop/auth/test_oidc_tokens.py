@@ -22,7 +22,7 @@ from trio_mcp import DPoP, Introspection
 from trio_mcp.auth.client.dpop import DpopKey
 from trio_mcp.auth.client.pkce import Pkce
 
-pytestmark = pytest.mark.needs("node")
+pytestmark = [pytest.mark.needs("node"), pytest.mark.requirement("J2", "J4")]
 
 REDIRECT = "https://site.example.com/callback"
 CLIENTS = [

@@ -50,6 +50,7 @@ REDIRECT = "http://127.0.0.1:9/callback"
 
 pytestmark = [
     pytest.mark.needs("node", "sdk-server"),
+    pytest.mark.requirement("J1", "J5", "J6"),
     # This client leaves the generators that read its streams to the garbage collector.
     pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning"),
 ]
