@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import httpx2
 import pytest
+import trio
 
 import trio_mcp
 from tests.auth.server.support import (
@@ -252,6 +253,22 @@ async def test_a_verifier_that_raises_lets_nobody_in() -> None:
     async with app.running(), httpx2.AsyncClient(transport=transport) as client:
         answer = await client.post(RESOURCE, headers={"Authorization": "Bearer x"})
     assert (answer.status_code, answer.text) == (500, "")
+
+
+@pytest.mark.requirement("J3")
+async def test_a_call_is_not_cut_off_when_its_token_expires(autojump_clock: Any) -> None:
+    (row,) = (row for row in table(PROTECTING, "What | Belongs to") if row[0] == "a call")
+    assert "does not cut it off" in row[2]
+    registry = Registry("slow")
+
+    @registry.tool(timeout=1000)
+    async def wait() -> str:
+        await trio.sleep(500)
+        return "done"
+
+    async with protected(ISSUER, registry=registry) as host:
+        answer = await call(host, ISSUER.token(exp=After(60)), "wait")
+    assert (answer.status, b"done" in answer.body) == (200, True)
 
 
 async def test_a_registry_needs_what_its_deployment_needs() -> None:
