@@ -24,6 +24,8 @@ from trio_mcp.cli import failures
 from trio_mcp.cli.login import as_client, way_in
 from trio_mcp.cli.screen import Screen
 
+pytestmark = pytest.mark.requirement("J8")
+
 
 def registry() -> Registry:
     """A shop with one tool for all, and one for its owner."""
