@@ -1,0 +1,84 @@
+"""Clients of the official TypeScript SDK get into our server."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.auth.support import (
+    VERIFIER,
+    credentials_of,
+    introspection,
+    oidc_provider,
+    protected,
+)
+from tests.support.processes import ENVIRONMENT, run
+from trio_mcp import DPoP
+
+SCRIPT = Path(__file__).with_name("typescript_client.mjs")
+SDK = credentials_of(
+    "sdk",
+    client_secret=None,
+    application_type="native",
+    token_endpoint_auth_method="none",
+    grant_types=["authorization_code", "refresh_token"],
+    response_types=["code"],
+    redirect_uris=["http://127.0.0.1:9/callback"],
+)
+
+pytestmark = pytest.mark.needs("node")
+both_eras = pytest.mark.parametrize("mode", ["legacy", "auto"])
+
+
+async def report_of(npm: Path, **options: Any) -> Any:
+    """What their client prints."""
+    person = f"{sys.executable} -m tests.interop.auth.person --print"
+    done = await run(
+        ["node", shutil.copy(SCRIPT, npm), json.dumps(options)],
+        env={**ENVIRONMENT, "PERSON": person},
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return json.loads(done.stdout)
+
+
+@both_eras
+async def test_their_client_gets_in_and_steps_up(npm: Path, mode: str) -> None:
+    async with oidc_provider(npm, clients=[SDK]) as issuer, protected(issuer) as url:
+        report = await report_of(npm, url=url, mode=mode, client={"client_id": "sdk"})
+    assert report["written"] == "written"
+    for when, scopes in (("before", ["mcp"]), ("after", ["files:write", "mcp"])):
+        found = report[when]
+        assert (found["subject"], found["client_id"]) == ("alice", "sdk")
+        assert (found["scopes"], found["bound"]) == (scopes, False)
+
+
+@both_eras
+@pytest.mark.parametrize("form", ["jwt", "opaque"])
+async def test_their_tokens_are_bound_to_their_key(npm: Path, form: str, mode: str) -> None:
+    """Our server wants nonces, and so does the authorization server."""
+    clients = [SDK, VERIFIER]
+    async with oidc_provider(npm, clients=clients, format=form, nonces=True) as issuer:
+        verifier = introspection(issuer) if form == "opaque" else None
+        dpop = DPoP(required=True, nonces=True)
+        async with protected(issuer, dpop=dpop, verifier=verifier) as url:
+            report = await report_of(
+                npm, url=url, mode=mode, client={"client_id": "sdk"}, dpop=True
+            )
+    assert report["after"]["bound"]
+    assert report["after"]["scopes"] == ["files:write", "mcp"]
+
+
+async def test_their_program_gets_in(npm: Path) -> None:
+    secret = "nothing-in-it-has-to-be-encoded"  # which they do not do
+    known = credentials_of("nightly", client_secret=secret)
+    async with oidc_provider(npm, clients=[known]) as issuer:
+        known = {"clientId": "nightly", "clientSecret": secret, "expectedIssuer": issuer}
+        async with protected(issuer) as url:
+            report = await report_of(npm, url=url, mode="auto", credentials=known)
+    assert report["written"] == "written"
+    assert report["before"]["client_id"] == "nightly"
