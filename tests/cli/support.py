@@ -6,7 +6,7 @@ import io
 import json
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -104,13 +104,15 @@ def served(
 class Terminal:
     """A command line on a terminal, and the person before it."""
 
-    def __init__(self, *words: str, cwd: Path, **variables: str) -> None:
+    def __init__(
+        self, *words: str, cwd: Path, command: Sequence[str] = COMMAND, **variables: str
+    ) -> None:
         plain = {"TERM": "xterm", "NO_COLOR": "1", "PROMPT_TOOLKIT_NO_CPR": "1"}
         state = {"XDG_STATE_HOME": str(cwd / "state"), "COLUMNS": "100", "LINES": "40"}
         state |= {"XDG_DATA_HOME": str(cwd / "data")}
         self._child = pexpect.spawn(
-            COMMAND[0],
-            [*COMMAND[1:], *words],
+            command[0],
+            [*command[1:], *words],
             env={**ENVIRONMENT, **plain, **state, **variables},
             cwd=str(cwd),
             encoding="utf-8",
@@ -139,6 +141,14 @@ class Terminal:
         last = str(self._child.before)
         self._child.close()
         return self._child.exitstatus, last
+
+    def hangs_up(self) -> int:
+        """Close the terminal; return the signal that ended the command."""
+        process = self._child.ptyproc
+        process.fileobj.close()
+        process.wait()
+        process.closed = self._child.closed = True
+        return int(process.signalstatus or 0)
 
 
 CTRL_C, CTRL_D, CTRL_U, UP, TAB = "\x03", "\x04", "\x15", "\x1b[A", "\t"

@@ -196,6 +196,20 @@ def test_nobody_comes_back(cli: CommandLine, shop: str, issuer: Authority, tmp_p
     assert issuer.forms == []
 
 
+def test_a_redirect_that_comes_twice(
+    cli: CommandLine,
+    shop: str,
+    issuer: Authority,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("BROWSER", browser(tmp_path, TWICE))
+    assert cli("login", shop).status == 0
+    assert issuer.forms[0]["grant_type"] == "authorization_code"
+    assert "authorization_code" not in [each["grant_type"] for each in issuer.forms[1:]]
+    assert cli("tools", shop).status == 0
+
+
 def test_a_client_that_was_registered_by_hand(
     person: CommandLine, shop: str, issuer: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
