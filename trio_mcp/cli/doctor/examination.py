@@ -25,11 +25,12 @@ from trio_mcp.cli.doctor.checks import (
 )
 from trio_mcp.cli.doctor.orphans import commands_of, marked, orphans_of
 from trio_mcp.cli.doctor.report import Report, Severity, cut
-from trio_mcp.cli.failures import last_words
+from trio_mcp.cli.failures import Failure, last_words
 from trio_mcp.cli.probing.base import Era, Timeouts, initialize_params
 from trio_mcp.cli.probing.http import HttpProbe, check_access, open_http_probe
 from trio_mcp.cli.probing.stdio import StdioProbe, open_stdio_probe
 from trio_mcp.client.http.options import HttpOptions
+from trio_mcp.errors import AuthorizationError
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.wire.errors import HEADER_MISMATCH
 from trio_mcp.wire.headers import METHOD_HEADER, SESSION_HEADER
@@ -146,12 +147,19 @@ async def examine_url(url: str, options: HttpOptions, times: Times) -> Report:
 
     Raises:
         ClientError: It cannot be reached.
-        Failure: It lets nobody in.
+        Failure: It does not let us in, and nothing else is known of it.
+        AuthorizationError: The same, as there was no getting a token.
     """
     report = Report(url)
     await check_challenge(report, url, options, times.timeouts)
     async with open_http_probe(url, options, "modern", times.timeouts) as probe:
-        await check_access(probe)
+        try:
+            await check_access(probe)
+        except (Failure, AuthorizationError) as error:
+            if not report.findings:
+                raise
+            report.add("no-access", str(error))
+            return report
         modern = await check_modern(report, probe, patience=times.timeouts.answer)
         check_unexpected(report, probe)
     async with open_http_probe(url, options, "legacy", times.timeouts) as probe:

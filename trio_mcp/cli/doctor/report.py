@@ -111,6 +111,7 @@ _KINDS: Final[Mapping[str, tuple[Severity, str]]] = MappingProxyType(
         "bad-header": ("error", "mend x-mcp-header: clients over HTTP must refuse the tool"),
         "contradiction": ("note", "a tool that only reads destroys nothing: drop one of the hints"),
         "heavy": ("note", "say less, or offer fewer tools: models read it with every request"),
+        "no-access": ("error", "get in as it says; until then, nothing else can be examined"),
         "no-challenge": (
             "error",
             'say `WWW-Authenticate: Bearer resource_metadata="…"`, so that clients can get in',
