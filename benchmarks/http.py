@@ -2,7 +2,8 @@
 
 The load comes from `wrk` (Debian's package of that name), with 16 connections. Every peer is
 started anew for each measurement. Beside the contest, our server alone: throughput under one and
-under many legacy sessions, and memory for each open stream and each idle connection.
+under many legacy sessions, and with access tokens; memory for each open stream, each idle
+connection, and each session of a principal with a token, beside one without.
 """
 
 import json
@@ -14,8 +15,10 @@ import subprocess
 import sys
 import tempfile
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from http.client import HTTPConnection
+from itertools import islice, repeat
 from pathlib import Path
 from statistics import median
 from time import monotonic, sleep
@@ -28,15 +31,26 @@ from benchmarks.peers import Peer, find_python, find_typescript, python_server
 from benchmarks.processes import Command
 from benchmarks.report import Report, add_output_options, publish
 from benchmarks.tables import table
+from benchmarks.tokens import Headers, Issuer
 
 _SERVERS = Path(__file__).parent / "servers"
 _CONNECTIONS = 16
 _START_SECONDS = 20.0
 _SESSIONS = 1000
 _STREAMS, _IDLE = 1000, 2000
+_PRINCIPALS = 10_000
+_TOKENS = 1000
+_NEW_TOKENS = 12_000
+"""More than our server remembers: when the first one comes again, it is forgotten."""
+_PROOFS = 5000
+"""For each second, which no server uses up."""
 
 OURS, PYTHON, TYPESCRIPT = "trio-mcp", "Python SDK on uvicorn", "TypeScript SDK on Node"
 ONE, MANY = "trio-mcp, 1 session", f"trio-mcp, {_SESSIONS:,} sessions"
+JWT, NEW = f"trio-mcp, {_TOKENS:,} JWTs", "trio-mcp, a new JWT each time"
+DPOP = "trio-mcp, a DPoP proof each time"
+
+_ISSUER = Issuer()
 
 _META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -53,13 +67,25 @@ _MODERN_HEADERS = {
 _LEGACY_HEADERS = {**_MODERN_HEADERS, "MCP-Protocol-Version": "2025-11-25"}
 
 _SCRIPT = """
-local sessions = {%(sessions)s}
+local senders = {}
+for line in io.lines("%(senders)s") do
+  local sender = {}
+  for name, value in line:gmatch("([^\t]+)\t([^\t]+)") do
+    sender[name] = value
+  end
+  senders[#senders + 1] = sender
+end
 local headers = {%(headers)s}
 local number = 0
 request = function()
   number = number + 1
-  if #sessions > 0 then
-    headers["Mcp-Session-Id"] = sessions[number %% #sessions + 1]
+  if %(once)s and number + %(connections)d >= #senders then
+    wrk.thread:stop()
+  end
+  if #senders > 0 then
+    for name, value in pairs(senders[number %% #senders + 1]) do
+      headers[name] = value
+    end
   end
   return wrk.format("POST", "/mcp", headers, '%(before)s' .. number .. '%(after)s')
 end
@@ -99,12 +125,16 @@ def peers(*, install: bool) -> list[Peer]:
     typescript = find_typescript(install=install)
     node = Command(["node", str(_SERVERS / "http_typescript_sdk.mjs")], {})
     ours = python_server("http_trio_mcp.py")
+    protected = evolve(ours, environment={**ours.environment, **_ISSUER.environment()})
     return [
         Peer(OURS, ours),
         evolve(python, name=PYTHON, command=python_server("http_python_sdk.py")),
         evolve(typescript, name=TYPESCRIPT, command=node),
         Peer(ONE, ours),
         Peer(MANY, ours),
+        Peer(JWT, protected),
+        Peer(NEW, protected),
+        Peer(DPOP, protected),
     ]
 
 
@@ -153,17 +183,46 @@ def measure(peer: Peer, seconds: float) -> Sample:
     """
     with serving(peer) as (port, _):
         sessions = {ONE: 1, MANY: _SESSIONS}.get(peer.name, 0)
-        ids = [_new_session(port) for _ in range(sessions)]
-        _load(port, 0.5, ids)
-        return _load(port, seconds, ids)
+        senders = _new_sessions(port, repeat({}, sessions)) or _senders(peer, seconds)
+        _load(port, 0.5, senders, legacy=sessions > 0)
+        if peer.name == DPOP:  # no proof is good twice
+            senders = _senders(peer, seconds)
+        return _load(port, seconds, senders, legacy=sessions > 0, once=peer.name == DPOP)
 
 
-def _load(port: int, seconds: float, sessions: Sequence[str]) -> Sample:
-    params = _CALL if sessions else {**_CALL, "_meta": _META}
+def _senders(peer: Peer, seconds: float) -> list[Headers]:
+    """Make the headers that tell the senders of requests apart."""
+    made: Iterator[Headers] = iter(())
+    if peer.name in (JWT, NEW):
+        made = islice(_ISSUER.bearers(), _TOKENS if peer.name == JWT else _NEW_TOKENS)
+    elif peer.name == DPOP:
+        made = islice(_ISSUER.provers(), round(_PROOFS * seconds))
+    return list(made)
+
+
+def _load(
+    port: int,
+    seconds: float,
+    senders: Sequence[Headers],
+    *,
+    legacy: bool = False,
+    once: bool = False,
+) -> Sample:
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        for sender in senders:
+            file.write("\t".join(f"{name}\t{value}" for name, value in sender.items()) + "\n")
+        file.flush()
+        return _run_wrk(port, seconds, file.name, legacy=legacy, once=once)
+
+
+def _run_wrk(port: int, seconds: float, senders: str, *, legacy: bool, once: bool) -> Sample:
+    params = _CALL if legacy else {**_CALL, "_meta": _META}
     rest = json.dumps({"method": "tools/call", "params": params}, separators=(",", ":"))
-    headers = _LEGACY_HEADERS if sessions else _MODERN_HEADERS
+    headers = _LEGACY_HEADERS if legacy else _MODERN_HEADERS
     script = _SCRIPT % {
-        "sessions": ",".join(f'"{each}"' for each in sessions),
+        "senders": senders,
+        "once": str(once).lower(),
+        "connections": _CONNECTIONS,
         "headers": ",".join(f'["{name}"]="{value}"' for name, value in headers.items()),
         "before": '{"jsonrpc":"2.0","id":',
         "after": "," + rest[1:],
@@ -208,7 +267,8 @@ def _post(port: int, message: dict[str, object], headers: dict[str, str]) -> soc
     return connection
 
 
-def _new_session(port: int) -> str:
+def _new_sessions(port: int, senders: Iterable[Headers]) -> list[Headers]:
+    """Begin a session for each sender; returns the headers that go with it."""
     params = {
         "protocolVersion": "2025-11-25",
         "capabilities": {},
@@ -216,12 +276,34 @@ def _new_session(port: int) -> str:
     }
     hello: dict[str, object] = {"jsonrpc": "2.0", "id": 0, "method": "initialize"}
     headers = {name: _LEGACY_HEADERS[name] for name in ("Content-Type", "Accept")}
-    with _post(port, {**hello, "params": params}, headers) as connection:
-        head = connection.recv(65536).decode("latin-1")
-    found = re.search(r"mcp-session-id: (\S+)", head, re.IGNORECASE)
-    if found is None:
-        raise LoadFailed("initialize gave no session")
-    return found.group(1)
+    body = json.dumps({**hello, "params": params})
+    found: list[Headers] = []
+    with closing(HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
+        for sender in senders:
+            connection.request("POST", "/mcp", body, {**headers, **sender})
+            response = connection.getresponse()
+            response.read()
+            session = response.getheader("mcp-session-id")
+            if session is None:
+                raise LoadFailed("initialize gave no session")
+            found.append({**sender, "Mcp-Session-Id": session})
+    return found
+
+
+def memory_per_session() -> dict[str, float]:
+    """Return the KiB that our server takes for a session of each principal, and without any."""
+    ours = python_server("http_trio_mcp.py")
+    protected = evolve(ours, environment={**ours.environment, **_ISSUER.environment()})
+    senders = {"session": repeat({}), "session with a token": _ISSUER.bearers()}
+    figures = {}
+    for (name, headers), command in zip(senders.items(), (ours, protected), strict=True):
+        with serving(Peer(OURS, command)) as (port, pid):
+            made = islice(headers, _PRINCIPALS + 1)
+            _new_sessions(port, islice(made, 1))  # what is imported only now is not its own
+            before = _resident(pid)
+            _new_sessions(port, made)
+            figures[name] = (_resident(pid) - before) / _PRINCIPALS
+    return figures
 
 
 def memory_per_connection() -> dict[str, float]:
@@ -294,10 +376,17 @@ def targets(outcomes: Sequence[Outcome], memory: dict[str, float]) -> list[Targe
             0.8,
             True,
         ),
+        _target(
+            f"HTTP requests/s, {_TOKENS:,} JWTs to none", by_name[JWT], ours, "rate", 0.9, True
+        ),
     ]
     for kind, title in (("stream", "open stream"), ("idle", "idle connection")):
         found.append(Target(f"KiB for each {title}", 25, memory.get(kind), False, "no server"))
-    return found
+    more = None
+    if "session" in memory:
+        more = memory["session with a token"] - memory["session"]
+    what = f"KiB more for a session with a token, {_PRINCIPALS:,} principals"
+    return [*found, Target(what, 1, more, False, "no server")]
 
 
 def _target(
@@ -359,7 +448,9 @@ def run(options: Namespace) -> Report:
     """Measure, and return the report."""
     taking_part = peers(install=not options.no_install)
     outcomes = contest(taking_part, rounds=options.rounds, seconds=options.seconds)
-    memory = memory_per_connection() if outcomes[0].samples else {}
+    memory = {}
+    if outcomes[0].samples:
+        memory = {**memory_per_connection(), **memory_per_session()}
     text = [servers_table(outcomes), "", targets_table(targets(outcomes, memory))]
     figures: dict[str, object] = {
         each.peer.name: {
