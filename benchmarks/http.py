@@ -39,7 +39,7 @@ _START_SECONDS = 20.0
 _SESSIONS = 1000
 _STREAMS, _IDLE = 1000, 2000
 _PRINCIPALS = 10_000
-_TOKENS = 1000
+_CLIENTS = 1000
 _NEW_TOKENS = 12_000
 """More than our server remembers: when the first one comes again, it is forgotten."""
 _PROOFS = 5000
@@ -47,8 +47,10 @@ _PROOFS = 5000
 
 OURS, PYTHON, TYPESCRIPT = "trio-mcp", "Python SDK on uvicorn", "TypeScript SDK on Node"
 ONE, MANY = "trio-mcp, 1 session", f"trio-mcp, {_SESSIONS:,} sessions"
-JWT, NEW = f"trio-mcp, {_TOKENS:,} JWTs", "trio-mcp, a new JWT each time"
-DPOP = "trio-mcp, a DPoP proof each time"
+JWT, CLIENTS = "trio-mcp, a JWT", f"trio-mcp, {_CLIENTS:,} JWTs in turn"
+NEW, DPOP = "trio-mcp, a new JWT each", "trio-mcp, a DPoP proof each"
+_BEARERS = {JWT: 1, CLIENTS: _CLIENTS, NEW: _NEW_TOKENS}
+"""How many tokens there are."""
 
 _ISSUER = Issuer()
 
@@ -132,9 +134,7 @@ def peers(*, install: bool) -> list[Peer]:
         evolve(typescript, name=TYPESCRIPT, command=node),
         Peer(ONE, ours),
         Peer(MANY, ours),
-        Peer(JWT, protected),
-        Peer(NEW, protected),
-        Peer(DPOP, protected),
+        *(Peer(name, protected) for name in (*_BEARERS, DPOP)),
     ]
 
 
@@ -192,12 +192,9 @@ def measure(peer: Peer, seconds: float) -> Sample:
 
 def _senders(peer: Peer, seconds: float) -> list[Headers]:
     """Make the headers that tell the senders of requests apart."""
-    made: Iterator[Headers] = iter(())
-    if peer.name in (JWT, NEW):
-        made = islice(_ISSUER.bearers(), _TOKENS if peer.name == JWT else _NEW_TOKENS)
-    elif peer.name == DPOP:
-        made = islice(_ISSUER.provers(), round(_PROOFS * seconds))
-    return list(made)
+    if peer.name == DPOP:
+        return list(islice(_ISSUER.provers(), round(_PROOFS * seconds)))
+    return list(islice(_ISSUER.bearers(), _BEARERS.get(peer.name, 0)))
 
 
 def _load(
@@ -376,9 +373,7 @@ def targets(outcomes: Sequence[Outcome], memory: dict[str, float]) -> list[Targe
             0.8,
             True,
         ),
-        _target(
-            f"HTTP requests/s, {_TOKENS:,} JWTs to none", by_name[JWT], ours, "rate", 0.9, True
-        ),
+        _target("HTTP requests/s, a JWT each to none", by_name[JWT], ours, "rate", 0.9, True),
     ]
     for kind, title in (("stream", "open stream"), ("idle", "idle connection")):
         found.append(Target(f"KiB for each {title}", 25, memory.get(kind), False, "no server"))

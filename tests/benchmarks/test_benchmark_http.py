@@ -1,9 +1,12 @@
 """The HTTP benchmark: what it makes of measurements, and that it can take one."""
 
+from itertools import islice
+
+import pytest
 from attrs import evolve
 
 from benchmarks import http
-from benchmarks.http import MANY, ONE, OURS, PYTHON, TYPESCRIPT, Outcome, Sample
+from benchmarks.http import DPOP, JWT, MANY, ONE, OURS, PYTHON, TYPESCRIPT, Outcome, Sample
 from benchmarks.peers import Peer
 from benchmarks.processes import Command
 
@@ -20,16 +23,20 @@ OUTCOMES = [
     outcome(TYPESCRIPT, 2000, 2000, p99=0.004),
     outcome(ONE, 5000, 5000),
     outcome(MANY, 4500, 4500),
+    outcome(JWT, 8500, 7600),
 ]
 
 
 def test_the_better_peer_is_the_one_to_beat() -> None:
-    found = {target.text: target for target in http.targets(OUTCOMES, {"stream": 30, "idle": 8})}
+    memory = {"stream": 30, "idle": 8, "session": 17, "session with a token": 17.5}
+    found = {target.text: target for target in http.targets(OUTCOMES, memory)}
     assert found[f"HTTP requests/s to the {TYPESCRIPT}"].figure == 4.25
     assert found[f"HTTP p99 to the {TYPESCRIPT}"].figure == 0.5
     assert found["HTTP requests/s, 1,000 sessions to one"].figure == 0.9
     assert found["KiB for each open stream"].verdict == "missed"
     assert found["KiB for each idle connection"].verdict == "met"
+    assert 0.94 < (found["HTTP requests/s, a JWT each to none"].figure or 0) < 0.95
+    assert found["KiB more for a session with a token, 10,000 principals"].figure == 0.5
 
 
 def test_who_is_missing_is_named() -> None:
@@ -48,4 +55,16 @@ def test_a_server_that_does_not_start_is_not_measured() -> None:
 def test_sessions_and_streams_can_be_opened(monkeypatch) -> None:
     monkeypatch.setattr(http, "_STREAMS", 3)
     monkeypatch.setattr(http, "_IDLE", 3)
+    monkeypatch.setattr(http, "_PRINCIPALS", 3)
     assert http.memory_per_connection().keys() == {"stream", "idle"}
+    assert http.memory_per_session().keys() == {"session", "session with a token"}
+
+
+def test_a_protected_server_lets_in_tokens_and_proofs_and_nobody_else() -> None:
+    (peer,) = (each for each in http.peers(install=False) if each.name == DPOP)
+    senders = [*islice(http._ISSUER.bearers(), 2), *islice(http._ISSUER.provers(), 2)]
+    with http.serving(peer) as (port, _):
+        assert len(http._new_sessions(port, senders)) == 4
+        for wrong in ({}, senders[2]):
+            with pytest.raises(http.LoadFailed):
+                http._new_sessions(port, [wrong])

@@ -357,3 +357,22 @@ def test_owners_are_told_apart() -> None:
         for client in ("c", None)
     }
     assert len(names) >= 3 * 3 * 2 - 1
+
+
+async def test_claims_are_seen_as_they_are() -> None:
+    async def claims(context: Context) -> dict[str, Any]:
+        assert context.authorization is not None
+        found = context.authorization.claims
+        assert len(found) == len(list(found))
+        assert found["deep"] == {"a": [1, None, "ü"]}
+        assert "nothing" not in found
+        return dict(found)
+
+    issuer = Issuer(ISSUER, KEY)
+    async with protected(issuer, registry=registry_of(claims)) as host:
+        token = issuer.token(deep={"a": [1, None, "ü"]})
+        for _ in range(2):
+            found = (await call(host, token, "claims")).json()["result"]["structuredContent"]
+            assert found == {**issuer.claims(), "deep": {"a": [1, None, "ü"]}} | {
+                name: found[name] for name in ("iat", "exp")
+            }

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, TypeGuard
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final, TypeGuard, TypeVar
+
+import orjson
 
 from trio_mcp.auth.authorization import Authorization
 from trio_mcp.auth.scopes import scopes_in, with_implied
@@ -13,6 +16,28 @@ from trio_mcp.auth.server.resource import ResourceServer
 
 _CLIENT = ("client_id", "azp", "cid")
 """Where issuers name the client: RFC 9068, OpenID Connect, Okta."""
+_MOST_SHARED: Final = 256
+"""Characters, or scopes."""
+
+T = TypeVar("T")
+
+
+class Claims(Mapping[str, Any]):
+    """What is said of a token, kept as JSON: thousands of tokens are kept at a time."""
+
+    __slots__ = ("_json",)
+
+    def __init__(self, claims: Mapping[str, Any]) -> None:
+        self._json = orjson.dumps(claims).decode()  # which has no room to spare, as bytes have
+
+    def __getitem__(self, name: str) -> Any:
+        return orjson.loads(self._json)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(orjson.loads(self._json))
+
+    def __len__(self) -> int:
+        return len(orjson.loads(self._json))
 
 
 class ClaimsCheck:
@@ -63,7 +88,7 @@ class ClaimsCheck:
             time = claims.get(name)
             if time is not None and not (_is_time(time) and now >= time - leeway):
                 raise TokenRefused("it is not good yet")
-        return None if expires is None else float(expires)
+        return expires
 
     def authorization(
         self, claims: Mapping[str, Any], issuer: str, expires: float | None
@@ -74,19 +99,31 @@ class ClaimsCheck:
             TokenRefused: They do not say who it is, or whose key it is bound to.
         """
         subject = claims.get("sub")
-        client = next((claims[each] for each in _CLIENT if isinstance(claims.get(each), str)), None)
+        named = (claims[each] for each in _CLIENT if isinstance(claims.get(each), str))
+        client = _shared(next(named, None))
         if not isinstance(subject, str | None) or not (subject or client):
             raise TokenRefused("it does not say whose it is")
         scopes = scopes_in(claims.get("scope")) | scopes_in(claims.get("scp"))
         return Authorization(
             subject=subject,
             client_id=client,
-            scopes=with_implied(scopes, self._server.implied_scopes),
+            scopes=_shared(with_implied(scopes, self._server.implied_scopes)),
             issuer=issuer,
             expires_at=expires,
-            claims=claims,
+            claims=Claims(claims),
             key_thumbprint=_thumbprint(claims.get("cnf")),
         )
+
+
+def _shared(value: T) -> T:
+    """Return an equal value that others have as well: thousands of tokens are kept at a time."""
+    is_small = isinstance(value, str | frozenset) and len(value) <= _MOST_SHARED
+    return _one_of(value) if is_small else value
+
+
+@lru_cache(maxsize=256)
+def _one_of(value: T) -> T:
+    return value
 
 
 def _thumbprint(confirmation: object) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
+from typing import TypeVar
 
 import trio
 from attrs import frozen
@@ -11,31 +11,38 @@ from attrs import frozen
 from trio_mcp.auth.authorization import Authorization
 from trio_mcp.auth.server.refusals import TokenRefused
 
+T = TypeVar("T")
+
 
 @frozen
-class _Entry:
+class _Until:
+    """An outcome that has to be found out again at some time, by Trio's clock."""
+
     outcome: Authorization | str
-    """What the token is good for, or the rule that it breaks."""
-    until: float
-    """When that has to be found out again, by Trio's clock."""
+    time: float
 
 
 class TokenCache:
-    """Remembers tokens for some time; when there are too many, those that were used last.
+    """Remembers tokens for some time; when there are too many, those that came last.
+
+    Those that are refused have room of their own: who guesses pushes out nobody.
 
     Args:
-        most: How many there may be.
+        most: How many there may be of either kind.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
+        # Most are good until they expire, which they know themselves: of ten thousand, each byte
+        # counts.
+        self._good: dict[bytes, Authorization | _Until] = {}
+        self._refused: dict[bytes, _Until] = {}
         self.version = 0
         """Changes whenever all is forgotten."""
 
     def __len__(self) -> int:
         """How many are remembered."""
-        return len(self._entries)
+        return len(self._good) + len(self._refused)
 
     def find(self, token: str) -> Authorization | None:
         """Return what a token is good for; `None` if that has to be found out.
@@ -44,26 +51,35 @@ class TokenCache:
             TokenRefused: It is good for nothing.
         """
         digest = _digest(token)
-        entry = self._entries.get(digest)
-        if entry is None:
+        found = self._good.get(digest) or self._refused.get(digest)
+        if isinstance(found, Authorization):
+            return found if trio.current_time() < found.deadline else None
+        if found is None or trio.current_time() >= found.time:
             return None
-        if trio.current_time() >= entry.until:
-            del self._entries[digest]
-            return None
-        self._entries.move_to_end(digest)
-        if isinstance(entry.outcome, str):
-            raise TokenRefused(entry.outcome)
-        return entry.outcome
+        if isinstance(found.outcome, str):
+            raise TokenRefused(found.outcome)
+        return found.outcome
 
     def put(self, token: str, outcome: Authorization | str, until: float) -> None:
         """Remember what came of a token, until some time by Trio's clock."""
-        self._entries[_digest(token)] = _Entry(outcome, until)
-        if len(self._entries) > self._most:
-            self._entries.popitem(last=False)
+        digest = _digest(token)
+        if isinstance(outcome, str):
+            self._keep(self._refused, digest, _Until(outcome, until))
+        elif until == outcome.deadline:
+            self._keep(self._good, digest, outcome)
+        else:
+            self._keep(self._good, digest, _Until(outcome, until))
+
+    def _keep(self, kept: dict[bytes, T], digest: bytes, outcome: T) -> None:
+        kept.pop(digest, None)
+        kept[digest] = outcome
+        if len(kept) > self._most:
+            del kept[next(iter(kept))]
 
     def clear(self) -> None:
         """Forget all: a key is gone, perhaps because it is not to be trusted any more."""
-        self._entries.clear()
+        self._good.clear()
+        self._refused.clear()
         self.version += 1
 
 

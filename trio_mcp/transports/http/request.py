@@ -129,7 +129,7 @@ class HttpRequest:
     @property
     def owner(self) -> str:
         """To whose share of anything it counts: the principal, or without one the party."""
-        return self.party if self.principal is None else f"principal {self.principal}"
+        return self.party if self.principal is None else self.principal
 
     def header(self, name: bytes) -> str | None:
         """The value of a header, if there is one."""
