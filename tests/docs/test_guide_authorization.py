@@ -14,6 +14,7 @@ import pytest
 import trio
 
 import trio_mcp
+from tests.auth.client.world import SERVER, World
 from tests.auth.server.support import (
     RESOURCE,
     After,
@@ -287,6 +288,80 @@ def test_errors_that_are_named_exist() -> None:
     for raised, _ in table(LOGIN, "Raised"):
         first, *others = re.findall(r"`(\w+)`", raised)
         assert all(issubclass(getattr(all_errors, first), getattr(all_errors, o)) for o in others)
+
+
+def server_says(**changes: Any) -> World:
+    """A world whose authorization server says something else about itself."""
+    world = World()
+    assert world.server is not None
+    world.server |= changes
+    return world
+
+
+def resource_says(**changes: Any) -> World:
+    """A world whose server says something else about itself."""
+    world = World()
+    assert world.resource is not None
+    world.resource |= changes
+    return world
+
+
+async def elsewhere(request: httpx2.Request) -> httpx2.Response:
+    return httpx2.Response(302, headers={"location": "https://other.test/"})
+
+
+async def endless(request: httpx2.Request) -> httpx2.Response:
+    return httpx2.Response(200, content=bytes(2 * fetching.MOST_BYTES))
+
+
+METADATA = "https://as.test/.well-known/oauth-authorization-server"
+IN_THE_WAY: dict[str, tuple[World, dict[str, Any]]] = {
+    "about another resource": (resource_says(resource="https://other.test"), {}),
+    "names no authorization server": (resource_says(authorization_servers=[]), {}),
+    "names another issuer": (server_says(issuer="https://other.test"), {}),
+    "knows PKCE": (server_says(code_challenge_methods_supported=["plain"]), {}),
+    "does not register": (server_says(registration_endpoint=None), {}),
+    "plain http": (resource_says(authorization_servers=["http://as.test"]), {}),
+    "redirect is not from": (World(redirect={"iss": "https://other.test"}), {}),
+    "redirect does not say": (World(redirect={"iss": None}), {}),
+    "access_denied": (World(redirect={"error": "access_denied"}), {}),
+    "no longer with": (World(), {"issuer": "https://other.test"}),
+    "is not followed": (World(on={METADATA: elsewhere}), {}),
+    "1048576": (World(on={METADATA: endless}), {}),
+}
+
+
+def said_of(words: str) -> str:
+    """The pattern of what the table says where something is in the way."""
+    rows = table(LOGIN, "`AuthorizationError` says")
+    (said,) = (row[0] for row in rows if words in row[0])
+    return f"^{'.*'.join(map(re.escape, said.split('…')))}$"
+
+
+@pytest.mark.requirement("J5")
+@pytest.mark.parametrize("words", IN_THE_WAY)
+async def test_what_is_in_the_way_is_said_in_these_words(words: str) -> None:
+    world, options = IN_THE_WAY[words]
+    async with world.client(world.oauth(**options)) as client:
+        with pytest.raises(all_errors.AuthorizationError, match=said_of(words)):
+            await client.get(SERVER)
+
+
+async def test_that_nobody_logged_in_is_said_in_these_words(autojump_clock: Any) -> None:
+    world = World()
+    auth = world.oauth(open_browser=lambda url: trio.sleep(0), timeout=7)
+    async with world.client(auth) as client:
+        with pytest.raises(all_errors.AuthorizationError, match=said_of("nobody logged in")):
+            await client.get(SERVER)
+
+
+async def test_that_a_server_leads_nearer_is_said_in_these_words() -> None:
+    with pytest.raises(all_errors.AuthorizationError, match=said_of("must not send us")):
+        await Fetching().get("http://127.0.0.1/", near="https://192.0.2.1/")
+
+
+def test_all_that_can_be_in_the_way_was() -> None:
+    assert len(table(LOGIN, "`AuthorizationError` says")) == len(IN_THE_WAY) + 2
 
 
 @pytest.mark.parametrize("page", sorted(GUIDES.glob("*.md")), ids=lambda page: page.stem)
