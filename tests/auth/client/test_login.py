@@ -226,6 +226,35 @@ async def test_a_given_client_comes_first() -> None:
     assert world.forms[0]["client_id"] == "given", "servers of the SDK look for it there"
 
 
+async def test_scopes_are_registered_where_a_client_may_ask_for_no_others() -> None:
+    world, shown = World(), []
+
+    async def agree(url: str) -> None:
+        uri, answer = world.page(url)
+        may_ask = world.registrations[-1].get("scope", "").split()
+        refused = not set(world.pages[-1]["scope"].split()) <= set(may_ask)
+        shown.append("refused" if refused else "asked")
+        if refused:
+            answer = {"error": "invalid_scope", "state": answer["state"], "iss": ISSUER}
+        await world.browse(uri, answer)
+
+    async with world.client(world.oauth(open_browser=agree)) as client:
+        assert (await client.get(SERVER)).status_code == 200
+        world.needed["POST"] = "write"
+        assert (await client.post(SERVER)).status_code == 200
+    assert shown == ["refused", "asked", "refused", "asked"]
+    assert [each.get("scope") for each in world.registrations] == [None, "read", "read write"]
+
+
+async def test_scopes_that_are_refused_all_the_same_are_not_asked_for_again() -> None:
+    world = World(redirect={"code": None, "error": "invalid_scope"})
+    async with world.client(world.oauth()) as client:
+        with pytest.raises(AuthorizationError, match="invalid_scope"):
+            await client.get(SERVER)
+    assert [each.get("scope") for each in world.registrations] == [None, "read"]
+    assert len(world.pages) == 2
+
+
 @pytest.mark.parametrize(
     ("supported", "id"), [(True, "https://c.test/client.json"), (False, "client-1")]
 )

@@ -24,9 +24,7 @@ SCOPES = ["mcp"]
 def auth_for(way: str, issuer: str, secret: str, origin: str) -> Any:
     """Who may come."""
     if way == "memory":
-        options = ClientRegistrationOptions(
-            enabled=True, valid_scopes=SCOPES, default_scopes=SCOPES
-        )
+        options = ClientRegistrationOptions(enabled=True, valid_scopes=SCOPES)
         return InMemoryOAuthProvider(
             base_url=origin, required_scopes=SCOPES, client_registration_options=options
         )

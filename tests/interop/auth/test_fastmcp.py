@@ -85,6 +85,7 @@ async def test_our_client_gets_into_their_server(npm: Path, way: str, era: Any) 
 
 
 async def test_our_client_gets_into_a_server_that_is_its_own_issuer() -> None:
+    """Which wants to be told at the registration which scopes will be asked for."""
     person, store = Person(), MemoryStore()
     async with their_server("memory") as url:
         async with connected(
@@ -99,4 +100,5 @@ async def test_our_client_gets_into_a_server_that_is_its_own_issuer() -> None:
             url, OAuth(open_browser=person, fetching=FETCHING, store=store)
         ) as client:
             assert await whoami(client) == first
-    assert len(person.asked) == 1
+    assert len(person.asked) == 2
+    assert person.asked[0]["client_id"] != person.asked[1]["client_id"]

@@ -112,13 +112,33 @@ class OAuth(AuthorizationFlow):
     ) -> tuple[ClientRegistration, Token]:
         server = found.server
         _check_abilities(server)
+        registered = await self._registered(server)
+        try:
+            return await self._log_in(found, asked, access, registered)
+        except AuthorizationError as error:
+            if error.error != "invalid_scope" or not asked or not self._registers(server):
+                raise
+        # Some let a client ask for no scopes but those that it has named when it registered. Others
+        # refuse to register some that they would give. So they are named only where it has to be.
+        return await self._log_in(found, asked, access, None, name_scopes=True)
+
+    async def _log_in(
+        self,
+        found: Discovered,
+        asked: tuple[str, ...],
+        access: Access,
+        registered: ClientRegistration | None,
+        *,
+        name_scopes: bool = False,
+    ) -> tuple[ClientRegistration, Token]:
+        server = found.server
         if self.open_browser is None:
             where = origin(found.resource)
             raise LoginRequired(f"{where} wants a person to log in, and there is nobody to ask")
         pkce = Pkce()
-        registered = await self._registered(server)
+        named = asked if name_scopes else ()
         async with receiving(pkce, port=self._port(registered), host=self.redirect_host) as back:
-            client = await self._client(server, back.uri, registered, access)
+            client = await self._client(server, back.uri, registered, access, named)
             parameters = {
                 "response_type": "code",
                 "client_id": client.client_id,
@@ -157,16 +177,27 @@ class OAuth(AuthorizationFlow):
         redirect_uri: str,
         registered: ClientRegistration | None,
         access: Access,
+        scopes: tuple[str, ...],
     ) -> ClientRegistration:
         """Find out who we are there, in the prescribed order."""
         if self.client_id is not None:
             await self._bind(server.issuer)
             return ClientRegistration(client_id=self.client_id, client_secret=self.client_secret)
-        if self.client_metadata_url is not None and server.client_id_metadata_document_supported:
-            return ClientRegistration(client_id=self.client_metadata_url)
+        document = self._document(server)
+        if document is not None:
+            return ClientRegistration(client_id=document)
         if registered is not None and redirect_uri in registered.redirect_uris:
             return registered
-        return await register(self.fetching, server, redirect_uri, self.client_name, access.url)
+        return await register(
+            self.fetching, server, redirect_uri, self.client_name, access.url, scopes
+        )
+
+    def _document(self, server: ServerMetadata) -> str | None:
+        return self.client_metadata_url if server.client_id_metadata_document_supported else None
+
+    def _registers(self, server: ServerMetadata) -> bool:
+        """Whether we are there as what we registered as."""
+        return self.client_id is None and self._document(server) is None
 
     async def _bind(self, issuer: str) -> None:
         """Keep what was arranged with one authorization server from all others.

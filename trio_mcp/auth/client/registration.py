@@ -6,6 +6,7 @@ issuer only; a document alone may be shown to all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -34,7 +35,12 @@ def check_document_url(url: str) -> None:
 
 
 async def register(
-    fetching: Fetching, server: ServerMetadata, redirect_uri: str, name: str, near: str
+    fetching: Fetching,
+    server: ServerMetadata,
+    redirect_uri: str,
+    name: str,
+    near: str,
+    scopes: Sequence[str] = (),
 ) -> ClientRegistration:
     """Register with an authorization server (RFC 7591), as a program on a person's machine.
 
@@ -44,6 +50,7 @@ async def register(
         redirect_uri: Where it may send people back to.
         name: What it may call us when it asks them.
         near: On whose word we go there.
+        scopes: What we want to be allowed to ask for; none to leave that to it.
 
     Raises:
         AuthorizationError: It refuses, or cannot.
@@ -61,6 +68,7 @@ async def register(
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
         "token_endpoint_auth_method": method,
+        **({"scope": " ".join(scopes)} if scopes else {}),
     }
     fetched = await fetching.post(url, json_body(wanted), _JSON, near=near)
     if fetched.status not in (200, 201):
