@@ -1,4 +1,4 @@
-"""What a server says about the credentials that it wants: `WWW-Authenticate`.
+"""What a server says about the credentials that it wants: `WWW-Authenticate`, written and read.
 
 The grammar is that of RFC 9110, section 11.6.1: schemes with parameters or a token68, all in one
 list with commas, over one or several header fields. A comma may stand between two parameters or
@@ -26,7 +26,16 @@ _PARAMETER: Final = re.compile(
 )
 _SCHEME: Final = re.compile(rf"({_NAME})(?:[ \t]+|(?=,|$))")
 _TOKEN68: Final = re.compile(r"([A-Za-z0-9\-._~+/]+=*)[ \t]*(?=,|$)")
+_SPECIAL: Final = re.compile(r'["\\]')
+_ESCAPED: Final = r"\\\g<0>"
 _QUOTED_PAIR: Final = re.compile(r"\\(.)", re.DOTALL)
+
+
+INVALID_TOKEN: Final = "invalid_token"  # noqa: S105  # which is no secret
+INVALID_REQUEST: Final = "invalid_request"
+INSUFFICIENT_SCOPE: Final = "insufficient_scope"
+INVALID_PROOF: Final = "invalid_dpop_proof"
+USE_NONCE: Final = "use_dpop_nonce"
 
 
 @frozen
@@ -34,12 +43,21 @@ class Challenge:
     """One way in that a server names.
 
     Attributes:
-        scheme: `bearer`, `dpop`, `basic` and so on, in lower case.
+        scheme: `Bearer`, `DPoP`, `Basic` and so on; in lower case where it was read.
         parameters: What it says about it, with names in lower case.
     """
 
     scheme: str
     parameters: Mapping[str, str] = field(factory=dict)
+
+    def __str__(self) -> str:
+        """Write it; parameters without a value are left out."""
+        written = ", ".join(
+            f'{name}="{_SPECIAL.sub(_ESCAPED, each)}"'
+            for name, each in self.parameters.items()
+            if each
+        )
+        return f"{self.scheme} {written}" if written else self.scheme
 
     @property
     def error(self) -> str | None:

@@ -7,8 +7,10 @@ whom a document may speak for.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any, TypeVar
+from urllib.parse import quote_plus
 
 from attrs import NOTHING, Attribute, field, fields, frozen
 
@@ -91,6 +93,14 @@ class ResourceMetadata:
 
 
 @frozen(kw_only=True)
+class IssuerMetadata:
+    """What whoever checks tokens needs of the metadata of an authorization server."""
+
+    issuer: str = _text(NOTHING)
+    jwks_uri: str = _text(NOTHING)
+
+
+@frozen(kw_only=True)
 class ServerMetadata:
     """What an authorization server says about itself (RFC 8414, section 2; OpenID Discovery)."""
 
@@ -104,6 +114,20 @@ class ServerMetadata:
     authorization_response_iss_parameter_supported: bool = _flag()
     client_id_metadata_document_supported: bool = _flag()
     dpop_signing_alg_values_supported: tuple[str, ...] | None = _texts()
+
+
+def check_issuer(metadata: ServerMetadata | IssuerMetadata, issuer: str) -> None:
+    """Refuse metadata that speaks for another authorization server.
+
+    Raises:
+        DocumentError: Its issuer is not identical to the one that was asked for.
+    """
+    if metadata.issuer != issuer:  # identical to the letter (RFC 8414, section 3.3)
+        is_close = metadata.issuer.rstrip("/") == issuer.rstrip("/")
+        why = " (they differ by a slash at the end)" if is_close else ""
+        raise DocumentError(
+            f"the authorization server's metadata names another issuer{why}: refused"
+        )
 
 
 @public
@@ -122,3 +146,10 @@ class ClientRegistration:
     client_secret: str | None = _text(secret=True)
     token_endpoint_auth_method: str | None = _text()
     redirect_uris: tuple[str, ...] = _texts(())
+
+    @property
+    def basic(self) -> str:
+        """Both as they are shown in a header (RFC 6749, section 2.3.1)."""
+        # Encoded as in a form, and only then joined.
+        pair = f"{quote_plus(self.client_id)}:{quote_plus(self.client_secret or '')}"
+        return f"Basic {b64encode(pair.encode()).decode()}"

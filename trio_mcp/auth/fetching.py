@@ -9,27 +9,25 @@ that is connected to: a name cannot mean something else the second time.
 
 from __future__ import annotations
 
-import json
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import httpx2
+import orjson
 import trio
-from attrs import field, frozen
+from attrs import field, frozen, validators
 
+from trio_mcp.auth.addresses import addresses_from
 from trio_mcp.auth.urls import BadUrl, origin, parsed
 from trio_mcp.errors import AuthorizationError
 from trio_mcp.public import public
 
 MOST_BYTES: Final = 1 << 20
 """Of a body."""
-PATIENCE: Final = 30.0
-"""Seconds for a request, its redirects included."""
 _MOST_REDIRECTS: Final = 3
 _MOST_DRAINED: Final = 65536
 _DRAIN_TIME: Final = 1.0
@@ -54,8 +52,8 @@ class Fetched:
     def document(self) -> Any:
         """The JSON value in the body; `None` if it is none."""
         try:
-            return json.loads(self.body)
-        except (ValueError, RecursionError):
+            return orjson.loads(self.body)
+        except ValueError:
             return None
 
 
@@ -68,32 +66,64 @@ class Fetching:
         verify: An `ssl.SSLContext` for TLS; `False` to trust any certificate.
         trust_env: Whether the environment's proxies and certificates count.
         client_factory: Makes the `httpx2.AsyncClient`, which then decides about names, proxies
-            and TLS. It is closed when the request is answered.
+            and TLS. A client uses one for each request, a server one as long as it runs.
+        timeout: Seconds that a request may take, with its redirects and the whole answer.
     """
 
     verify: ssl.SSLContext | bool = True
     trust_env: bool = True
     client_factory: Callable[[], httpx2.AsyncClient] | None = None
+    timeout: float = field(default=30.0, validator=validators.gt(0))
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Fetcher]:
+        """Keep connections for the length of the block."""
+        if self.client_factory is not None:
+            made = self.client_factory()
+        else:
+            made = httpx2.AsyncClient(verify=self.verify, trust_env=self.trust_env, timeout=None)
+        async with made as client:
+            yield Fetcher(self, client)
+
+    async def get(self, url: str, *, near: str) -> Fetched:
+        """Get a document over a connection of its own (`Fetcher.get`)."""
+        async with self.opened() as fetcher:
+            return await fetcher.get(url, near=near)
+
+    async def post(
+        self, url: str, content: bytes, headers: Mapping[str, str], *, near: str | None
+    ) -> Fetched:
+        """Post something over a connection of its own (`Fetcher.post`)."""
+        async with self.opened() as fetcher:
+            return await fetcher.post(url, content, headers, near=near)
+
+
+@frozen(eq=False)
+class Fetcher:
+    """Makes requests, for as long as its connections are open."""
+
+    how: Fetching
+    _client: httpx2.AsyncClient
 
     async def get(self, url: str, *, near: str | None) -> Fetched:
         """Get a document.
 
         Args:
             url: Its URL.
-            near: The URL of the server on whose word we go there; `None` if it is the user's own.
+            near: The URL of the server on whose word we go there; `None` if it is on the user's
+                own, who may send us anywhere.
 
         Raises:
             AuthorizationError: It must not be asked for there, or there was no proper answer.
         """
         headers = {"Accept": "application/json"}
-        with _bounded(url):
+        with self._in_time(url):
             for _ in range(_MOST_REDIRECTS + 1):
                 fetched = await self._send("GET", url, headers, None, near)
                 if fetched.status not in _FOLLOWED:
                     return fetched
                 url = _redirected(url, fetched)
             raise AuthorizationError(f"{origin(url)} redirects from one URL to the next, endlessly")
-        raise AssertionError  # a scope that has run out raises
 
     async def post(
         self, url: str, content: bytes, headers: Mapping[str, str], *, near: str | None
@@ -103,13 +133,20 @@ class Fetching:
         Raises:
             AuthorizationError: As for `get`.
         """
-        with _bounded(url):
+        with self._in_time(url):
             fetched = await self._send("POST", url, headers, content, near)
             if fetched.status in _FOLLOWED:
                 why = f"{origin(url)} redirects a request that may have a secret in it: refused"
                 raise AuthorizationError(why)
             return fetched
-        raise AssertionError
+
+    @contextmanager
+    def _in_time(self, url: str) -> Iterator[None]:
+        with trio.move_on_after(self.how.timeout) as scope:
+            yield
+        if scope.cancelled_caught:
+            why = f"{origin(url)} did not answer within {self.how.timeout:g} s"
+            raise AuthorizationError(why)
 
     async def _send(
         self,
@@ -122,15 +159,13 @@ class Fetching:
         try:
             parsed(url, "where we are to go")
             where = origin(url)
-            address = await self._address(url, near)
-            async with self._client() as client:
-                request = _request(client, method, url, headers, content, address)
-                response = await client.send(request, stream=True, follow_redirects=False)
+            for address in await self._addresses(url, near):
+                request = _request(self._client, method, url, headers, content, address)
                 try:
-                    return Fetched(response.status_code, response.headers, await _body(response))
-                finally:
-                    with trio.CancelScope(shield=True):
-                        await response.aclose()
+                    return await self._exchange(request)
+                except httpx2.ConnectError as error:
+                    failure = error
+            raise failure
         except BadUrl as error:
             raise AuthorizationError(str(error)) from None
         except OSError as error:
@@ -140,31 +175,24 @@ class Fetching:
             why = f"cannot reach {where} ({type(error).__name__})"
             raise AuthorizationError(why) from None
 
-    @asynccontextmanager
-    async def _client(self) -> AsyncIterator[httpx2.AsyncClient]:
-        if self.client_factory is not None:
-            made = self.client_factory()
-        else:
-            made = httpx2.AsyncClient(verify=self.verify, trust_env=self.trust_env, timeout=None)
-        async with made as client:
-            yield client
+    async def _exchange(self, request: httpx2.Request) -> Fetched:
+        response = await self._client.send(request, stream=True, follow_redirects=False)
+        try:
+            return Fetched(response.status_code, response.headers, await _body(response))
+        finally:
+            with trio.CancelScope(shield=True):
+                await response.aclose()
 
-    async def _address(self, url: str, near: str | None) -> str | None:
-        """Find the address to connect to; `None` to leave that to the HTTP client.
+    async def _addresses(self, url: str, near: str | None) -> Sequence[str | None]:
+        """The addresses to try; `None` to leave that to the HTTP client.
 
         Raises:
-            AuthorizationError: It is nearer to us than the server that sends us there.
+            AuthorizationError: One is nearer to us than the server that sends us there.
         """
-        if self.client_factory is not None or (self.trust_env and _has_proxy(url)):
-            return None  # names are another's affair: there may be no resolver but the proxy's
-        addresses = await _addresses(url)
-        if near is not None:
-            allowed = _REACHABLE[_widest(await _addresses(near))]
-            refused = [each for each in addresses if _reach(each) not in allowed]
-            if refused:
-                why = f"{origin(url)} is on a {_reach(refused[0])} network, where {origin(near)}"
-                raise AuthorizationError(f"{why} must not send us")
-        return str(addresses[0])
+        how = self.how
+        if near is None or how.client_factory is not None or (how.trust_env and _has_proxy(url)):
+            return [None]  # names are another's affair: there may be no resolver but the proxy's
+        return [str(each) for each in await addresses_from(near, url)]
 
 
 def _request(
@@ -222,23 +250,6 @@ def _redirected(url: str, fetched: Fetched) -> str:
     return new.partition("#")[0]
 
 
-class _bounded:
-    """Ends a request that takes too long, with an error that says where it went."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._scope = trio.move_on_after(PATIENCE)
-
-    def __enter__(self) -> None:
-        self._scope.__enter__()
-
-    def __exit__(self, *ending: Any) -> bool | None:
-        swallowed = self._scope.__exit__(*ending)
-        if swallowed and self._scope.cancelled_caught:
-            raise AuthorizationError(f"{origin(self._url)} did not answer within {PATIENCE:g} s")
-        return swallowed
-
-
 async def drain(response: httpx2.Response) -> None:
     """Have done with a response whose request is sent again.
 
@@ -250,58 +261,6 @@ async def drain(response: httpx2.Response) -> None:
     with trio.CancelScope(shield=True):
         await response.stream.aclose()  # type: ignore[union-attr]
     response.stream = httpx2.ByteStream(b"")
-
-
-# -- addresses -------------------------------------------------------------------------------------
-
-Address = IPv4Address | IPv6Address
-
-_REACHABLE: Final[dict[str, frozenset[str]]] = {
-    "public": frozenset({"public"}),
-    "private": frozenset({"public", "private"}),
-    "local": frozenset({"public", "private", "local"}),
-}
-"""Where a server may send us, by where it is itself."""
-
-
-_NAT64: Final = ip_network("64:ff9b::/96")
-_GLOBAL: Final = (ip_network("0.0.0.0/0"), ip_network("2000::/3"))
-"""What may be public. All other IPv6 addresses are for some network's own use."""
-
-
-def _reach(address: Address) -> str:
-    address = _translated(address)
-    if address.is_loopback or address.is_link_local or address.is_unspecified:
-        return "local"
-    may_be = address.is_global and not address.is_multicast
-    return "public" if may_be and any(address in each for each in _GLOBAL) else "private"
-
-
-def _translated(address: Address) -> Address:
-    """The IPv4 address that a gateway on the way makes of an IPv6 one, if there is one in it."""
-    if isinstance(address, IPv4Address):
-        return address
-    if address in _NAT64:
-        return IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour or address
-
-
-def _widest(addresses: list[Address]) -> str:
-    """How near a server is. One with addresses of several kinds is taken for the farthest."""
-    kinds = {_reach(each) for each in addresses}
-    return next(each for each in _REACHABLE if each in kinds)
-
-
-async def _addresses(url: str) -> list[Address]:
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    try:
-        return [ip_address(host)]
-    except ValueError:
-        pass
-    port = parts.port or (80 if parts.scheme == "http" else 443)
-    found = await trio.socket.getaddrinfo(host, port, type=trio.socket.SOCK_STREAM)
-    return [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
 
 
 def _has_proxy(url: str) -> bool:

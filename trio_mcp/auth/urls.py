@@ -1,4 +1,4 @@
-"""Where metadata is looked for, and whom it may speak for. URLs only, no I/O.
+"""URLs: which may be used, how they are compared, and where metadata is looked for. No I/O.
 
 Revision 2026-07-28, "Authorization Server Discovery"; RFC 9728, section 3; RFC 8414, section 3.
 """
@@ -9,12 +9,10 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from trio_mcp.auth.documents import DocumentError, ServerMetadata
-
 _MOST_CHARS: Final = 8192
 _MOST_HOST_CHARS: Final = 253  # (RFC 1035, section 2.3.4)
 _PORTS: Final = {"http": 80, "https": 443}
-_RESOURCE: Final = "/.well-known/oauth-protected-resource"
+RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 _OAUTH: Final = "/.well-known/oauth-authorization-server"
 _OPENID: Final = "/.well-known/openid-configuration"
 
@@ -98,11 +96,14 @@ def covers(resource: str, url: str) -> bool:
     return inner == outer or inner.startswith(f"{outer}/")
 
 
+def resource_metadata_url(url: str) -> str:
+    """Where the metadata of a resource belongs (RFC 9728, section 3.1)."""
+    return origin(url) + RESOURCE_METADATA + urlsplit(url).path.rstrip("/")
+
+
 def resource_metadata_urls(url: str) -> tuple[str, ...]:
     """Where a server may keep the metadata that it does not point to, in the order to ask."""
-    path = urlsplit(url).path.rstrip("/")
-    root = origin(url) + _RESOURCE
-    return (root + path, root) if path else (root,)
+    return tuple(dict.fromkeys((resource_metadata_url(url), origin(url) + RESOURCE_METADATA)))
 
 
 def server_metadata_urls(issuer: str) -> tuple[str, ...]:
@@ -112,50 +113,3 @@ def server_metadata_urls(issuer: str) -> tuple[str, ...]:
     if not path:
         return root + _OAUTH, root + _OPENID
     return root + _OAUTH + path, root + _OPENID + path, root + path + _OPENID
-
-
-def fallback_metadata(url: str) -> ServerMetadata:
-    """The authorization server that a server of 2025-03-26 is itself, without any metadata.
-
-    That revision fixes its endpoints, and that it knows S256.
-    """
-    root = origin(url)
-    return ServerMetadata(
-        issuer=root,
-        authorization_endpoint=f"{root}/authorize",
-        token_endpoint=f"{root}/token",
-        registration_endpoint=f"{root}/register",
-        code_challenge_methods_supported=("S256",),
-    )
-
-
-def check_resource(resource: str, url: str) -> None:
-    """Refuse metadata of another resource, whose tokens would be stolen by this one.
-
-    Raises:
-        DocumentError: The resource is not the server at the URL.
-    """
-    parsed(resource, "the resource in the server's metadata")
-    if not covers(resource, url):
-        raise DocumentError(
-            f"the server's metadata is about another resource, at {origin(resource)}: refused"
-        )
-
-
-def check_server(metadata: ServerMetadata, issuer: str) -> None:
-    """Refuse metadata that speaks for another authorization server, or leads off the secure way.
-
-    Raises:
-        DocumentError: Its issuer is not identical to the one that was asked for.
-        BadUrl: An endpoint must not be used.
-    """
-    if metadata.issuer != issuer:  # identical to the letter (RFC 8414, section 3.3)
-        is_close = metadata.issuer.rstrip("/") == issuer.rstrip("/")
-        why = " (they differ by a slash at the end)" if is_close else ""
-        raise DocumentError(
-            f"the authorization server's metadata names another issuer{why}: refused"
-        )
-    for name in ("authorization_endpoint", "token_endpoint", "registration_endpoint"):
-        endpoint: str | None = getattr(metadata, name)
-        if endpoint is not None:
-            parsed(endpoint, f"the {name} of {origin(issuer)}")

@@ -58,7 +58,7 @@ async def listening(script: Script) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
-async def refused(url: str, near: str | None) -> str:
+async def refused(url: str, near: str) -> str:
     with pytest.raises(AuthorizationError) as caught:
         await Fetching(trust_env=False).get(url, near=near)
     return str(caught.value)
@@ -90,7 +90,7 @@ async def test_an_address_is_no_way_around() -> None:
 
 async def test_a_name_that_nobody_knows_is_said() -> None:
     trio.socket.set_custom_hostname_resolver(Names())
-    assert await refused("https://no.test/", None) == (
+    assert await refused("https://no.test/", "https://public.test/mcp") == (
         "cannot reach https://no.test: Name or service not known"
     )
 
@@ -99,7 +99,7 @@ async def test_a_name_that_nobody_knows_is_said() -> None:
     "url", ["http://public.test/", "ftp://public.test/", "https://u:p@public.test/", "nonsense"]
 )
 async def test_what_is_no_proper_url_is_not_asked(url: str) -> None:
-    said = await refused(url, None)
+    said = await refused(url, url)
     assert "u:p" not in said
 
 
@@ -122,9 +122,28 @@ async def test_the_address_that_was_examined_is_the_one_that_is_reached() -> Non
     async with listening(script) as url:
         trio.socket.set_custom_hostname_resolver(turning)
         port = url.rpartition(":")[2]
-        fetched = await Fetching(trust_env=False).get(f"http://localhost:{port}/x", near=None)
+        fetched = await Fetching(trust_env=False).get(f"http://localhost:{port}/x", near=url)
     assert fetched.document == {"host": f"localhost:{port}"}
     assert turning.asked == 1
+
+
+async def test_another_address_of_a_name_is_tried() -> None:
+    class Both(Names):
+        async def getaddrinfo(self, host: Any, port: Any, *_: Any, **__: Any) -> Any:
+            families = {"::1": socket.AF_INET6, "127.0.0.1": socket.AF_INET}
+            return [
+                (family, socket.SOCK_STREAM, 6, "", (address, port))
+                for address, family in families.items()
+            ]
+
+    script = Script()
+    async with listening(script) as url:  # which is not on ::1
+        trio.socket.set_custom_hostname_resolver(Both())
+        there = url.replace("127.0.0.1", "localhost")
+        fetched = await Fetching(trust_env=False).get(f"{there}/x", near=there)
+        assert fetched.status == 405  # as it answers what it does not know
+        nowhere = await refused("http://localhost:1/x", there)
+    assert nowhere == "cannot reach http://localhost:1 (ConnectError)"
 
 
 async def test_a_redirect_is_followed_within_its_origin_only() -> None:
@@ -184,7 +203,7 @@ async def test_who_does_not_answer_is_given_up(autojump_clock: Any) -> None:
         client_factory=lambda: httpx2.AsyncClient(transport=httpx2.MockTransport(silent))
     )
     with pytest.raises(AuthorizationError, match=r"https://as\.test did not answer within 30 s"):
-        await fetching.get("https://as.test/secret-path?key=1", near=None)
+        await fetching.get("https://as.test/secret-path?key=1", near="https://as.test")
 
 
 async def test_a_document_that_is_deep_or_broken_is_none() -> None:
@@ -194,4 +213,4 @@ async def test_a_document_that_is_deep_or_broken_is_none() -> None:
     fetching = Fetching(
         client_factory=lambda: httpx2.AsyncClient(transport=httpx2.MockTransport(deep))
     )
-    assert (await fetching.get("https://as.test/", near=None)).document is None
+    assert (await fetching.get("https://as.test/", near="https://as.test")).document is None

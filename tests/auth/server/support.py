@@ -22,7 +22,7 @@ from joserfc.jws import JWSRegistry
 
 from tests.support.tools import echo, registry_of
 from tests.transports.http.support import Host, ModernClient, Response, hosting
-from trio_mcp import HttpPolicy, Registry, ResourceServer
+from trio_mcp import Fetching, HttpPolicy, Registry, ResourceServer
 
 ISSUER = "https://login.example.com"
 OTHER = "https://other.example.com/tenant"
@@ -174,7 +174,7 @@ def resource_server(*issuers: Issuer, **changes: Any) -> ResourceServer:
         "resource": RESOURCE,
         "issuers": [each.url for each in issuers],
         "scopes": ["mcp"],
-        "client_factory": client_of(*issuers),
+        "fetching": Fetching(client_factory=client_of(*issuers), timeout=10),
     }
     return ResourceServer(**{**options, **changes})
 

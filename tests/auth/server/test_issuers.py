@@ -21,25 +21,12 @@ from tests.auth.server.support import (
     rsa_key,
 )
 from trio_mcp import Introspection
-from trio_mcp.auth.server.issuer_keys import metadata_urls
 
 pytestmark = pytest.mark.requirement("J2")
 
 KEY = ec_key()
 OAUTH = f"{ISSUER}/.well-known/oauth-authorization-server"
 OPENID = f"{ISSUER}/.well-known/openid-configuration"
-
-
-def test_where_metadata_is_looked_for() -> None:
-    assert metadata_urls("https://a.example") == [
-        "https://a.example/.well-known/oauth-authorization-server",
-        "https://a.example/.well-known/openid-configuration",
-    ]
-    assert metadata_urls("https://a.example/tenant1") == [
-        "https://a.example/.well-known/oauth-authorization-server/tenant1",
-        "https://a.example/.well-known/openid-configuration/tenant1",
-        "https://a.example/tenant1/.well-known/openid-configuration",
-    ]
 
 
 async def test_openid_metadata_will_do() -> None:

@@ -9,14 +9,18 @@ from typing import Any
 from attrs import frozen
 
 from trio_mcp.auth.challenges import Challenge
-from trio_mcp.auth.documents import DocumentError, ResourceMetadata, ServerMetadata, read
+from trio_mcp.auth.documents import (
+    DocumentError,
+    ResourceMetadata,
+    ServerMetadata,
+    check_issuer,
+    read,
+)
 from trio_mcp.auth.fetching import Fetched, Fetching
 from trio_mcp.auth.urls import (
     BadUrl,
     canonical,
-    check_resource,
-    check_server,
-    fallback_metadata,
+    covers,
     origin,
     parsed,
     resource_metadata_urls,
@@ -110,7 +114,7 @@ def _resource(fetched: Fetched) -> ResourceMetadata:
 
 
 async def server_metadata(
-    fetching: Fetching, issuer: str, *, near: str | None, is_legacy: bool = False
+    fetching: Fetching, issuer: str, *, near: str, is_legacy: bool = False
 ) -> ServerMetadata:
     """Fetch what an authorization server says about itself.
 
@@ -149,3 +153,45 @@ def _is_there(fetched: Fetched, url: str) -> bool:
     if 400 <= fetched.status < 500:
         return False
     raise AuthorizationError(f"{origin(url)} answered {fetched.status} for its metadata")
+
+
+def fallback_metadata(url: str) -> ServerMetadata:
+    """The authorization server that a server of 2025-03-26 is itself, without any metadata.
+
+    That revision fixes its endpoints, and that it knows S256.
+    """
+    root = origin(url)
+    return ServerMetadata(
+        issuer=root,
+        authorization_endpoint=f"{root}/authorize",
+        token_endpoint=f"{root}/token",
+        registration_endpoint=f"{root}/register",
+        code_challenge_methods_supported=("S256",),
+    )
+
+
+def check_resource(resource: str, url: str) -> None:
+    """Refuse metadata of another resource, whose tokens would be stolen by this one.
+
+    Raises:
+        DocumentError: The resource is not the server at the URL.
+    """
+    parsed(resource, "the resource in the server's metadata")
+    if not covers(resource, url):
+        raise DocumentError(
+            f"the server's metadata is about another resource, at {origin(resource)}: refused"
+        )
+
+
+def check_server(metadata: ServerMetadata, issuer: str) -> None:
+    """Refuse metadata that speaks for another authorization server, or leads off the secure way.
+
+    Raises:
+        DocumentError: Its issuer is not identical to the one that was asked for.
+        BadUrl: An endpoint must not be used.
+    """
+    check_issuer(metadata, issuer)
+    for name in ("authorization_endpoint", "token_endpoint", "registration_endpoint"):
+        endpoint: str | None = getattr(metadata, name)
+        if endpoint is not None:
+            parsed(endpoint, f"the {name} of {origin(issuer)}")

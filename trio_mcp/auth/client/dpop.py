@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import time
-from base64 import urlsafe_b64encode
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -14,6 +12,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey
 
+from trio_mcp.auth.digests import digest_of
 from trio_mcp.auth.urls import origin
 
 ALGORITHM: Final = "ES256"
@@ -68,8 +67,7 @@ class DpopKey:
             "iat": int(time.time()),
         }
         if token is not None:
-            digest = hashlib.sha256(token.encode()).digest()
-            claims["ath"] = urlsafe_b64encode(digest).rstrip(b"=").decode()
+            claims["ath"] = digest_of(token)
         nonce = self._nonces.get(origin(url))
         if nonce is not None:
             claims["nonce"] = nonce

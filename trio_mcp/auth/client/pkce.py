@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import secrets
-from base64 import urlsafe_b64encode
 from typing import Final
 
 from attrs import field, frozen
+
+from trio_mcp.auth.digests import digest_of, same
 
 METHOD: Final = "S256"
 """The only method: `plain` proves nothing to one who can read the request."""
@@ -28,9 +27,8 @@ class Pkce:
     @property
     def challenge(self) -> str:
         """What the authorization request shows of the verifier."""
-        digest = hashlib.sha256(self.verifier.encode()).digest()
-        return urlsafe_b64encode(digest).rstrip(b"=").decode()
+        return digest_of(self.verifier)
 
     def is_ours(self, state: str | None) -> bool:
         """Whether a redirect answers this request; the comparison takes constant time."""
-        return state is not None and hmac.compare_digest(state.encode(), self.state.encode())
+        return same(state, self.state)

@@ -6,10 +6,9 @@ import json
 import re
 import secrets
 import time
-from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Any, Final
-from urllib.parse import quote_plus, urlencode
+from urllib.parse import urlencode
 
 from attrs import field, frozen
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -132,10 +131,8 @@ class TokenEndpoint:
             return {"client_id": client.client_id}, {}
         if method == "client_secret_post":
             return {"client_id": client.client_id, "client_secret": client.client_secret}, {}
-        # RFC 6749, section 2.3.1: both are encoded as in a form, and only then joined.
-        pair = f"{quote_plus(client.client_id)}:{quote_plus(client.client_secret)}"
-        basic = {"Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
-        return {"client_id": client.client_id}, basic  # also where servers of the SDK look for it
+        # The id is also where servers of the SDK look for it.
+        return {"client_id": client.client_id}, {"Authorization": client.basic}
 
     def _method(self, client: ClientRegistration) -> str:
         if self.sign is not None:

@@ -15,18 +15,18 @@ from contextlib import asynccontextmanager
 from math import inf
 from typing import Any, Final
 
-import httpx2
 import trio
 from attrs import evolve
 
+from trio_mcp.auth import challenges
 from trio_mcp.auth.authorization import Authorization
-from trio_mcp.auth.server import challenges
+from trio_mcp.auth.fetching import Fetched, Fetcher, Fetching
 from trio_mcp.auth.server.credentials import Credentials, Denied, Header
 from trio_mcp.auth.server.dpop import ProofVerifier
-from trio_mcp.auth.server.fetching import fetch_json
 from trio_mcp.auth.server.introspection import Introspector
 from trio_mcp.auth.server.issuer_keys import IssuerKeys
 from trio_mcp.auth.server.jwt import JwtVerifier
+from trio_mcp.auth.server.metadata import challenges_of
 from trio_mcp.auth.server.refusals import IssuerUnavailable, ProofRefused, TokenRefused
 from trio_mcp.auth.server.resource import Introspection, ResourceServer, Verify
 from trio_mcp.auth.server.single_flight import SingleFlight
@@ -40,6 +40,9 @@ MAX_TOKEN: Final = 16 * 1024
 _CREDENTIALS: Final = re.compile(r"([A-Za-z]+) +([A-Za-z0-9._~+/-]+=*) *")
 _SCHEMES: Final = {"bearer": "Bearer", "dpop": "DPoP"}
 _IN_URL: Final = re.compile(r"(?:^|[&;])access_token=")
+ISSUER_TIMEOUT: Final = 10.0
+"""Seconds that an issuer has to answer, all in all."""
+
 _REFUSED_FOR: Final = 10.0
 """Seconds for which the issuer is not asked again about a token that it does not know."""
 
@@ -51,7 +54,7 @@ class Authenticator:
         server: Who may come.
         scopes: Those that any request needs.
         nursery: Where issuers are asked.
-        client: Asks them.
+        fetcher: Asks them.
         clock: Seconds since 1970.
     """
 
@@ -60,12 +63,12 @@ class Authenticator:
         server: ResourceServer,
         scopes: frozenset[str],
         nursery: trio.Nursery,
-        client: httpx2.AsyncClient,
+        fetcher: Fetcher,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._server = server
         self._scopes = scopes
-        self._client = client
+        self._fetcher = fetcher
         self._clock = clock
         self._cache = TokenCache(server.max_cached_tokens)
         self._verify, self._cached_for = self._verifier(nursery)
@@ -89,19 +92,18 @@ class Authenticator:
                 self._get,
                 flights,
                 server.keys_ttl,
-                server.fetch_timeout,
+                self._fetcher.how.timeout,
                 self._cache.clear,
             )
             for issuer in server.issuers
         }
         return JwtVerifier(server, keys, self._clock), inf
 
-    def _get(self, url: str) -> Awaitable[Any]:
-        return fetch_json(self._client, url, self._server.fetch_timeout)
+    def _get(self, url: str) -> Awaitable[Fetched]:
+        return self._fetcher.get(url, near=None)  # the author trusts the issuers
 
-    def _post(self, url: str, form: dict[str, str], auth: httpx2.Auth) -> Awaitable[Any]:
-        timeout = self._server.fetch_timeout
-        return fetch_json(self._client, url, timeout, form=form, auth=auth)
+    def _post(self, url: str, content: bytes, headers: dict[str, str]) -> Awaitable[Fetched]:
+        return self._fetcher.post(url, content, headers, near=None)
 
     # -- who it is ------------------------------------------------------------------------
 
@@ -252,7 +254,7 @@ class Authenticator:
     ) -> Denied:
         """Make the refusal that tells how to get in."""
         needed = self._scopes if scopes is None else scopes
-        value = challenges.challenges_of(self._server, needed, error, scheme)
+        value = challenges_of(self._server, needed, error, scheme)
         return Denied(status, message, [(b"www-authenticate", value)])
 
     def _invalid_token(self, scheme: str) -> Denied:
@@ -276,17 +278,13 @@ async def authenticating(
         scopes: Those that any request needs besides.
         clock: Seconds since 1970.
     """
-    make = server.client_factory or _make_client
+    fetching = server.fetching or Fetching(timeout=ISSUER_TIMEOUT)
     failure: BaseException | None = None
-    async with make() as client, trio.open_nursery() as nursery:
+    async with fetching.opened() as fetcher, trio.open_nursery() as nursery:
         try:
-            yield Authenticator(server, server.scopes | scopes, nursery, client, clock)
+            yield Authenticator(server, server.scopes | scopes, nursery, fetcher, clock)
         except BaseException as error:  # raised again below, outside of any exception group
             failure = error
         nursery.cancel_scope.cancel()  # what is still asked, nobody waits for
     if failure is not None:
         raise failure
-
-
-def _make_client() -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(follow_redirects=False, timeout=None)

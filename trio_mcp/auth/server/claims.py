@@ -13,6 +13,7 @@ from trio_mcp.auth.authorization import Authorization
 from trio_mcp.auth.scopes import scopes_in, with_implied
 from trio_mcp.auth.server.refusals import TokenRefused
 from trio_mcp.auth.server.resource import ResourceServer
+from trio_mcp.auth.urls import origin
 
 _CLIENT = ("client_id", "azp", "cid")
 """Where issuers name the client: RFC 9068, OpenID Connect, Okta."""
@@ -50,8 +51,9 @@ class ClaimsCheck:
     def __init__(self, server: ResourceServer) -> None:
         self._server = server
         self._audiences = {server.resource, *server.audiences}
-        if server.resource.removesuffix("/") == server.origin:  # both forms are the same URL
-            self._audiences |= {server.origin, f"{server.origin}/"}
+        root = origin(server.resource)
+        if server.resource.lower().removesuffix("/") == root:  # both forms are the same URL
+            self._audiences |= {root, f"{root}/"}
 
     def audience(self, claims: Mapping[str, Any], *, required: bool = True) -> None:
         """Make sure that a token is for us.

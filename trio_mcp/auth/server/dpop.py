@@ -6,27 +6,25 @@ good once: what was used is remembered for as long as it would be good.
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import hmac
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import trio
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
+from trio_mcp.auth.digests import digest_of, same
 from trio_mcp.auth.server.keys import BadSignature, public_key, read_signed
 from trio_mcp.auth.server.refusals import ProofRefused
 from trio_mcp.auth.server.resource import DPoP, ReplayStore
+from trio_mcp.auth.urls import BadUrl, origin, parsed
 
 MAX_PROOF: Final = 8192
 """Characters that a proof may have."""
 
 _LONGEST_ID: Final = 512
-_PORTS: Final = {"https": 443, "http": 80}
 
 
 class ReplayRecord:
@@ -150,9 +148,7 @@ class ProofVerifier:
         if len(proof) > MAX_PROOF:
             raise ProofRefused("the proof is too long")
         claims = self._signed(proof, thumbprint)
-        digest = hashlib.sha256(token.encode()).digest()
-        ath = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-        if not _same(claims.get("ath"), ath):
+        if not same(claims.get("ath"), digest_of(token)):
             raise ProofRefused("the proof is for another token")
         if claims.get("htm") != method:
             raise ProofRefused("the proof is for another method")
@@ -168,7 +164,7 @@ class ProofVerifier:
             if signed.header.get("typ") != "dpop+jwt":
                 raise ProofRefused("the proof is none by its type")
             key = public_key(signed.header.get("jwk"))
-            if not _same(key.thumbprint(), thumbprint):
+            if not same(key.thumbprint(), thumbprint):
                 raise ProofRefused("the proof is by another key")
             signed.verify(key)
         except (BadSignature, ValueError) as error:
@@ -188,28 +184,15 @@ class ProofVerifier:
             raise ProofRefused("the proof was used before, or too many were")
 
 
-def _same(value: object, expected: str) -> bool:
-    return isinstance(value, str) and hmac.compare_digest(
-        value.encode("utf-8", "surrogatepass"), expected.encode()
-    )
-
-
 def normalized(url: object) -> str | None:
     """Write a URL in the one form in which it is compared (RFC 3986, section 6.2.3).
 
     Returns:
-        It without a port that goes without saying, and one slash at its end; `None` if it is none,
+        It without a port that goes without saying and one slash at its end; `None` if it is none,
         or has a query or a fragment, which a proof must not have.
     """
-    if not isinstance(url, str) or "?" in url or "#" in url or len(url) > 4096:
-        return None
     try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
+        parts = parsed(url, "htu") if isinstance(url, str) and "?" not in url else None
+    except BadUrl:
         return None
-    if parts.scheme not in _PORTS or not host or "@" in parts.netloc:
-        return None
-    host = f"[{host}]" if ":" in host else host
-    where = host if port in (None, _PORTS[parts.scheme]) else f"{host}:{port}"
-    return f"{parts.scheme}://{where}{parts.path.removesuffix('/')}"
+    return None if parts is None else origin(parts.geturl()) + parts.path.removesuffix("/")

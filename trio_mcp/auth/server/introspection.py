@@ -5,21 +5,22 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Any
-from urllib.parse import quote_plus
-
-import httpx2
+from urllib.parse import urlencode
 
 from trio_mcp.auth.authorization import Authorization
+from trio_mcp.auth.documents import ClientRegistration
+from trio_mcp.auth.fetching import Fetched
 from trio_mcp.auth.server.claims import ClaimsCheck
-from trio_mcp.auth.server.fetching import Document, FetchFailed, NotThere
 from trio_mcp.auth.server.refusals import IssuerUnavailable, TokenRefused
 from trio_mcp.auth.server.resource import Introspection, ResourceServer
 from trio_mcp.auth.server.single_flight import SingleFlight
+from trio_mcp.errors import AuthorizationError
 
 logger = logging.getLogger("trio_mcp.auth")
 
-Post = Callable[[str, dict[str, str], httpx2.Auth], Awaitable[Document]]
+Post = Callable[[str, bytes, dict[str, str]], Awaitable[Fetched]]
 
 
 class Introspector:
@@ -28,7 +29,7 @@ class Introspector:
     Args:
         server: Whose tokens they are to be.
         how: Where to ask.
-        post: Posts a form.
+        post: Posts something.
         flights: Do so once for all who wait.
         clock: Seconds since 1970.
     """
@@ -47,8 +48,12 @@ class Introspector:
         self._flights = flights
         self._check = ClaimsCheck(server)
         self._clock = clock
-        # Form-encoded before they are joined (RFC 6749, section 2.3.1).
-        self._auth = httpx2.BasicAuth(quote_plus(how.client_id), quote_plus(how.client_secret))
+        client = ClientRegistration(client_id=how.client_id, client_secret=how.client_secret)
+        self._headers = {
+            "Accept": "application/json",
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Authorization": client.basic,
+        }
 
     async def __call__(self, token: str) -> Authorization:
         """Check a token.
@@ -74,12 +79,17 @@ class Introspector:
         return str(issuer)
 
     async def _ask(self, token: str) -> dict[str, Any] | None:
-        form = {"token": token, "token_type_hint": "access_token"}
+        form = urlencode({"token": token, "token_type_hint": "access_token"}).encode()
         try:
-            return (await self._post(self._how.endpoint, form, self._auth)).content
-        except FetchFailed as error:
+            fetched = await self._post(self._how.endpoint, form, self._headers)
+        except AuthorizationError as error:
             logger.warning("A token cannot be looked up: %s", error)
-            # Nothing in the request is of a caller's choice but the token: if the request is bad,
-            # the token is. Some issuers answer so to what is no token of theirs, such as a JWT.
-            is_bad = isinstance(error, NotThere) and error.status == 400
-            return {"active": False} if is_bad else None
+            return None
+        if fetched.status == HTTPStatus.OK and isinstance(fetched.document, dict):
+            return fetched.document
+        # Nothing in the request is of a caller's choice but the token: if the request is bad,
+        # the token is. Some issuers answer so to what is no token of theirs, such as a JWT.
+        if fetched.status == HTTPStatus.BAD_REQUEST:
+            return {"active": False}
+        logger.warning("A token cannot be looked up: the issuer answers %d", fetched.status)
+        return None

@@ -13,23 +13,25 @@ left alone for a while, which grows; it neither holds up others, nor is anybody 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
 from math import inf
-from typing import Any, Final
-from urllib.parse import urlsplit
+from typing import Final
 
 import trio
 from joserfc.jwk import Key
 
-from trio_mcp.auth.server.fetching import Document, FetchFailed, NotThere
+from trio_mcp.auth.documents import DocumentError, IssuerMetadata, check_issuer, read
+from trio_mcp.auth.fetching import Fetched
 from trio_mcp.auth.server.keys import PublicKeys
 from trio_mcp.auth.server.refusals import IssuerUnavailable, TokenRefused
-from trio_mcp.auth.server.resource import is_secure
 from trio_mcp.auth.server.single_flight import SingleFlight
+from trio_mcp.auth.urls import BadUrl, parsed, server_metadata_urls
+from trio_mcp.errors import AuthorizationError
 
 logger = logging.getLogger("trio_mcp.auth")
 
-Fetch = Callable[[str], Awaitable[Document]]
+Fetch = Callable[[str], Awaitable[Fetched]]
 
 _LEAST_TTL: Final = 60.0
 _STALE: Final = 3600.0
@@ -37,15 +39,6 @@ _STALE: Final = 3600.0
 _BETWEEN: Final = 30.0
 """Seconds between two fetches because of unknown keys."""
 _LONGEST_PAUSE: Final = 60.0
-
-
-def metadata_urls(issuer: str) -> list[str]:
-    """Where an issuer's metadata may be, in the order to try (RFC 8414, section 3.1 and 5)."""
-    url = urlsplit(issuer)
-    origin, path = f"{url.scheme}://{url.netloc}", url.path.rstrip("/")
-    oauth, openid = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
-    urls = [f"{origin}{oauth}{path}", f"{origin}{openid}{path}"]
-    return [*urls, f"{origin}{path}{openid}"] if path else urls
 
 
 class IssuerKeys:
@@ -113,15 +106,15 @@ class IssuerKeys:
     async def _fetch_keys(self) -> bool:
         try:
             with trio.fail_after(self._timeout):
-                document = await self._fetch(await self._jwks_uri())
-            keys = PublicKeys.read(document.content)
-        except (FetchFailed, ValueError, trio.TooSlowError) as error:
+                fetched = await self._fetch(await self._jwks_uri())
+            keys = PublicKeys.read(fetched.document)
+        except (AuthorizationError, ValueError, trio.TooSlowError) as error:
             self._failures += 1
             pause = min(2.0**self._failures, _LONGEST_PAUSE)
             self._next_try = trio.current_time() + pause
             logger.warning("The keys of %s cannot be had: %s", self.issuer, error or "too slow")
             return False
-        self._take(keys, document.max_age)
+        self._take(keys, _max_age(fetched.headers))
         return True
 
     def _take(self, keys: PublicKeys, max_age: float | None) -> None:
@@ -135,26 +128,27 @@ class IssuerKeys:
 
     async def _jwks_uri(self) -> str:
         metadata = await self._metadata()
-        if metadata.get("issuer") != self.issuer:  # (RFC 8414, section 3.3)
-            raise FetchFailed(f"the metadata of {self.issuer} is another issuer's")
-        uri = metadata.get("jwks_uri")
-        if not isinstance(uri, str) or not _may_fetch(uri, self.issuer):
-            raise FetchFailed(f"the metadata of {self.issuer} has no jwks_uri of https")
-        return uri
+        check_issuer(metadata, self.issuer)
+        where = parsed(metadata.jwks_uri, "its jwks_uri")
+        # An issuer elsewhere must not have us ask ourselves.
+        if where.scheme == "http" and not self.issuer.startswith("http:"):
+            raise BadUrl("its jwks_uri is one of plain http")
+        return metadata.jwks_uri
 
-    async def _metadata(self) -> dict[str, Any]:
-        for url in metadata_urls(self.issuer):
-            try:
-                return (await self._fetch(url)).content
-            except NotThere as error:
-                failure = error
-        raise failure
+    async def _metadata(self) -> IssuerMetadata:
+        for url in server_metadata_urls(self.issuer):
+            fetched = await self._fetch(url)
+            if fetched.status == HTTPStatus.OK:
+                return read(IssuerMetadata, fetched.document, "its metadata")
+        raise DocumentError(f"it answers {fetched.status} where its metadata should be")
 
 
-def _may_fetch(uri: str, issuer: str) -> bool:
-    """Whether an issuer may send us there: not in the clear, and to loopback only from loopback."""
-    try:
-        url, home = urlsplit(uri), urlsplit(issuer)
-        return is_secure(url) and (url.scheme == "https" or home.scheme == "http")
-    except ValueError:
-        return False
+def _max_age(headers: Mapping[str, str]) -> float | None:
+    """Seconds for which an answer may be kept; `None` if nothing is said."""
+    for each in headers.get("cache-control", "").lower().split(","):
+        name, _, value = each.strip().partition("=")
+        if name in ("no-store", "no-cache"):
+            return 0.0
+        if name == "max-age" and value.isdecimal() and len(value) < 10:
+            return float(value)
+    return None

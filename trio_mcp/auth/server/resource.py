@@ -7,50 +7,41 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Protocol
-from urllib.parse import SplitResult, urlsplit
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
 
 from attrs import Attribute, field, frozen, validators
 
 from trio_mcp.auth.authorization import Authorization
 from trio_mcp.auth.scopes import scopes_of
 from trio_mcp.auth.server.algorithms import ALGORITHMS
+from trio_mcp.auth.urls import parsed, resource_metadata_url
 from trio_mcp.public import public
 
 if TYPE_CHECKING:
-    import httpx2
+    from trio_mcp.auth.fetching import Fetching
 
 Verify = Callable[[str], Awaitable[Authorization | None]]
 """Takes an access token; returns what it is good for, or `None` if it is nothing."""
 
 _positive: Any = validators.and_(validators.gt(0), validators.lt(inf))
-_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
-def is_secure(url: SplitResult) -> bool:
-    """Whether what is fetched from a URL cannot be read or changed on the way."""
-    return url.scheme == "https" or (url.scheme == "http" and url.hostname in _LOOPBACK)
+def _is_url(_: object, attribute: Attribute[Any], value: Any) -> None:
+    _check_url(value, attribute.name)
 
 
-def _is_url(instance: object, attribute: Attribute[Any], value: Any) -> None:
-    check_url(value, attribute.name)
-
-
-def check_url(value: Any, what: str) -> None:
+def _check_url(value: Any, what: str) -> None:
     """Make sure that a URL is an absolute one that can be trusted.
 
     Raises:
         ValueError: It is not.
     """
-    try:
-        url = urlsplit(value) if isinstance(value, str) and value.isascii() else None
-        sound = url is not None and is_secure(url) and bool(url.hostname) and url.port != 0
-    except ValueError:
-        url, sound = None, False
-    if url is None or not sound:
-        raise ValueError(f"{what} must be an https URL (http on loopback only), not {value!r:.200}")
-    if url.query or url.fragment or "@" in url.netloc or any(each in value for each in ' "\\?#'):
-        raise ValueError(f"{what} cannot have a query, fragment, user or quotes: {value!r:.200}")
+    if not isinstance(value, str):
+        raise ValueError(f"{what} must be a URL, not {value!r:.200}")
+    parsed(value, what)
+    if "?" in value:
+        raise ValueError(f"{what} cannot have a query: {value!r:.200}")
 
 
 @public
@@ -122,7 +113,7 @@ def _issuers(values: Any) -> tuple[str, ...]:
     if isinstance(values, str) or not isinstance(values, Sequence) or not values:
         raise ValueError("issuers must be a list of URLs, even of one: put it in brackets")
     for each in values:
-        check_url(each, "issuers")
+        _check_url(each, "issuers")
     return tuple(values)
 
 
@@ -182,14 +173,11 @@ class ResourceServer:
     keys_ttl: float = field(default=3600.0, validator=_positive)
     """Seconds for which an issuer's keys are kept, unless it says something shorter."""
 
-    fetch_timeout: float = field(default=10.0, validator=_positive)
-    """Seconds that an issuer has to answer, all in all."""
-
     max_cached_tokens: int = field(default=10_000, validator=validators.ge(1))
     """Verified tokens that are remembered by their hash until they expire."""
 
-    client_factory: Callable[[], httpx2.AsyncClient] | None = field(default=None, repr=False)
-    """Makes the client that asks issuers, with a proxy or certificates of its own."""
+    fetching: Fetching | None = field(default=None, repr=False)
+    """How issuers are reached; by default each has 10 s to answer."""
 
     name: str | None = None
     """What people should see; otherwise the registry's title or name."""
@@ -220,20 +208,11 @@ class ResourceServer:
             raise ValueError("verifier must be an Introspection or an async function")
 
     @property
-    def origin(self) -> str:
-        """Scheme, host and port of the resource."""
-        url = urlsplit(self.resource)
-        return f"{url.scheme}://{url.netloc}".lower()
+    def metadata_url(self) -> str:
+        """The URL of the metadata, as challenges have it."""
+        return resource_metadata_url(self.resource)
 
     @property
     def metadata_path(self) -> str:
-        """Where the metadata is found from the origin (RFC 9728, section 3.1)."""
-        return WELL_KNOWN + urlsplit(self.resource).path.rstrip("/")
-
-    @property
-    def metadata_url(self) -> str:
-        """The URL of the metadata, as challenges have it."""
-        return self.origin + self.metadata_path
-
-
-WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
+        """Its path, where a proxy or an outer application may have to route it from."""
+        return urlsplit(self.metadata_url).path

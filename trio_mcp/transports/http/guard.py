@@ -11,7 +11,6 @@ it comes from.
 
 from __future__ import annotations
 
-import hmac
 import math
 import re
 from collections import OrderedDict
@@ -24,8 +23,11 @@ from urllib.parse import quote, urlsplit
 import trio
 
 from trio_mcp.auth.authorization import Authorization
+from trio_mcp.auth.challenges import INSUFFICIENT_SCOPE, INVALID_TOKEN, Challenge
+from trio_mcp.auth.digests import same
 from trio_mcp.auth.scopes import scope_text
 from trio_mcp.auth.server.credentials import Credentials, Denied
+from trio_mcp.auth.urls import origin
 from trio_mcp.transports.http.cors import allowing
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.proxies import Proxies
@@ -146,8 +148,8 @@ class Guard:
             return
         needed = self._scopes | scopes
         if not needed <= authorization.scopes:
-            details = f', error="insufficient_scope", scope="{scope_text(needed)}"'
-            raise self._challenge(403, "The token does not have the scopes for this.", details)
+            what = "The token does not have the scopes for this."
+            raise self._challenge(403, what, INSUFFICIENT_SCOPE, scope_text(needed))
 
     def _let_in(
         self, authenticator: Authenticator, authorization: Authorization, scopes: frozenset[str]
@@ -166,11 +168,10 @@ class Guard:
         kind, _, token = (request.header(b"authorization") or "").partition(" ")
         token = token.strip()
         if kind.lower() != "bearer" or not token:
-            raise self._challenge(401, "A bearer token is needed.", "")
+            raise self._challenge(401, "A bearer token is needed.")
         found = await policy.verify(token) if policy.verify else self._owner_of(token)
         if found is None:
-            invalid = ', error="invalid_token"'
-            raise self._challenge(401, "The bearer token is not valid.", invalid)
+            raise self._challenge(401, "The bearer token is not valid.", INVALID_TOKEN)
         return found if isinstance(found, Authorization) else Authorization(subject=found)
 
     async def _ask(self, request: HttpRequest) -> Authorization:
@@ -194,19 +195,21 @@ class Guard:
     def _urls_of(self, request: HttpRequest) -> list[str]:
         """The URL of a request as its client knows it, which proxies in between may rewrite."""
         assert self._policy.auth is not None
-        url = self._policy.auth.origin + quote(request.scope["path"])
-        return [self._policy.auth.resource, url] if request.path == self._path else [url]
+        resource = self._policy.auth.resource
+        url = origin(resource) + quote(request.scope["path"])
+        return [resource, url] if request.path == self._path else [url]
 
     def _owner_of(self, token: str) -> str | None:
         """Look a token up in a time that does not tell how much of it was right."""
         owner = None
         for known, principal in self._policy.tokens.items():
-            if hmac.compare_digest(known.encode(), token.encode()):
+            if same(token, known):
                 owner = principal
         return owner
 
-    def _challenge(self, status: int, message: str, details: str) -> Refusal:
-        challenge = f'Bearer realm="{self._policy.realm}"{details}'
+    def _challenge(self, status: int, message: str, error: str = "", scope: str = "") -> Refusal:
+        about = {"realm": self._policy.realm, "error": error, "scope": scope}
+        challenge = str(Challenge("Bearer", about))
         return Refusal(status, message, [(b"www-authenticate", challenge.encode())])
 
 

@@ -1,0 +1,84 @@
+"""How near an address is, and where a server may send us.
+
+A server on the internet has no business with what only we can reach: our own machine, our network.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Final
+from urllib.parse import urlsplit
+
+import trio
+
+from trio_mcp.auth.urls import origin
+from trio_mcp.errors import AuthorizationError
+
+Address = IPv4Address | IPv6Address
+
+_REACHABLE: Final[dict[str, frozenset[str]]] = {
+    "public": frozenset({"public"}),
+    "private": frozenset({"public", "private"}),
+    "local": frozenset({"public", "private", "local"}),
+}
+"""Where a server may send us, by where it is itself."""
+
+
+_NAT64: Final = ip_network("64:ff9b::/96")
+_GLOBAL: Final = (ip_network("0.0.0.0/0"), ip_network("2000::/3"))
+"""What may be public. All other IPv6 addresses are for some network's own use."""
+
+
+def _reach(address: Address) -> str:
+    address = _translated(address)
+    if address.is_loopback or address.is_link_local or address.is_unspecified:
+        return "local"
+    may_be = address.is_global and not address.is_multicast
+    return "public" if may_be and any(address in each for each in _GLOBAL) else "private"
+
+
+def _translated(address: Address) -> Address:
+    """The IPv4 address that a gateway on the way makes of an IPv6 one, if there is one in it."""
+    if isinstance(address, IPv4Address):
+        return address
+    if address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour or address
+
+
+def _widest(addresses: list[Address]) -> str:
+    """How near a server is. One with addresses of several kinds is taken for the farthest."""
+    kinds = {_reach(each) for each in addresses}
+    return next(each for each in _REACHABLE if each in kinds)
+
+
+async def addresses_from(near: str, url: str) -> list[Address]:
+    """Find the addresses of a URL to which a server may send us.
+
+    Args:
+        near: The server's URL.
+        url: Where it sends us.
+
+    Raises:
+        AuthorizationError: One of them is nearer to us than the server is.
+        OSError: A name is not known.
+    """
+    addresses = await _addresses(url)
+    allowed = _REACHABLE[_widest(await _addresses(near))]
+    refused = [each for each in addresses if _reach(each) not in allowed]
+    if refused:
+        why = f"{origin(url)} is on a {_reach(refused[0])} network, where {origin(near)}"
+        raise AuthorizationError(f"{why} must not send us")
+    return addresses
+
+
+async def _addresses(url: str) -> list[Address]:
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    try:
+        return [ip_address(host)]
+    except ValueError:
+        pass
+    port = parts.port or (80 if parts.scheme == "http" else 443)
+    found = await trio.socket.getaddrinfo(host, port, type=trio.socket.SOCK_STREAM)
+    return [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
