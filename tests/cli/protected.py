@@ -91,6 +91,9 @@ class Authority:
                 self._codes[code] = form
                 answer = {"code": code, "state": form["state"], **self.redirect}
                 return f"{form['redirect_uri']}?{urlencode(answer)}"
+            case "/revoke":
+                self.revoked.append(form["token"])
+                return {}
             case "/token":
                 self.forms.append(form)
                 return self._token(form, credentials)

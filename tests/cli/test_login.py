@@ -141,9 +141,32 @@ def test_what_is_kept_is_shown_without_a_token_and_forgotten(
     assert person("tools", shop).status == 1
     assert person("whoami", "--json").json == {"logins": []}
     assert person("login", shop).status == 0
-    assert person("logout", "--all").out == f"All logins in {kept(tmp_path)} are forgotten.\n"
+    assert person("logout", "--all").out == (
+        f"The login of {shop} by {issuer.url} is forgotten.\n"
+        f"No logins are left in {kept(tmp_path)}.\n"
+    )
     assert not kept(tmp_path).exists()
     assert person("logout", "--all").status == 0
+
+
+@pytest.mark.parametrize("refresh", [True, False], ids=["refreshed", "plain"])
+def test_a_login_is_ended_where_it_is_from(
+    refresh: bool, person: CommandLine, shop: str, issuer: Authority
+) -> None:
+    issuer.refresh = refresh
+    assert person("login", shop).status == 0
+    first = person("logout", shop)
+    assert first.err == "It cannot be ended there: its token stays good for its time.\n"
+    issuer.more = {"revocation_endpoint": f"{issuer.url}/revoke"}
+    assert person("login", shop).status == 0
+    ended = person("logout", shop)
+    assert (ended.status, ended.err) == (0, "It has been ended there as well.\n")
+    assert issuer.revoked == issuer.tokens[-1:]
+    issuer.more = {"revocation_endpoint": f"{issuer.url}/none"}
+    assert person("login", shop).status == 0
+    failed = person("logout", shop)
+    assert failed.err == f"It was not ended there: {issuer.url} refused with status 404\n"
+    assert (failed.status, person("whoami", "--json").json) == (0, {"logins": []})
 
 
 def test_a_login_is_renewed_without_asking_and_told_when_it_has_ended(
@@ -341,7 +364,9 @@ def test_logins_that_cannot_be_read_are_in_nobodys_way(
         outcome = person(*words)
         assert (outcome.status, outcome.out) == (1, "")
         assert outcome.error.startswith(
-            f"others may read {kept(tmp_path)}" if broken is None else "the stored logins cannot"
+            f"others may read {kept(tmp_path)}"
+            if broken is None
+            else f"the logins in {kept(tmp_path)} cannot be read"
         )
     assert person("logout", "--all").status == 0
     assert person("login", shop).status == 0
@@ -368,7 +393,7 @@ def test_where_logins_are_kept(
     assert person("whoami").err == "Nobody is logged in anywhere.\n"
     assert person("login", shop).status == 0
     assert person("tools", shop).status == 0
-    assert person("logout", "--all").out == "All logins in the keyring are forgotten.\n"
+    assert person("logout", "--all").out.endswith("No logins are left in the keyring.\n")
     assert person("tools", shop).status == 1
 
 

@@ -108,6 +108,7 @@ class ServerMetadata:
     authorization_endpoint: str | None = _text()
     token_endpoint: str | None = _text()
     registration_endpoint: str | None = _text()
+    revocation_endpoint: str | None = _text()
     scopes_supported: tuple[str, ...] | None = _texts()
     code_challenge_methods_supported: tuple[str, ...] | None = _texts()
     token_endpoint_auth_methods_supported: tuple[str, ...] | None = _texts()

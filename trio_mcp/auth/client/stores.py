@@ -116,6 +116,10 @@ class MemoryStore:
 class _DocumentStore:
     """A store that is one text somewhere."""
 
+    @property
+    def _place(self) -> str:
+        raise NotImplementedError
+
     def _read(self) -> str | None:
         raise NotImplementedError
 
@@ -132,7 +136,7 @@ class _DocumentStore:
 
     def _load(self) -> list[Login]:
         text = self._read()
-        return [] if text is None else _loaded(text)
+        return [] if text is None else _loaded(text, self._place)
 
     async def save(self, login: Login) -> None:
         """See `TokenStore`."""
@@ -201,6 +205,10 @@ class FileStore(_DocumentStore):
                     await trio.sleep(_LOCK_PAUSE)
         raise AuthorizationError(f"another process has held {self.path} for {LOCK_PATIENCE:g} s")
 
+    @property
+    def _place(self) -> str:
+        return str(self.path)
+
     def _read(self) -> str | None:
         try:
             # A pipe would otherwise keep us waiting for its other end.
@@ -262,6 +270,10 @@ class KeyringStore(_DocumentStore):
         async with self._lock:
             yield
 
+    @property
+    def _place(self) -> str:
+        return "the keyring"
+
     def _read(self) -> str | None:
         keyring = _keyring()
         try:
@@ -298,12 +310,12 @@ def _dumped(logins: Iterable[Login]) -> str:
     return json.dumps({"version": 1, "logins": [asdict(each) for each in logins]})
 
 
-def _loaded(text: str) -> list[Login]:
+def _loaded(text: str, place: str) -> list[Login]:
     try:
         return [_login(each) for each in json.loads(text)["logins"]]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise AuthorizationError(
-            "the stored logins cannot be read; remove them and log in anew"
+            f"the logins in {place} cannot be read; remove them and log in anew"
         ) from None
 
 

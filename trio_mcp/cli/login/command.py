@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlsplit
 
@@ -23,6 +24,7 @@ from trio_mcp.cli.options import AsJson, ConnectionOptions, Seconds, secret_from
 from trio_mcp.cli.running import run_async
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.target import Target
+from trio_mcp.errors import AuthorizationError
 from trio_mcp.wire.jsonrpc import Json
 
 if TYPE_CHECKING:
@@ -124,20 +126,18 @@ def logout(
     *,
     everywhere: Annotated[bool, Parameter(name="--all", help="Of all servers.")] = False,
 ) -> int:
-    """Forget the login of a server."""
+    """Forget the login of a server, and have its authorization server end it."""
     if (url is None) != everywhere:
         raise Usage("say what to log out of: the URL of a server, or --all")
+    if url is not None:
+        _check(url)
     screen, store = Screen(), login_store()
-    if everywhere:
-        trio.run(_forget_all, store)
-        screen.text(f"All logins in {place_of(store)} are forgotten.")
-        return OK
-    assert url is not None
-    _check(url)
-    for each in trio.run(_forget, store, url):
+    for each in trio.run(_forget_all, store) if url is None else trio.run(_forget, store, url):
         screen.text(f"The login of {each.resource} by {each.issuer} is forgotten.")
-        if _is_good(each):
-            screen.note("Nobody else is told: what it opened by then stays good for its time.")
+        if _is_good(each) or _renews(each):
+            screen.note(run_async(partial(_end, each)))
+    if everywhere:
+        screen.text(f"No logins are left in {place_of(store)}.")
     return OK
 
 
@@ -210,13 +210,34 @@ async def _forget(store: TokenStore, url: str) -> list[Login]:
     return found
 
 
-async def _forget_all(store: TokenStore) -> None:
+async def _forget_all(store: TokenStore) -> list[Login]:
     async with store.locked():
+        try:
+            found = await store.load()
+        except AuthorizationError:
+            if not isinstance(store, FileStore):
+                raise
+            found = []  # nobody can read it, so nobody misses it
         if isinstance(store, FileStore):
-            store.path.unlink(missing_ok=True)  # whatever is in it
-            return
-        for each in await store.load():
-            await store.remove(each)
+            store.path.unlink(missing_ok=True)
+        else:
+            for each in found:
+                await store.remove(each)
+    return found
+
+
+async def _end(login: Login) -> str:
+    """Have an authorization server end a login that is forgotten; say what came of it."""
+    require_auth()
+    from trio_mcp import Fetching
+    from trio_mcp.auth.client.revocation import revoke
+
+    try:
+        if await revoke(login, Fetching()):
+            return "It has been ended there as well."
+        return "It cannot be ended there: its token stays good for its time."
+    except AuthorizationError as error:
+        return f"It was not ended there: {error}"
 
 
 def _scopes(login: Login) -> Sequence[str]:
@@ -227,10 +248,13 @@ def _is_good(login: Login) -> bool:
     return login.token is not None and login.token.is_good(time.time())
 
 
+def _renews(login: Login) -> bool:
+    return login.token is not None and login.token.refresh_token is not None
+
+
 def _until(login: Login) -> str:
     """Say how long a login is good."""
-    token = login.token
-    renews = token is not None and token.refresh_token is not None
+    token, renews = login.token, _renews(login)
     if not _is_good(login):
         return "renewed when it is used" if renews else "it has ended"
     if token is None or token.expires_at is None:
@@ -249,5 +273,5 @@ def _as_json(login: Login) -> dict[str, Json]:
         "scopes": list(_scopes(login)),
         "good": _is_good(login),
         "expiresAt": None if ends is None else datetime.fromtimestamp(ends, UTC).isoformat(),
-        "renews": token is not None and token.refresh_token is not None,
+        "renews": _renews(login),
     }

@@ -1,0 +1,42 @@
+"""Having an authorization server end what it gave, before it is forgotten (RFC 7009)."""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from trio_mcp.auth.client.discovery import server_metadata
+from trio_mcp.auth.client.stores import Login
+from trio_mcp.auth.client.token_endpoint import TokenEndpoint
+from trio_mcp.auth.fetching import Fetching
+from trio_mcp.auth.urls import origin
+
+
+async def revoke(login: Login, fetching: Fetching) -> bool:
+    """Have the token of a login ended where it is from.
+
+    Args:
+        login: The login.
+        fetching: How the authorization server is reached.
+
+    Returns:
+        Whether it was; not if there is no token, or nobody who could be told.
+
+    Raises:
+        AuthorizationError: The authorization server refused, or cannot be reached.
+    """
+    token = login.token
+    if token is None:
+        return False
+    is_legacy = login.issuer == origin(login.resource)
+    server = await server_metadata(fetching, login.issuer, near=login.resource, is_legacy=is_legacy)
+    if server.revocation_endpoint is None:
+        return False
+    endpoint = TokenEndpoint(
+        metadata=evolve(server, token_endpoint=server.revocation_endpoint),
+        fetching=fetching,
+        near=login.resource,
+    )
+    # With a refresh token, the access tokens that it gave end as well (section 2.1).
+    kind = "access_token" if token.refresh_token is None else "refresh_token"
+    await endpoint.ask({"token": getattr(token, kind), "token_type_hint": kind}, login.client)
+    return True
