@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import httpx2
 import pytest
 
 from tests.auth.server.support import ec_key
@@ -105,6 +106,23 @@ def test_a_command_on_a_terminal_gets_in_by_itself(
     assert (stepped_up.status, stepped_up.out) == (0, "closed\n")
     assert stepped_up.err.endswith("You are logged in.\n")
     assert person("call", shop, "close").err == ""
+
+
+def test_where_scopes_lack_the_command_that_asks_for_them_is_named(
+    person: CommandLine, shop: str
+) -> None:
+    assert person("login", shop).status == 0
+    refused = person("call", shop, "close")
+    (command,) = re.findall(r"log in: trio-mcp (login .*) \(", refused.error)
+    assert command == f"login {shop} --scope owner --scope shop"
+    assert person(*command.split()).status == 0
+    assert person("call", shop, "close").out == "closed\n"
+
+
+def test_a_scope_cannot_end_the_command_that_names_it() -> None:
+    challenge = 'Bearer error="insufficient_scope", scope="a$(id) b;c a$(id)"'
+    response = httpx2.Response(403, headers={"WWW-Authenticate": challenge})
+    assert way_in.lacking(response) == " --scope 'a$(id)' --scope 'b;c'"
 
 
 @pytest.mark.usefixtures("shop")

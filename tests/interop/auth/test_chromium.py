@@ -13,7 +13,7 @@ from trio_mcp import OAuth
 
 SCRIPT = Path(__file__).with_name("chromium.mjs")
 
-pytestmark = pytest.mark.needs("node", "chromium")
+pytestmark = [pytest.mark.needs("node", "chromium"), pytest.mark.requirement("J5")]
 
 
 async def test_a_person_logs_in_with_chromium(npm: Path) -> None:

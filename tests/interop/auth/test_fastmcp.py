@@ -28,7 +28,7 @@ from trio_mcp import ClientCredentials, MemoryStore, OAuth
 
 HERE = Path(__file__).parent
 
-pytestmark = pytest.mark.needs("node", "fastmcp")
+pytestmark = [pytest.mark.needs("node", "fastmcp"), pytest.mark.requirement("J1", "J5", "J6")]
 
 
 async def report_of(*arguments: str) -> Any:

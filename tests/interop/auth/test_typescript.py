@@ -31,7 +31,7 @@ SDK = credentials_of(
     redirect_uris=["http://127.0.0.1:9/callback"],
 )
 
-pytestmark = pytest.mark.needs("node")
+pytestmark = [pytest.mark.needs("node"), pytest.mark.requirement("J1", "J4")]
 both_eras = pytest.mark.parametrize("mode", ["legacy", "auto"])
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from importlib.util import find_spec
+from shlex import quote
 
 import httpx2
 from attrs import define, field
 
 from trio_mcp import Login, TokenStore
+from trio_mcp.auth.challenges import parse_challenges
 from trio_mcp.auth.fetching import drain
 from trio_mcp.auth.urls import origin
 from trio_mcp.cli.failures import Failure
@@ -51,7 +53,7 @@ class WayIn(httpx2.Auth):
         Raises:
             AuthorizationError: There was no getting in.
         """
-        hint = ""
+        hint, options = "", ""
         if self._auth is None:
             kept = await self._kept()
             if kept is None:
@@ -68,12 +70,15 @@ class WayIn(httpx2.Auth):
                 request = await anext(flow)
                 while True:
                     self.page.close()
-                    request = await flow.asend((yield request))
+                    response = yield request
+                    options = lacking(response)
+                    request = await flow.asend(response)
         except StopAsyncIteration:
             return
         except LoginRequired:
             shown = Endpoint(self.url, HttpOptions()).place
-            why = f"{self.page.where} wants you to log in: trio-mcp login {shown} ({_PASS_A_TOKEN})"
+            command = f"trio-mcp login {shown}{options}"
+            why = f"{self.page.where} wants you to log in: {command} ({_PASS_A_TOKEN})"
             raise LoginRequired(why) from None
         except AuthorizationError as error:
             raise AuthorizationError(f"{error}{hint}", error.error) from None
@@ -85,6 +90,15 @@ class WayIn(httpx2.Auth):
             return None  # who needs no login need not know; who does will be told
         found = [each for each in covering(logins, self.url) if each.token is not None]
         return found[-1] if found else None
+
+
+def lacking(response: httpx2.Response) -> str:
+    """The options that name the scopes for which a server refuses, as a shell can take them."""
+    found = parse_challenges(response.headers.get_list("www-authenticate"))
+    scopes = [
+        scope for each in found if each.error == "insufficient_scope" for scope in each.scopes
+    ]
+    return "".join(f" --scope {quote(scope)}" for scope in dict.fromkeys(scopes))
 
 
 def as_person(url: str, screen: Screen) -> WayIn:
