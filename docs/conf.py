@@ -50,6 +50,7 @@ nitpick_ignore_regex = [
     ("py:class", r"trio_mcp\.[\w.]+\.[FT]"),
     ("py:class", r"trio_mcp\.registry\.\w+\.(Completer|Conversation|Handler)"),
     ("py:class", r"trio_mcp\.registry\.\w+\.(Prompt|Resource|ResourceTemplate|Tool)"),
+    ("py:class", r"trio_mcp\.auth\.fetching\.Fetcher"),
     ("py:class", r"trio_mcp\.schema\.parameters\.ParameterType"),
     ("py:class", r"trio_mcp\.transports\.http\.app\.HttpApp"),
 ]
