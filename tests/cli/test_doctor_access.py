@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from math import inf
+from typing import ClassVar
 
+import httpx2
 import pytest
 import trio
 
@@ -15,7 +18,9 @@ from trio_mcp.cli.doctor.examination import Times, examine_url
 from trio_mcp.cli.doctor.report import Report
 from trio_mcp.cli.failures import Failure
 from trio_mcp.cli.probing.base import Timeouts
+from trio_mcp.cli.probing.http import check_access, open_http_probe
 from trio_mcp.client.http.options import HttpOptions
+from trio_mcp.peer.time_limits import pauses_around
 
 TOKEN = "a-token-that-is-good"
 ABOUT = "/.well-known/oauth-protected-resource"
@@ -89,3 +94,27 @@ async def test_what_was_found_is_told_even_if_there_is_no_getting_in() -> None:
     async with guarded("Bearer", about=ABOUT) as url:
         with pytest.raises(Failure, match="does not let us in"):
             await examine_url(url, HttpOptions(trust_env=False), Times())
+
+
+class Slow(httpx2.Auth):
+    """Asks a person, who takes their time."""
+
+    deadlines: ClassVar[list[float]] = []
+
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        with ExitStack() as asking:
+            for each in pauses_around():
+                asking.enter_context(each())
+            self.deadlines.append(trio.current_effective_deadline())
+        yield request
+
+
+async def test_a_person_who_logs_in_is_not_hurried() -> None:
+    script = Script()
+    async with listening(script) as origin:
+        options = HttpOptions(auth=Slow(), trust_env=False)
+        async with open_http_probe(f"{origin}/mcp", options, "modern", Timeouts()) as probe:
+            await check_access(probe)
+    assert Slow.deadlines == [inf]

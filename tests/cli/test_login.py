@@ -80,7 +80,9 @@ def test_a_login_is_kept_for_all_commands(
 
     done = person("login", shop)
     assert (done.status, done.out) == (0, f"Logged in to {shop} by {issuer.url}.\n")
-    assert done.err.startswith(f"{origin} wants you to log in. Your browser opens this page:\n")
+    assert done.err.startswith(
+        f"{origin} wants you to log in. Your browser opens this page; if it does not, open it yourself:\n"
+    )
     (page,) = re.findall(r"^    (http\S+)$", done.err, re.MULTILINE)
     assert page.startswith(f"{issuer.url}/authorize?response_type=code&")
     assert kept(tmp_path).stat().st_mode & 0o777 == 0o600

@@ -62,7 +62,7 @@ def test_a_terminal_with_a_browser(shop: str, tmp_path: Path) -> None:
     shell = Terminal(
         cwd=tmp_path, command=["/bin/sh", "-c", f"{words} > out"], BROWSER=browser(tmp_path)
     )
-    shell.sees("Your browser opens this page:")
+    shell.sees("Your browser opens this page;")
     shell.sees("You are logged in.")
     assert shell.leaves()[0] == 0
     assert json.loads((tmp_path / "out").read_text())["content"][0]["text"] == "hi"

@@ -19,6 +19,8 @@ webbrowser.open(sys.argv[1])
 """
 """Opens a page and does not wait for it: some browsers only come back when they are closed."""
 
+_OPENS: Final = "Your browser opens this page; if it does not, open it yourself:"
+
 
 @define
 class LoginPage:
@@ -39,8 +41,8 @@ class LoginPage:
     async def open(self, url: str) -> None:
         """Show a page."""
         opens = not self.by_hand and has_browser()
-        does = "Your browser opens this page" if opens else "Open this page on this machine"
-        self.screen.note(f"{self.where} wants you to log in. {does}:\n\n    {url}\n", "")
+        does = _OPENS if opens else "Open this page on this machine:"
+        self.screen.note(f"{self.where} wants you to log in. {does}\n\n    {url}\n", "")
         self.screen.note("Waiting until you have done so (Ctrl-C gives up).")
         self.is_open = True
         if opens:
@@ -64,7 +66,7 @@ async def _open(url: str) -> None:
     # A browser of its own session outlives Ctrl-C; and what it prints is not for our stdout.
     nowhere = subprocess.DEVNULL
     await trio.run_process(
-        [sys.executable, "-c", _OPEN, url],
+        [sys.executable, "-I", "-S", "-c", _OPEN, url],  # so no webbrowser.py of another's is run
         check=False,
         stdout=nowhere,
         stderr=nowhere,

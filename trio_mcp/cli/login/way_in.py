@@ -44,6 +44,7 @@ class WayIn(httpx2.Auth):
     oauth: Callable[[Login | None], httpx2.Auth]
     page: LoginPage
     _auth: httpx2.Auth | None = field(default=None, init=False)
+    _has_looked: bool = field(default=False, init=False)
 
     async def async_auth_flow(
         self, request: httpx2.Request
@@ -84,6 +85,10 @@ class WayIn(httpx2.Auth):
             raise AuthorizationError(f"{error}{hint}", error.error) from None
 
     async def _kept(self) -> Login | None:
+        """The login that is kept, the first time that somebody asks."""
+        if self._has_looked:
+            return None
+        self._has_looked = True
         try:
             logins = await self.store.load()
         except AuthorizationError:
