@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from urllib.parse import quote_plus
 import httpx2
 import trio
 
-from tests.support.processes import TIME_LIMIT, running
+from tests.support.processes import running
 from trio_mcp import (
     Client,
     Context,
@@ -28,29 +29,35 @@ from trio_mcp import (
     serve_http,
 )
 
-SCRIPT = Path(__file__).with_name("oidc_provider.mjs")
+HERE = Path(__file__).parent
+TIME_LIMIT = 60  # seconds, for all that a test does with several processes
 SECRET = "s3cret+/ %:" * 4
 """Of every client that has one: what has to be encoded wherever it is sent."""
 FETCHING = Fetching(trust_env=False)
 
 
 @asynccontextmanager
-async def oidc_provider(npm: Path, **options: Any) -> AsyncIterator[str]:
+async def peer(*command: str) -> AsyncIterator[str]:
+    """Run a server that says which port it has. Yields its origin."""
+    async with running(list(command), time_limit=TIME_LIMIT, stdout=subprocess.DEVNULL) as server:
+        await server.said(b"!\n")
+        port = int(server.stderr.rpartition(b"port ")[2].partition(b"!")[0])
+        yield f"http://127.0.0.1:{port}"
+
+
+def beside(npm: Path, script: str) -> str:
+    """Put a script beside the packages from npm, where it finds them. Returns its path."""
+    return str(shutil.copy(HERE / script, npm))
+
+
+def oidc_provider(npm: Path, **options: Any) -> AbstractAsyncContextManager[str]:
     """Run the authorization server. Yields its issuer.
 
     Args:
         npm: Where its package is.
         options: What the script takes.
     """
-    script = npm / SCRIPT.name
-    if not script.exists():  # it finds packages beside itself
-        script.write_bytes(SCRIPT.read_bytes())
-    async with running(
-        ["node", str(script), json.dumps(options)], stdout=subprocess.DEVNULL
-    ) as server:
-        await server.said(b"!\n")
-        port = int(server.stderr.rpartition(b"port ")[2].partition(b"!")[0])
-        yield f"http://127.0.0.1:{port}"
+    return peer("node", beside(npm, "oidc_provider.mjs"), json.dumps(options))
 
 
 def credentials_of(client_id: str, **changes: Any) -> dict[str, Any]:

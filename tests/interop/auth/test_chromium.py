@@ -7,17 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.auth.support import FETCHING, connected, oidc_provider, protected, whoami
+from tests.interop.auth.support import FETCHING, beside, connected, oidc_provider, protected, whoami
 from tests.support.processes import run
 from trio_mcp import OAuth
-
-SCRIPT = Path(__file__).with_name("chromium.mjs")
 
 pytestmark = [pytest.mark.needs("node", "chromium"), pytest.mark.requirement("J5")]
 
 
 async def test_a_person_logs_in_with_chromium(npm: Path) -> None:
-    script, chromium = shutil.copy(SCRIPT, npm), str(shutil.which("chromium"))
+    script, chromium = beside(npm, "chromium.mjs"), str(shutil.which("chromium"))
     pages: list[str] = []
 
     async def browse(url: str) -> None:

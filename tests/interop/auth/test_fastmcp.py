@@ -14,19 +14,19 @@ from attrs import evolve
 from tests.interop.auth.person import Person
 from tests.interop.auth.support import (
     FETCHING,
+    HERE,
     SECRET,
     VERIFIER,
     connected,
     credentials_of,
     oidc_provider,
+    peer,
     protected,
     whoami,
 )
 from tests.interop.packages import FASTMCP_PYTHON
-from tests.support.processes import ENVIRONMENT, run, running
+from tests.support.processes import ENVIRONMENT, run
 from trio_mcp import ClientCredentials, MemoryStore, OAuth
-
-HERE = Path(__file__).parent
 
 pytestmark = [pytest.mark.needs("node", "fastmcp"), pytest.mark.requirement("J1", "J5", "J6")]
 
@@ -45,11 +45,9 @@ async def report_of(*arguments: str) -> Any:
 @asynccontextmanager
 async def their_server(*arguments: str) -> AsyncIterator[str]:
     """Their server. Yields its URL."""
-    command = [str(FASTMCP_PYTHON), str(HERE / "fastmcp_server.py"), *arguments]
-    async with running(command) as server:
-        await server.said(b"!\n")
-        port = int(server.stderr.rpartition(b"port ")[2].partition(b"!")[0])
-        yield f"http://127.0.0.1:{port}/mcp"
+    program = str(HERE / "fastmcp_server.py")
+    async with peer(str(FASTMCP_PYTHON), program, *arguments) as origin:
+        yield f"{origin}/mcp"
 
 
 async def test_their_client_gets_into_our_server(npm: Path) -> None:

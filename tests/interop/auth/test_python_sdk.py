@@ -34,18 +34,19 @@ from pydantic import AnyUrl
 from tests.interop.auth.person import Person
 from tests.interop.auth.support import (
     FETCHING,
+    HERE,
     SECRET,
     VERIFIER,
     connected,
     credentials_of,
     oidc_provider,
+    peer,
     protected,
     whoami,
 )
-from tests.support.processes import TIME_LIMIT, python, running
+from tests.support.processes import TIME_LIMIT, python
 from trio_mcp import ClientCredentials, MemoryStore, OAuth
 
-PROGRAM = Path(__file__).with_name("official_server.py")
 REDIRECT = "http://127.0.0.1:9/callback"
 
 pytestmark = [
@@ -203,10 +204,8 @@ async def test_their_program_with_a_key_gets_into_our_server(npm: Path) -> None:
 @asynccontextmanager
 async def their_server(*arguments: str) -> AsyncIterator[str]:
     """Their server. Yields its URL."""
-    async with running(python(PROGRAM, *arguments)) as server:
-        await server.said(b"!\n")
-        port = int(server.stderr.rpartition(b"port ")[2].partition(b"!")[0])
-        yield f"http://127.0.0.1:{port}/mcp"
+    async with peer(*python(HERE / "official_server.py", *arguments)) as origin:
+        yield f"{origin}/mcp"
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])

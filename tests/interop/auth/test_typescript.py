@@ -1,26 +1,30 @@
-"""Clients of the official TypeScript SDK get into our server."""
+"""Clients of the official TypeScript SDK get into our server, and ours into theirs."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.interop.auth.person import Person
 from tests.interop.auth.support import (
+    FETCHING,
     VERIFIER,
+    beside,
+    connected,
     credentials_of,
     introspection,
     oidc_provider,
+    peer,
     protected,
+    whoami,
 )
 from tests.support.processes import ENVIRONMENT, run
-from trio_mcp import DPoP
+from trio_mcp import DPoP, OAuth
 
-SCRIPT = Path(__file__).with_name("typescript_client.mjs")
 SDK = credentials_of(
     "sdk",
     client_secret=None,
@@ -31,7 +35,7 @@ SDK = credentials_of(
     redirect_uris=["http://127.0.0.1:9/callback"],
 )
 
-pytestmark = [pytest.mark.needs("node"), pytest.mark.requirement("J1", "J4")]
+pytestmark = [pytest.mark.needs("node"), pytest.mark.requirement("J1", "J4", "J5")]
 both_eras = pytest.mark.parametrize("mode", ["legacy", "auto"])
 
 
@@ -39,7 +43,7 @@ async def report_of(npm: Path, **options: Any) -> Any:
     """What their client prints."""
     person = f"{sys.executable} -m tests.interop.auth.person --print"
     done = await run(
-        ["node", shutil.copy(SCRIPT, npm), json.dumps(options)],
+        ["node", beside(npm, "typescript_client.mjs"), json.dumps(options)],
         env={**ENVIRONMENT, "PERSON": person},
     )
     assert done.returncode == 0, done.stderr.decode()
@@ -82,3 +86,19 @@ async def test_their_program_gets_in(npm: Path) -> None:
             report = await report_of(npm, url=url, mode="auto", credentials=known)
     assert report["written"] == "written"
     assert report["before"]["client_id"] == "nightly"
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_our_client_gets_into_their_server_and_steps_up(npm: Path, era: Any) -> None:
+    person = Person()
+    auth = OAuth(open_browser=person, fetching=FETCHING)
+    async with (
+        oidc_provider(npm) as issuer,
+        peer("node", beside(npm, "typescript_server.mjs"), issuer) as origin,
+        connected(f"{origin}/mcp", auth, era=era) as client,
+    ):
+        found = await whoami(client)
+        assert (found["subject"], found["scopes"]) == ("alice", ["mcp"])
+        assert (await client.call_tool("write")).text == "written"
+        assert set((await whoami(client))["scopes"]) == {"mcp", "files:write"}
+    assert len(person.asked) == 2
