@@ -222,6 +222,9 @@ def test_logging_in_again_asks_again_and_keeps_the_old_login_until_then(
     issuer.redirect = {}
     assert person("login", shop).status == 0
     assert [each["scope"] for each in issuer.pages] == ["shop owner", "shop", "shop"]
+    assert person("login", shop, "--scope", "owner").status == 0
+    assert person("login", shop, "--scope", "more").status == 0
+    assert issuer.pages[-1]["scope"] == "shop owner more"
     assert {each["client_id"] for each in issuer.pages} == {"client-1"}
 
 

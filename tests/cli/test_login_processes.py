@@ -69,9 +69,13 @@ def test_a_terminal_with_a_browser(shop: str, tmp_path: Path) -> None:
 
 
 def test_a_terminal_without_a_browser(shop: str, issuer: Authority, tmp_path: Path) -> None:
-    terminal = Terminal("tools", shop, cwd=tmp_path, **NO_BROWSER)
-    page = page_of(terminal)
+    connection = "192.0.2.1 50000 192.0.2.2 22"
+    terminal = Terminal("tools", shop, cwd=tmp_path, **NO_BROWSER, SSH_CONNECTION=connection)
+    terminal.sees("page on this machine:")
+    page = terminal.sees("If your browser is elsewhere").split()[0]
     assert page.startswith(f"{issuer.url}/authorize?")
+    port = urlsplit(parse_qs(urlsplit(page).query)["redirect_uri"][0]).port
+    terminal.sees(f": ssh -N -L {port}:127.0.0.1:{port} 192.0.2.2")
     with urlopen(page) as answer:
         assert b"You can close this page" in answer.read()
     terminal.sees("echo")

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from typing import Final
+from urllib.parse import parse_qsl, urlsplit
 
 import trio
 from attrs import define
@@ -43,6 +44,8 @@ class LoginPage:
         opens = not self.by_hand and has_browser()
         does = _OPENS if opens else "Open this page on this machine:"
         self.screen.note(f"{self.where} wants you to log in. {does}\n\n    {url}\n", "")
+        if not opens and (tunnel := _tunnel(url)):
+            self.screen.note(f"If your browser is elsewhere, run there first: {tunnel}", "")
         self.screen.note("Waiting until you have done so (Ctrl-C gives up).")
         self.is_open = True
         if opens:
@@ -60,6 +63,19 @@ def has_browser() -> bool:
     if sys.platform == "darwin":
         return True
     return any(os.environ.get(each) for each in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"))
+
+
+def _tunnel(url: str) -> str | None:
+    """What lets a browser come back from where the person has logged in from, if that is known.
+
+    Args:
+        url: The page, which has in its query where the browser comes back to.
+    """
+    match os.environ.get("SSH_CONNECTION", "").split():
+        case [_, _, here, _]:
+            back = urlsplit(dict(parse_qsl(urlsplit(url).query))["redirect_uri"]).port
+            return f"ssh -N -L {back}:127.0.0.1:{back} {here}"
+    return None
 
 
 async def _open(url: str) -> None:

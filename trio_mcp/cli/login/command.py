@@ -42,7 +42,8 @@ class LoginOptions:
     """How a person logs in."""
 
     scope: tuple[str, ...] = ()
-    """What to ask for besides what the server says that it needs. May be repeated."""
+    """What to ask for besides what we have and what the server says that it needs. May be
+    repeated. Without it, only for what the server says."""
     client_id: str | None = None
     """Who we are to the authorization server, if that was arranged with it."""
     client_secret_env: str | None = None
@@ -100,7 +101,8 @@ def login(url: Url, /, *, options: LoginOptions = LoginOptions()) -> int:
     from trio_mcp.cli.session import connected
 
     screen = Screen()
-    store, page = Anew(login_store()), LoginPage(screen, origin(url), by_hand=options.no_browser)
+    store = Anew(login_store(), keeps_scopes=bool(options.scope))
+    page = LoginPage(screen, origin(url), by_hand=options.no_browser)
     oauth = options.oauth(store, page)
     others = ConnectionOptions(header=options.header)
     try:

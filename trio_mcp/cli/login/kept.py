@@ -54,9 +54,14 @@ class Anew:
     """A store whose tokens are not good enough, so that a person logs in again.
 
     Who we are to an authorization server stays. What is kept already stays until there is new.
+
+    Args:
+        store: The store.
+        keeps_scopes: Whether to ask for the scopes again that were asked for.
     """
 
     _store: TokenStore
+    _keeps_scopes: bool
     saved: list[Login] = field(factory=list, init=False)
     """What has been kept since."""
 
@@ -68,7 +73,10 @@ class Anew:
 
     async def load(self) -> list[Login]:
         """See `TokenStore`."""
-        return [evolve(each, token=None, scopes=()) for each in await self._store.load()]
+        return [
+            evolve(each, token=None, scopes=each.scopes if self._keeps_scopes else ())
+            for each in await self._store.load()
+        ]
 
     async def save(self, login: Login) -> None:
         """See `TokenStore`."""
