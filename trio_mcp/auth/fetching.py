@@ -25,6 +25,7 @@ from trio_mcp.auth.addresses import addresses_from
 from trio_mcp.auth.urls import BadUrl, origin, parsed
 from trio_mcp.errors import AuthorizationError
 from trio_mcp.public import public
+from trio_mcp.wire.collector import collector_paused
 
 MOST_BYTES: Final = 1 << 20
 """Of a body."""
@@ -52,7 +53,8 @@ class Fetched:
     def document(self) -> Any:
         """The JSON value in the body; `None` if it is none."""
         try:
-            return orjson.loads(self.body)
+            with collector_paused():  # which goes through a million empty lists again and again
+                return orjson.loads(self.body)
         except ValueError:
             return None
 

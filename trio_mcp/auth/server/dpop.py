@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections import Counter, OrderedDict
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 import trio
+from attrs import define, field
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from trio_mcp.auth.digests import digest_of, same
@@ -25,6 +26,18 @@ MAX_PROOF: Final = 8192
 """Characters that a proof may have."""
 
 _LONGEST_ID: Final = 512
+_LAPS: Final = 8
+"""In the time for which a proof is good."""
+
+
+@define(eq=False)
+class _Lap:
+    """The proofs of a short time, which are forgotten together."""
+
+    ends: float
+    until: float = 0.0
+    used: set[bytes] = field(factory=set)
+    counts: Counter[str] = field(factory=Counter)
 
 
 class ReplayRecord:
@@ -39,36 +52,32 @@ class ReplayRecord:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._used: OrderedDict[bytes, tuple[float, str]] = OrderedDict()
-        self._counts: Counter[str] = Counter()
+        # One by one, a hundred thousand that are over at once would take long to forget.
+        self._laps: deque[_Lap] = deque()
+        self._longest = 0.0
 
     def __len__(self) -> int:
         """How many are remembered."""
-        return len(self._used)
+        return sum(len(each.used) for each in self._laps)
 
     async def add(self, owner: str, id: str, seconds: float) -> bool:
         """Remember a proof for some seconds, unless it is known already. No checkpoint."""
-        self._forget()
-        digest = hashlib.sha256(f"{owner} {id}".encode()).digest()  # however long the id is
-        if digest in self._used or len(self._used) >= self._most:
-            return False
-        if self._counts[owner] >= self._most // 10:
-            return False
-        self._used[digest] = (trio.current_time() + seconds, owner)
-        self._counts[owner] += 1
-        return True
-
-    def _forget(self) -> None:
-        """Forget those whose time is over; they are nearly in the order of their times."""
         now = trio.current_time()
-        while self._used:
-            until, owner = next(iter(self._used.values()))
-            if until > now:
-                return
-            self._used.popitem(last=False)
-            self._counts[owner] -= 1
-            if not self._counts[owner]:
-                del self._counts[owner]
+        self._longest = max(self._longest, seconds)
+        while self._laps and self._laps[0].until <= now:
+            self._laps.popleft()
+        digest = hashlib.sha256(f"{owner} {id}".encode()).digest()  # however long the id is
+        if any(digest in each.used for each in self._laps) or len(self) >= self._most:
+            return False
+        if sum(each.counts[owner] for each in self._laps) >= self._most // 10:
+            return False
+        if not self._laps or self._laps[-1].ends <= now:
+            self._laps.append(_Lap(now + self._longest / _LAPS))
+        lap = self._laps[-1]
+        lap.used.add(digest)
+        lap.counts[owner] += 1
+        lap.until = max(lap.until, now + seconds)
+        return True
 
 
 class Nonces:

@@ -27,10 +27,13 @@ _KTY: Final = {"ES": "EC", "Ed": "OKP", "PS": "RSA", "RS": "RSA"}
 _PUBLIC: Final = ("kty", "kid", "use", "alg", "key_ops", "crv", "n", "e", "x", "y")
 _PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 _NUMBER: Final = re.compile(r"[A-Za-z0-9_-]+")
-_MODULUS: Final = range(342, 1367)
-"""Characters of an RSA modulus of 2,048 to 8,192 bits: a shorter one is weak, a longer one slow."""
-_EXPONENT: Final = 6
-"""Characters of an RSA exponent of 32 bits: a longer one is only slow."""
+_SIZES: Final = {
+    "RSA": {"n": range(342, 1367), "e": range(1, 7)},
+    "EC": {"x": range(1, 89), "y": range(1, 89)},
+    "OKP": {"x": range(1, 77)},
+}
+"""Characters of a key's numbers: RSA of 2,048 to 8,192 bits with an exponent of 32 bits at most,
+curves up to P-521 and Ed448. A shorter modulus is weak, and whatever is longer only slow."""
 
 
 class BadSignature(Exception):
@@ -112,28 +115,22 @@ def public_key(jwk: object) -> Key:
     Raises:
         ValueError: It is none, it is a private or a symmetric key, or of an unsound size.
     """
-    if not isinstance(jwk, dict) or jwk.get("kty") not in ("EC", "OKP", "RSA"):
+    kty = jwk.get("kty") if isinstance(jwk, dict) else None
+    if not isinstance(jwk, dict) or not isinstance(kty, str) or kty not in _SIZES:
         raise ValueError("it is no public key of a kind that signs")
     if _PRIVATE & jwk.keys():
         raise ValueError("it is a private key")
+    for name, sizes in _SIZES[kty].items():
+        number = jwk.get(name)
+        if not isinstance(number, str) or not _NUMBER.fullmatch(number):
+            raise ValueError("its numbers are none")
+        if len(number) not in sizes:
+            raise ValueError("its size is not sound: RSA keys have 2048 to 8192 bits")
     known = {name: jwk[name] for name in _PUBLIC if name in jwk}
-    if jwk["kty"] == "RSA":
-        _check_rsa(known)
     try:
         return JWKRegistry.import_key(known)
     except (JoseError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"it is no sound key ({type(error).__name__})") from None
-
-
-def _check_rsa(jwk: dict[str, Any]) -> None:
-    modulus, exponent = jwk.get("n"), jwk.get("e")
-    for number in (modulus, exponent):
-        if not isinstance(number, str) or not _NUMBER.fullmatch(number):
-            raise ValueError("its numbers are none")
-    assert isinstance(modulus, str)
-    assert isinstance(exponent, str)
-    if len(modulus) not in _MODULUS or len(exponent) > _EXPONENT:
-        raise ValueError("its size is not sound: RSA keys have 2048 to 8192 bits")
 
 
 @frozen(eq=False)

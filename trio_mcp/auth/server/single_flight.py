@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import trio
 from attrs import define, field
+
+_MOST: Final = 64
+"""Works that are under way at a time. Whoever guesses thousands of tokens has most of them wait."""
+_AT_ONCE: Final = 16
+"""Of those who waited, how many go on in one round of the loop."""
 
 T = TypeVar("T")
 
@@ -27,6 +32,8 @@ class SingleFlight(Generic[T]):
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
         self._flights: dict[Hashable, _Flight[T]] = {}
+        self._working = trio.Semaphore(_MOST)
+        self._turns = trio.Semaphore(_AT_ONCE)
 
     async def run(self, key: Hashable, work: Callable[[], Awaitable[T]]) -> T:
         """Wait for the work of that key, which is begun unless it is under way.
@@ -39,6 +46,8 @@ class SingleFlight(Generic[T]):
         """
         flight = self.begin(key, work)
         await flight.done.wait()
+        async with self._turns:  # a thousand who go on at once would hold the loop together
+            pass
         return flight.results[0]
 
     def begin(self, key: Hashable, work: Callable[[], Awaitable[T]]) -> _Flight[T]:
@@ -53,7 +62,8 @@ class SingleFlight(Generic[T]):
         self, key: Hashable, flight: _Flight[T], work: Callable[[], Awaitable[T]]
     ) -> None:
         try:
-            flight.results.append(await work())
+            async with self._working:
+                flight.results.append(await work())
         finally:
             del self._flights[key]
         flight.done.set()
