@@ -1,7 +1,8 @@
 """A protected server made with FastMCP, over HTTP.
 
 Usage: fastmcp_server.py WAY ISSUER SECRET. The way is `jwt` or `introspection` of what the issuer
-gives, or `memory`: then it is its own authorization server. It says on stderr which port it has.
+gives; `proxy`, which gives tokens of its own to whom the issuer lets in; or `memory`: then it is its
+own authorization server. It says on stderr which port it has.
 """
 
 import socket
@@ -9,10 +10,12 @@ import sys
 from typing import Any
 from urllib.parse import quote_plus
 
+import httpx2
 import uvicorn
 from fastmcp import FastMCP
 from fastmcp.server.auth import RemoteAuthProvider
 from fastmcp.server.auth.auth import ClientRegistrationOptions
+from fastmcp.server.auth.oidc_proxy import OIDCProxy
 from fastmcp.server.auth.providers.in_memory import InMemoryOAuthProvider
 from fastmcp.server.auth.providers.introspection import IntrospectionTokenVerifier
 from fastmcp.server.auth.providers.jwt import JWTVerifier
@@ -28,6 +31,8 @@ def auth_for(way: str, issuer: str, secret: str, origin: str) -> Any:
         return InMemoryOAuthProvider(
             base_url=origin, required_scopes=SCOPES, client_registration_options=options
         )
+    if way == "proxy":
+        return proxy(issuer, origin)
     verifier: Any
     if way == "jwt":
         verifier = JWTVerifier(
@@ -46,6 +51,21 @@ def auth_for(way: str, issuer: str, secret: str, origin: str) -> Any:
             required_scopes=SCOPES,
         )
     return RemoteAuthProvider(verifier, [issuer], base_url=origin)  # type: ignore[list-item]
+
+
+def proxy(issuer: str, origin: str) -> OIDCProxy:
+    """One client of the issuer's, for all of ours."""
+    wanted = {"redirect_uris": [f"{origin}/auth/callback"], "client_name": "fast"}
+    known = httpx2.post(f"{issuer}/reg", json=wanted, trust_env=False).raise_for_status().json()
+    return OIDCProxy(
+        config_url=f"{issuer}/.well-known/openid-configuration",
+        client_id=known["client_id"],
+        client_secret=known["client_secret"],
+        audience=f"{origin}/mcp",
+        algorithm="ES256",
+        required_scopes=SCOPES,
+        base_url=origin,
+    )
 
 
 def whoami() -> dict[str, Any]:

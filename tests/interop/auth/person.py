@@ -12,6 +12,7 @@ import httpx2
 
 _FORM = re.compile(r'<form[^>]*action="([^"]*)"[^>]*>(.*?)</form>', re.DOTALL)
 _HIDDEN = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)"')
+_BUTTON = re.compile(r'<button type="submit" name="(\w+)" value="([^"]*)"')
 _ABORT = re.compile(r'<a href="([^"]*/abort)">')
 _MOST_PAGES = 20
 
@@ -60,7 +61,7 @@ class Person:
             return await browser.get(urljoin(str(page.url), html.unescape(abort[1])))
         form = _FORM.search(page.text)
         assert form is not None, page.text
-        fields = dict(_HIDDEN.findall(form[2]))
+        fields = dict(_HIDDEN.findall(form[2]) + _BUTTON.findall(form[2])[:1])  # the first is yes
         if 'name="login"' in form[2]:
             fields |= {"login": self.name, "password": "of no matter"}
         return await browser.post(urljoin(str(page.url), html.unescape(form[1])), data=fields)

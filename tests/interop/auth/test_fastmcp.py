@@ -100,3 +100,12 @@ async def test_our_client_gets_into_a_server_that_is_its_own_issuer() -> None:
             assert await whoami(client) == first
     assert len(person.asked) == 2
     assert person.asked[0]["client_id"] != person.asked[1]["client_id"]
+
+
+async def test_our_client_gets_in_by_a_proxy_of_theirs(npm: Path) -> None:
+    async with (
+        oidc_provider(npm) as issuer,
+        their_server("proxy", issuer) as url,
+        connected(url, OAuth(open_browser=Person(), fetching=FETCHING)) as client,
+    ):
+        assert (await whoami(client))["subject"] == "alice"
