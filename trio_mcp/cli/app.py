@@ -38,9 +38,9 @@ _COMMANDS: Final = {
         "inspect": ("inspecting.command:inspect", "Try a server out in an interactive session."),
     },
     "Logging in": {
-        "login": ("login.command:login", "Log in to a server that wants to know who you are."),
-        "logout": ("login.command:logout", "Forget that login."),
-        "whoami": ("login.command:whoami", "Show which logins are kept."),
+        "login": ("login.login:login", "Log in to a server that wants to know who you are."),
+        "logout": ("login.logout:logout", "Forget that login."),
+        "whoami": ("login.whoami:whoami", "Show which logins are kept."),
     },
     "Examining a server": {
         "doctor": ("doctor.command:doctor", "Examine a server against the protocol."),

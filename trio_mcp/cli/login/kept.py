@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from typing import Final
+from urllib.parse import urlsplit
 
 from attrs import evolve, field, frozen
+from cyclopts import Parameter
 
 from trio_mcp import FileStore, KeyringStore, Login, TokenStore
 from trio_mcp.auth.urls import canonical, covers
-from trio_mcp.cli.failures import Failure
+from trio_mcp.cli.failures import Failure, Usage
 
 LOGINS: Final = "TRIO_MCP_LOGINS"
 """The variable of the environment that says where logins are kept: a file, or the keyring."""
 _KEYRING: Final = "keyring"
+URL: Final = Parameter(name="URL", help="The URL of a server.")
+
+
+def check_url(url: str) -> None:
+    """Make sure that a word is the URL of a server.
+
+    Raises:
+        Usage: It is none.
+    """
+    try:
+        parts = urlsplit(url)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_url = False
+    if not is_url:
+        raise Usage(f"{url!r} is no URL of a server, such as https://mcp.example.com/mcp")
 
 
 def login_store() -> TokenStore:
@@ -45,8 +64,25 @@ def covering(logins: Iterable[Login], url: str) -> list[Login]:
 
 
 def about(logins: Iterable[Login], url: str) -> list[Login]:
-    """The logins that a person may mean by a URL: those that open it, or something below it."""
-    return [each for each in logins if covers(each.resource, url) or covers(url, each.resource)]
+    """The logins that a person may mean by a URL: those that open it, or something below it.
+
+    Raises:
+        Failure: There are none.
+    """
+    found = [each for each in logins if covers(each.resource, url) or covers(url, each.resource)]
+    if not found:
+        raise Failure(f"nobody is logged in to {url} (`trio-mcp whoami` shows all logins)")
+    return found
+
+
+def is_good(login: Login) -> bool:
+    """Whether a login opens what it is for without being renewed."""
+    return login.token is not None and login.token.is_good(time.time())
+
+
+def renews(login: Login) -> bool:
+    """Whether a login can be renewed without asking the person."""
+    return login.token is not None and login.token.refresh_token is not None
 
 
 @frozen(eq=False)
