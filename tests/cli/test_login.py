@@ -372,13 +372,16 @@ def test_options_that_do_not_go_together(words: list[str], told: str, cli: Comma
     assert outcome.error.startswith(told)
 
 
-@pytest.mark.parametrize("broken", ["not JSON", '{"logins": 3}', None], ids=str)
+@pytest.mark.parametrize("broken", ["not JSON", '{"logins": 3}', "late", None], ids=str)
 def test_logins_that_cannot_be_read_are_in_nobodys_way(
     broken: str | None, person: CommandLine, shop: str, tmp_path: Path
 ) -> None:
     assert person("login", shop).status == 0
     if broken is None:
         kept(tmp_path).chmod(0o644)
+    elif broken == "late":
+        late = re.sub(r'"expires_at": [0-9.]+', '"expires_at": 1e300', kept(tmp_path).read_text())
+        kept(tmp_path).write_text(late)
     else:
         kept(tmp_path).write_text(broken)
     with served(Registry("open")) as url:

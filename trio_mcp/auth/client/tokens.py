@@ -17,6 +17,8 @@ MOST_CHARS: Final = 65536
 """Of a token. A header could not carry more."""
 SOON: Final = 30.0
 """Seconds before its end at which a token is renewed."""
+_LATEST: Final = 250_000_000_000
+"""In the year 9892. Soon after it, there are no dates."""
 _LONGEST_LIFE: Final = 10 * 365 * 86400
 
 
@@ -27,7 +29,7 @@ def _is_sendable(_: object, attribute: Attribute[Any], value: object) -> None:
 
 
 def _is_moment(_: object, attribute: Attribute[Any], value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not (isinstance(value, int | float) and 0 <= value < _LATEST):
         raise ValueError(f"{attribute.name} is no time")
 
 
