@@ -11,7 +11,16 @@ import httpx2
 import trio
 
 from benchmarks.tokens import ENVIRONMENT, ISSUER, RESOURCE
-from trio_mcp import DPoP, HttpLimits, HttpPolicy, Limits, Registry, ResourceServer, serve_http
+from trio_mcp import (
+    DPoP,
+    Fetching,
+    HttpLimits,
+    HttpPolicy,
+    Limits,
+    Registry,
+    ResourceServer,
+    serve_http,
+)
 
 registry = Registry("echo", version="1.0")
 
@@ -36,7 +45,9 @@ def protection(keys: str) -> ResourceServer:
         issuers=[ISSUER],
         scopes=["mcp"],
         dpop=DPoP(max_proofs=1_000_000),
-        client_factory=lambda: httpx2.AsyncClient(transport=httpx2.MockTransport(answer)),
+        fetching=Fetching(
+            client_factory=lambda: httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
+        ),
     )
 
 
