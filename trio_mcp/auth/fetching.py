@@ -87,10 +87,12 @@ class Fetching:
         async with made as client:
             yield Fetcher(self, client)
 
-    async def get(self, url: str, *, near: str) -> Fetched:
+    async def get(
+        self, url: str, *, near: str, headers: Mapping[str, str] | None = None
+    ) -> Fetched:
         """Get a document over a connection of its own (`Fetcher.get`)."""
         async with self.opened() as fetcher:
-            return await fetcher.get(url, near=near)
+            return await fetcher.get(url, near=near, headers=headers)
 
     async def post(
         self, url: str, content: bytes, headers: Mapping[str, str], *, near: str | None
@@ -107,18 +109,21 @@ class Fetcher:
     how: Fetching
     _client: httpx2.AsyncClient
 
-    async def get(self, url: str, *, near: str | None) -> Fetched:
+    async def get(
+        self, url: str, *, near: str | None, headers: Mapping[str, str] | None = None
+    ) -> Fetched:
         """Get a document.
 
         Args:
             url: Its URL.
             near: The URL of the server on whose word we go there; `None` if it is on the user's
                 own, who may send us anywhere.
+            headers: Headers of the request besides what is usual.
 
         Raises:
             AuthorizationError: It must not be asked for there, or there was no proper answer.
         """
-        headers = {"Accept": "application/json"}
+        headers = {"Accept": "application/json", **(headers or {})}
         with self._in_time(url):
             for _ in range(_MOST_REDIRECTS + 1):
                 fetched = await self._send("GET", url, headers, None, near)

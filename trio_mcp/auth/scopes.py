@@ -28,6 +28,8 @@ def scopes_of(values: Any, what: str = "scopes") -> frozenset[str]:
                 f"{what} cannot have {each!r:.60}: a scope is printable ASCII without spaces, "
                 'quotes and backslashes, such as "files:read"'
             )
+        if each == "offline_access":  # (2026-07-28, "Refresh Tokens")
+            raise ValueError(f"offline_access is between client and issuer; leave it out of {what}")
     return found
 
 

@@ -52,6 +52,21 @@ def parsed(url: str, what: str) -> SplitResult:
     return parts
 
 
+def check_endpoint(url: str, issuer: str, what: str) -> None:
+    """Refuse an endpoint that an authorization server must not have us, or a browser, go to.
+
+    Args:
+        url: The endpoint.
+        issuer: Who names it.
+        what: What it is called in messages.
+
+    Raises:
+        BadUrl: As for `parsed`; or it is on this machine, and the issuer is not.
+    """
+    if parsed(url, what).scheme == "http" and urlsplit(issuer).scheme != "http":
+        raise BadUrl(f"{what} is plain http, where {origin(issuer)} must not send anybody")
+
+
 def origin(url: str) -> str:
     """Scheme, host and port of a URL, as they are compared and shown.
 

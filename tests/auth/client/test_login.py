@@ -110,6 +110,10 @@ BEFORE_THE_PERSON = {
     "no PKCE": (_server(code_challenge_methods_supported=None), "PKCE"),
     "plain PKCE": (_server(code_challenge_methods_supported=["plain"]), "PKCE"),
     "a plain token endpoint": (_server(token_endpoint="http://as.test/token"), "plain http"),
+    "a page on this machine": (
+        _server(authorization_endpoint="http://127.0.0.1:8080/reboot"),
+        r"plain http, where https://as\.test must not send anybody",
+    ),
     "a script for a page": (_server(authorization_endpoint="javascript:alert(1)"), "no URL"),
     "no token endpoint": (_server(token_endpoint=None), "no token_endpoint"),
     "no registration": (_server(registration_endpoint=None), "client_id"),
@@ -308,7 +312,9 @@ async def test_a_given_client_is_not_shown_to_another_issuer() -> None:
         new = World(issuer="https://as2.test")
         world.resource = new.resource
         world.on["https://as2.test/.well-known/oauth-authorization-server"] = new.about_server
-        with pytest.raises(AuthorizationError, match=r"no longer with https://as\.test"):
+        with pytest.raises(
+            AuthorizationError, match=r"no longer with the issuer https://as\.test, but"
+        ):
             await client.get(SERVER)
     assert new.pages == new.forms == world.pages == []
 
@@ -357,6 +363,22 @@ async def test_a_server_of_2025_03_26_is_its_own_authorization_server() -> None:
         assert (await client.get(SERVER)).status_code == 200
     assert "scope" not in world.pages[0]
     assert world.count("https://mcp.test/register") == 1
+
+
+async def test_it_is_told_which_version_we_speak() -> None:
+    world = World(challenge=None)
+    versions: list[str | None] = []
+    world.resource = None
+
+    async def about(request: httpx2.Request) -> httpx2.Response:
+        versions.append(request.headers.get("mcp-protocol-version"))
+        return httpx2.Response(404)
+
+    world.on["https://mcp.test/.well-known/oauth-authorization-server"] = about
+    async with world.client(world.oauth(open_browser=None)) as client:
+        with pytest.raises(LoginRequired):
+            await client.get(SERVER)
+    assert versions == ["2026-07-28"]
 
 
 async def test_offline_access_is_asked_for_where_it_is_offered() -> None:

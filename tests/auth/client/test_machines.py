@@ -8,13 +8,14 @@ from urllib.parse import parse_qsl
 
 import httpx2
 import pytest
+import trio
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from joserfc import jwt
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from tests.auth.client.world import ISSUER, SERVER, World, basic
-from trio_mcp import ClientCredentials, EnterpriseManaged, WorkloadIdentity
+from trio_mcp import ClientCredentials, EnterpriseManaged, MemoryStore, WorkloadIdentity
 from trio_mcp.errors import AuthorizationError
 
 pytestmark = pytest.mark.requirement("J6")
@@ -215,3 +216,73 @@ async def test_two_programs_do_not_take_each_others_tokens_out_of_a_store() -> N
         async with world.client(auth) as client:
             await client.get(SERVER)
     assert [basic(each) for each in world.token_headers] == ["one:secret", "two:secret"]
+
+
+# -- one authorization server ----------------------------------------------------------------------
+
+
+def _with_secret(world: World, **options: Any) -> ClientCredentials:
+    return ClientCredentials(
+        client_id="c", client_secret="hush-hush", fetching=world.fetching, **options
+    )
+
+
+def _other_server(world: World) -> str:
+    """Have another server in the world, which is with an authorization server of its own."""
+    url, evil = "https://evil.test/mcp", World(issuer="https://as.evil.test")
+    assert evil.resource is not None
+    evil.resource["resource"] = url
+    evil.challenge = 'Bearer resource_metadata="https://evil.test/meta"'
+    world.on[url] = evil.call
+    world.on["https://evil.test/meta"] = evil.about_resource
+    world.on["https://as.evil.test/.well-known/oauth-authorization-server"] = evil.about_server
+    world.on["https://as.evil.test/token"] = evil.token
+    return url
+
+
+async def test_a_password_goes_to_the_first_authorization_server_only() -> None:
+    world = World()
+    evil = _other_server(world)
+    async with world.client(_with_secret(world)) as client:
+        await client.get(SERVER)
+        with pytest.raises(AuthorizationError, match=r"with the issuer https://as\.test, but with"):
+            await client.get(evil)
+    assert world.count("as.evil.test/token") == 0
+
+
+async def test_it_goes_to_one_of_two_that_are_first_at_the_same_time() -> None:
+    world = World()
+    urls = [SERVER, _other_server(world)]
+    errors: list[AuthorizationError] = []
+
+    async def get(url: str) -> None:
+        try:
+            await client.get(url)
+        except AuthorizationError as error:
+            errors.append(error)
+
+    async with world.client(_with_secret(world)) as client, trio.open_nursery() as nursery:
+        for each in urls:
+            nursery.start_soon(get, each)
+    assert len(errors) == 1
+    assert world.count("/token") == 1
+
+
+async def test_the_store_tells_which_one_was_first() -> None:
+    world, store = World(), MemoryStore()
+    async with world.client(_with_secret(world, store=store)) as client:
+        await client.get(SERVER)
+    async with world.client(_with_secret(world, store=store)) as client:
+        with pytest.raises(AuthorizationError, match="no longer with"):
+            await client.get(_other_server(world))
+
+
+async def test_a_server_without_metadata_is_no_way_around_the_issuer() -> None:
+    world = World()
+    assert world.resource is not None
+    world.resource, world.challenge = None, "Bearer"
+    tokens = "https://mcp.test/token"  # as servers of 2025-03-26 have it
+    world.on[tokens] = world.token
+    with pytest.raises(AuthorizationError, match=r"issuer https://as\.test, but with https://mcp"):
+        await get_in(world, _with_secret(world, issuer=ISSUER))
+    assert world.count(tokens) == 0

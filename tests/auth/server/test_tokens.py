@@ -26,8 +26,8 @@ from tests.auth.server.support import (
     sign,
     unsigned,
 )
-from tests.support.tools import registry_of
-from trio_mcp import Authorization, Context, HttpPolicy, ResourceServer
+from tests.support.tools import echo, registry_of
+from trio_mcp import Authorization, Context, HttpPolicy, ResourceServer, SchemaError
 
 pytestmark = pytest.mark.requirement("J2")
 
@@ -347,6 +347,11 @@ async def test_the_policys_own_tokens_are_a_case_of_it() -> None:
 def test_what_cannot_be_protected(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         ResourceServer(**{"resource": RESOURCE, "issuers": [ISSUER], **options})
+
+
+def test_no_tool_needs_what_is_between_client_and_issuer() -> None:
+    with pytest.raises(SchemaError, match="offline_access is between client"):
+        registry_of().add_tool(echo, scopes=["offline_access"])
 
 
 def test_owners_are_told_apart() -> None:

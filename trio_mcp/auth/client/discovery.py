@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from attrs import frozen
 
@@ -20,6 +20,7 @@ from trio_mcp.auth.fetching import Fetched, Fetching
 from trio_mcp.auth.urls import (
     BadUrl,
     canonical,
+    check_endpoint,
     covers,
     origin,
     parsed,
@@ -27,6 +28,12 @@ from trio_mcp.auth.urls import (
     server_metadata_urls,
 )
 from trio_mcp.errors import AuthorizationError
+from trio_mcp.wire.headers import VERSION_HEADER
+from trio_mcp.wire.revisions import NEWEST
+
+_VERSION: Final = {VERSION_HEADER: NEWEST.name}
+"""For servers that are their own authorization servers (2025-03-26, "Server Metadata Discovery
+Headers")."""
 
 
 @frozen(kw_only=True)
@@ -64,7 +71,8 @@ async def discover(
         parsed(url, "the server's URL")
         about = await _resource_metadata(fetching, url, challenge.resource_metadata)
         if about is None:
-            server = await server_metadata(fetching, origin(url), near=url, is_legacy=True)
+            itself = _chosen([origin(url)], issuer)
+            server = await server_metadata(fetching, itself, near=url, is_legacy=True)
             return Discovered(resource=canonical(url), server=server)
         check_resource(about.resource, url)
         chosen = _chosen(about.authorization_servers, issuer)
@@ -86,10 +94,14 @@ def _chosen(issuers: Sequence[str], wanted: str | None) -> str:
         return issuers[0]
     if wanted not in issuers:
         parsed(issuers[0], "the authorization server")
-        named = origin(issuers[0])
-        why = f"the server is no longer with the issuer {wanted}, but with {named}"
-        raise AuthorizationError(f"{why}: what was given for the one is no good for the other")
+        raise AuthorizationError(elsewhere(wanted, issuers[0]))
     return wanted
+
+
+def elsewhere(wanted: str, named: str) -> str:
+    """Say that a server is with another authorization server than it should be."""
+    why = f"the server is no longer with the issuer {wanted}, but with {origin(named)}"
+    return f"{why}: what was given for the one is no good for the other"
 
 
 async def _resource_metadata(
@@ -130,7 +142,7 @@ async def server_metadata(
     try:
         parsed(issuer, "the authorization server")
         for place in server_metadata_urls(issuer):
-            fetched = await fetching.get(place, near=near)
+            fetched = await fetching.get(place, near=near, headers=_VERSION)
             if _is_there(fetched, place):
                 metadata = _server(fetched.document, origin(issuer))
                 check_server(metadata, issuer)
@@ -194,4 +206,4 @@ def check_server(metadata: ServerMetadata, issuer: str) -> None:
     for name in ("authorization_endpoint", "token_endpoint", "registration_endpoint"):
         endpoint: str | None = getattr(metadata, name)
         if endpoint is not None:
-            parsed(endpoint, f"the {name} of {origin(issuer)}")
+            check_endpoint(endpoint, issuer, f"the {name} of {origin(issuer)}")

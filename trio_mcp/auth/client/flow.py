@@ -20,24 +20,30 @@ import httpx2
 import trio
 from attrs import Factory, define, evolve, field
 
-from trio_mcp.auth.challenges import Challenge, parse_challenges
-from trio_mcp.auth.client.discovery import Discovered, discover, server_metadata
+from trio_mcp.auth.challenges import (
+    INSUFFICIENT_SCOPE,
+    USE_NONCE,
+    Challenge,
+    parse_challenges,
+)
+from trio_mcp.auth.client.discovery import Discovered, discover, elsewhere, server_metadata
 from trio_mcp.auth.client.dpop import ALGORITHM, DpopKey
 from trio_mcp.auth.client.person import Person
 from trio_mcp.auth.client.stores import Login, MemoryStore, TokenStore
-from trio_mcp.auth.client.token_endpoint import Signer, TokenEndpoint
+from trio_mcp.auth.client.token_endpoint import Form, Signer, TokenEndpoint, redacted
 from trio_mcp.auth.client.tokens import Token
 from trio_mcp.auth.documents import ClientRegistration, ServerMetadata
 from trio_mcp.auth.fetching import Fetching, drain
 from trio_mcp.auth.urls import canonical, covers, origin
 from trio_mcp.errors import AuthorizationError
+from trio_mcp.peer.background import background_task
 
 _MOST_ENTRIES: Final = 3
 """How often one request may make us get in: the first time, and as scopes turn out to lack."""
 _MOST_SENDS: Final = 8
 """How often it is sent, if others change the token under it."""
-_EXCHANGE_TIME: Final = 10.0
-"""Seconds for which an answer is awaited that has the only copy of a token."""
+_GRACE: Final = 2.0
+"""Seconds that an authorization server still has to give a token when nobody waits any more."""
 _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 """RFC 6749, section 3.3."""
 _MOST_SCOPE_CHARS: Final = 4096
@@ -105,20 +111,26 @@ class AuthorizationFlow(httpx2.Auth, ABC):
     store: TokenStore = Factory(MemoryStore)
     dpop: bool | None = None
     fetching: Fetching = Factory(Fetching)
+    _bound_to: str | None = field(default=None, init=False, repr=False)
     _accesses: list[Access] = field(factory=list, init=False, repr=False)
     _opening: trio.Lock = field(factory=trio.Lock, init=False, repr=False)
 
     # -- what its kinds decide ---------------------------------------------------------------------
 
     @abstractmethod
-    async def _obtain(
+    async def _grant(
         self, found: Discovered, asked: tuple[str, ...], access: Access
-    ) -> tuple[ClientRegistration | None, Token]:
-        """Get a token, and tell as whom."""
+    ) -> tuple[ClientRegistration | None, Form]:
+        """Get what a token is given for, and tell who is to ask for it."""
 
     @abstractmethod
     def _is_ours(self, login: Login) -> bool:
         """Whether what is kept was got in this way."""
+
+    @property
+    @abstractmethod
+    def _is_arranged(self) -> bool:
+        """Whether who we are was arranged with one authorization server, and is for no other."""
 
     def _signer(self) -> Signer | None:
         """What signs who we are, if anything does."""
@@ -142,7 +154,7 @@ class AuthorizationFlow(httpx2.Auth, ABC):
         Raises:
             AuthorizationError: There was no getting in.
 
-        What the server still refuses in the end is the response.
+        What the server still refuses in the end is the response, unless it is for lack of scopes.
         """
         url = _url_of(request)
         access = await self._access_to(url)
@@ -156,12 +168,13 @@ class AuthorizationFlow(httpx2.Auth, ABC):
             challenge = _challenge_of(response)
             if challenge is None:
                 return
-            if challenge.error == "use_dpop_nonce" and is_new and nonces < _MOST_ENTRIES:
+            if challenge.error == USE_NONCE and is_new and nonces < _MOST_ENTRIES:
                 nonces += 1
                 await drain(response)
                 continue
             is_known = access.token is token
             if is_known and not self._may_help(access, token, challenge, entries):
+                _check_scopes(access, token, challenge)
                 return
             await drain(response)
             entries += is_known
@@ -173,7 +186,7 @@ class AuthorizationFlow(httpx2.Auth, ABC):
         """Whether getting in (again) may change a server's mind."""
         if entries >= _MOST_ENTRIES:
             return False
-        if challenge.error != "insufficient_scope" or token is None:
+        if challenge.error != INSUFFICIENT_SCOPE or token is None:
             return True
         # What was asked for already, and was not given, will not be given the next time either.
         asked = access.login.scopes if access.login is not None else ()
@@ -232,12 +245,12 @@ class AuthorizationFlow(httpx2.Auth, ABC):
 
     async def _enter(self, access: Access, challenge: Challenge) -> Token:
         """Get in, by the refresh token if that will do."""
-        found = await discover(self.fetching, access.url, challenge, self.issuer)
+        found = await self._discovered(access, challenge)
         access.server = found.server
         login = access.login
         if login is not None and login.issuer != found.server.issuer:
             login = access.login = access.key = None  # nothing of it is for another's eyes
-        lacks_scopes = challenge.error == "insufficient_scope"
+        lacks_scopes = challenge.error == INSUFFICIENT_SCOPE
         spare = access.token.refresh_token if access.token is not None else None
         if spare is not None and not lacks_scopes:
             token = await self._refreshed(access)
@@ -246,21 +259,41 @@ class AuthorizationFlow(httpx2.Auth, ABC):
         asked = self._asked(login, challenge, found)
         if access.key is None and self._binds(found):
             access.key = DpopKey()
-        client, token = await self._obtain(found, asked, access)
-        if self.dpop and token.scheme != "DPoP":
-            raise AuthorizationError("the authorization server gave a token bound to no key")
-        access.login = Login(
-            issuer=found.server.issuer,
-            resource=found.resource,
-            client=client,
-            scopes=asked,
-            token=token,
-            dpop_key=access.key.dump() if access.key is not None else None,
-        )
-        with only_copy(found.server.issuer):
+        client, form = await self._grant(found, asked, access)
+        endpoint = self._endpoint_of(found.server, access)
+        async with _finished():
+            form = {**form, "resource": found.resource}
+            token = await endpoint.token(form, client, asked=asked)
+            if self.dpop and token.scheme != "DPoP":
+                raise AuthorizationError("the authorization server gave a token bound to no key")
+            access.login = Login(
+                issuer=found.server.issuer,
+                resource=found.resource,
+                client=client,
+                scopes=asked,
+                token=token,
+                dpop_key=access.key.dump() if access.key is not None else None,
+            )
             async with self.store.locked():
                 await self.store.save(access.login)
         return token
+
+    async def _discovered(self, access: Access, challenge: Challenge) -> Discovered:
+        """Find the authorization server, which must be the one that we are arranged with.
+
+        What was arranged with one is kept from all others: a password, a key, or the word of an
+        enterprise must not go wherever a server points. If the user has not said which one it is,
+        it is the first one, as long as that is remembered.
+        """
+        if self._is_arranged and self._bound_to is None:
+            kept = [each for each in await self.store.load() if self._may_use(each)]
+            self._bound_to = self._bound_to or (kept[-1].issuer if kept else None)
+        found = await discover(self.fetching, access.url, challenge, self.issuer or self._bound_to)
+        if self._is_arranged:
+            self._bound_to = self._bound_to or found.server.issuer
+            if self._bound_to != found.server.issuer:  # another resource was quicker
+                raise AuthorizationError(elsewhere(self._bound_to, found.server.issuer))
+        return found
 
     def _asked(
         self, login: Login | None, challenge: Challenge, found: Discovered
@@ -319,7 +352,7 @@ class AuthorizationFlow(httpx2.Auth, ABC):
             "refresh_token": login.token.refresh_token,
             "resource": login.resource,
         }
-        with only_copy(endpoint.metadata.issuer):
+        async with _finished():
             token = await endpoint.token(
                 form, login.client, asked=login.token.scopes, before=login.token
             )
@@ -348,26 +381,26 @@ class AuthorizationFlow(httpx2.Auth, ABC):
         )
 
 
-class only_copy:
-    """Awaits the answer to a request that cannot be repeated, for a bounded time, even cancelled.
+@asynccontextmanager
+async def _finished() -> AsyncIterator[None]:
+    """Let the block go on for a little when it is cancelled, and then raise.
 
-    A refresh token that rotates, or a code, is spent when the server sees it. If the answer were
-    not awaited, all others who wait for the token would be left with nothing.
+    A code, or a refresh token that rotates, is spent when the authorization server sees it. If the
+    answer were given up then, all who wait would be left with nothing, and the person asked again.
     """
+    shield = trio.CancelScope(shield=True)
 
-    def __init__(self, issuer: str) -> None:
-        self._issuer = issuer
-        self._scope = trio.move_on_after(_EXCHANGE_TIME, shield=True)
+    async def wait_for_cancellation() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            shield.deadline = trio.current_time() + _GRACE
 
-    def __enter__(self) -> None:
-        self._scope.__enter__()
-
-    def __exit__(self, *ending: Any) -> bool | None:
-        swallowed = self._scope.__exit__(*ending)
-        if self._scope.cancelled_caught:
-            why = f"{origin(self._issuer)} gave no token within {_EXCHANGE_TIME:g} s"
-            raise AuthorizationError(why)
-        return swallowed
+    async with background_task(wait_for_cancellation):
+        with shield:
+            yield
+        if shield.cancelled_caught:
+            await trio.lowlevel.checkpoint()  # where the cancellation from outside is raised
 
 
 def _url_of(request: httpx2.Request) -> str:
@@ -397,11 +430,25 @@ def _challenge_of(response: httpx2.Response) -> Challenge | None:
     found = parse_challenges(response.headers.get_list("www-authenticate"))
     ours = [each for each in found if each.scheme in _OURS]
     if response.status_code == 403:
-        return next((each for each in ours if each.error == "insufficient_scope"), None)
+        return next((each for each in ours if each.error == INSUFFICIENT_SCOPE), None)
     if not found:
         return Challenge("bearer")  # 401 without a word: revisions before 2025-06-18
     # One that says why, or where to go, before one that only names a scheme.
     return max(ours, key=lambda each: len(each.parameters), default=None)
+
+
+def _check_scopes(access: Access, token: Token | None, challenge: Challenge) -> None:
+    """Say for lack of which scopes a server refuses, however often we get in.
+
+    Raises:
+        AuthorizationError: It does.
+    """
+    if challenge.error != INSUFFICIENT_SCOPE or token is None:
+        return
+    named = redacted(" ".join(challenge.scopes), {"": token.access_token})
+    needs = f"the scopes {named}" if named else "more scopes, but does not say which"
+    why = "no login has given a token with them"
+    raise AuthorizationError(f"{origin(access.url)} needs {needs}: {why}", INSUFFICIENT_SCOPE)
 
 
 def _key_of(login: Login | None) -> DpopKey | None:

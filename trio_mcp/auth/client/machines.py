@@ -13,11 +13,11 @@ from trio_mcp.auth.client.stores import Login
 from trio_mcp.auth.client.token_endpoint import (
     JWT_BEARER,
     TOKEN_EXCHANGE,
+    Form,
     Signer,
     TokenEndpoint,
     signer,
 )
-from trio_mcp.auth.client.tokens import Token
 from trio_mcp.auth.documents import ClientRegistration, ServerMetadata
 from trio_mcp.auth.urls import BadUrl, origin, parsed
 from trio_mcp.errors import AuthorizationError
@@ -42,18 +42,14 @@ class _Machine(AuthorizationFlow):
             return ours is theirs
         return ours.client_id == theirs.client_id
 
-    async def _granted(
-        self,
-        found: Discovered,
-        asked: tuple[str, ...],
-        access: Access,
-        grant: dict[str, str],
-    ) -> tuple[ClientRegistration | None, Token]:
-        form = {**grant, "resource": found.resource}
-        if asked:
-            form["scope"] = " ".join(asked)
-        endpoint, client = self._endpoint_of(found.server, access), self._client()
-        return client, await endpoint.token(form, client, asked=asked)
+    @property
+    def _is_arranged(self) -> bool:
+        return True
+
+
+def _form(grant_type: str, asked: tuple[str, ...], **more: str) -> Form:
+    scope = {"scope": " ".join(asked)} if asked else {}
+    return {"grant_type": grant_type, **more, **scope}
 
 
 @public
@@ -68,8 +64,9 @@ class ClientCredentials(_Machine):
         algorithm: How we sign; by default `ES256`, `RS256` or `Ed25519`, as the key is.
         key_id: What the key is called there, if it has a name.
         scopes: What to ask for besides what the server says that it needs.
-        issuer: The authorization server that knows us. Without it, whoever the server names is
-            shown who we are, and with a password, the password: give it if there is one.
+        issuer: The authorization server that knows us. Without it, the first one that a server
+            names is taken for it, as long as `store` keeps its tokens, and shown the password:
+            better give it.
         store: Where tokens are kept; by default in memory.
         dpop: Whether tokens are bound to a key; by default where the server wants it.
         fetching: How authorization servers are reached.
@@ -103,11 +100,10 @@ class ClientCredentials(_Machine):
     def _client(self) -> ClientRegistration:
         return ClientRegistration(client_id=self.client_id, client_secret=self.client_secret)
 
-    async def _obtain(
+    async def _grant(
         self, found: Discovered, asked: tuple[str, ...], access: Access
-    ) -> tuple[ClientRegistration | None, Token]:
-        grant = {"grant_type": "client_credentials"}
-        return await self._granted(found, asked, access, grant)
+    ) -> tuple[ClientRegistration | None, Form]:
+        return self._client(), _form("client_credentials", asked)
 
 
 @public
@@ -135,12 +131,11 @@ class WorkloadIdentity(_Machine):
     def _client(self) -> ClientRegistration | None:
         return ClientRegistration(client_id=self.client_id) if self.client_id else None
 
-    async def _obtain(
+    async def _grant(
         self, found: Discovered, asked: tuple[str, ...], access: Access
-    ) -> tuple[ClientRegistration | None, Token]:
+    ) -> tuple[ClientRegistration | None, Form]:
         assertion = await self.assertion(found.server.issuer)
-        grant = {"grant_type": JWT_BEARER, "assertion": assertion}
-        return await self._granted(found, asked, access, grant)
+        return self._client(), _form(JWT_BEARER, asked, assertion=assertion)
 
 
 @public
@@ -182,12 +177,11 @@ class EnterpriseManaged(_Machine):
         except BadUrl as error:
             raise ValueError(f"EnterpriseManaged: {error}") from None
 
-    async def _obtain(
+    async def _grant(
         self, found: Discovered, asked: tuple[str, ...], access: Access
-    ) -> tuple[ClientRegistration | None, Token]:
+    ) -> tuple[ClientRegistration | None, Form]:
         assertion = await self._assertion(found, asked)
-        grant = {"grant_type": JWT_BEARER, "assertion": assertion}
-        return await self._granted(found, asked, access, grant)
+        return self._client(), _form(JWT_BEARER, asked, assertion=assertion)
 
     def _client(self) -> ClientRegistration:
         return ClientRegistration(client_id=self.client_id, client_secret=self.client_secret)
@@ -200,15 +194,15 @@ class EnterpriseManaged(_Machine):
             fetching=self.fetching,
             near=None,  # the user's own word
         )
-        form = {
-            "grant_type": TOKEN_EXCHANGE,
-            "requested_token_type": _ID_JAG,
-            "audience": found.server.issuer,
-            "resource": found.resource,
-            "subject_token": await self.identity(),
-            "subject_token_type": self.identity_type,
-            **({"scope": " ".join(asked)} if asked else {}),
-        }
+        form = _form(
+            TOKEN_EXCHANGE,
+            asked,
+            requested_token_type=_ID_JAG,
+            audience=found.server.issuer,
+            resource=found.resource,
+            subject_token=await self.identity(),
+            subject_token_type=self.identity_type,
+        )
         client = ClientRegistration(
             client_id=self.idp_client_id, client_secret=self.idp_client_secret
         )

@@ -12,13 +12,12 @@ import trio
 from attrs import Attribute, define, field
 
 from trio_mcp.auth.client.discovery import Discovered
-from trio_mcp.auth.client.flow import Access, AuthorizationFlow, only_copy
+from trio_mcp.auth.client.flow import Access, AuthorizationFlow
 from trio_mcp.auth.client.pkce import METHOD, Pkce
 from trio_mcp.auth.client.redirect import PATH, receiving
 from trio_mcp.auth.client.registration import check_document_url, register
 from trio_mcp.auth.client.stores import Login
-from trio_mcp.auth.client.token_endpoint import redacted
-from trio_mcp.auth.client.tokens import Token
+from trio_mcp.auth.client.token_endpoint import Form, redacted
 from trio_mcp.auth.documents import ClientRegistration, ServerMetadata
 from trio_mcp.auth.urls import origin
 from trio_mcp.errors import AuthorizationError, LoginRequired
@@ -92,7 +91,10 @@ class OAuth(AuthorizationFlow):
     redirect_port: int = 0
     redirect_host: str = "127.0.0.1"
     timeout: float = 300.0
-    _bound_to: str | None = field(default=None, init=False, repr=False)
+
+    @property
+    def _is_arranged(self) -> bool:
+        return self.client_id is not None
 
     def _with_defaults(self, scopes: tuple[str, ...], server: ServerMetadata) -> tuple[str, ...]:
         if _OFFLINE in (server.scopes_supported or ()) and _OFFLINE not in scopes:
@@ -107,9 +109,9 @@ class OAuth(AuthorizationFlow):
         is_registered = bool(login.client.redirect_uris)
         return is_registered or login.client.client_id == self.client_metadata_url
 
-    async def _obtain(
+    async def _grant(
         self, found: Discovered, asked: tuple[str, ...], access: Access
-    ) -> tuple[ClientRegistration, Token]:
+    ) -> tuple[ClientRegistration, Form]:
         server = found.server
         _check_abilities(server)
         registered = await self._registered(server)
@@ -130,7 +132,7 @@ class OAuth(AuthorizationFlow):
         registered: ClientRegistration | None,
         *,
         name_scopes: bool = False,
-    ) -> tuple[ClientRegistration, Token]:
+    ) -> tuple[ClientRegistration, Form]:
         server = found.server
         if self.open_browser is None:
             where = origin(found.resource)
@@ -157,17 +159,12 @@ class OAuth(AuthorizationFlow):
                 answer = await back.answer()
             if scope.cancelled_caught:
                 raise AuthorizationError(f"nobody logged in within {self.timeout:g} s")
-        form = {
+        return client, {
             "grant_type": "authorization_code",
             "code": _code_of(answer, server),
             "redirect_uri": back.uri,
             "code_verifier": pkce.verifier,
-            "resource": found.resource,
         }
-        endpoint = self._endpoint_of(server, access)
-        with only_copy(server.issuer):
-            token = await endpoint.token(form, client, asked=asked)
-        return client, token
 
     # -- who we are --------------------------------------------------------------------------------
 
@@ -181,7 +178,6 @@ class OAuth(AuthorizationFlow):
     ) -> ClientRegistration:
         """Find out who we are there, in the prescribed order."""
         if self.client_id is not None:
-            await self._bind(server.issuer)
             return ClientRegistration(client_id=self.client_id, client_secret=self.client_secret)
         document = self._document(server)
         if document is not None:
@@ -198,21 +194,6 @@ class OAuth(AuthorizationFlow):
     def _registers(self, server: ServerMetadata) -> bool:
         """Whether we are there as what we registered as."""
         return self.client_id is None and self._document(server) is None
-
-    async def _bind(self, issuer: str) -> None:
-        """Keep what was arranged with one authorization server from all others.
-
-        Raises:
-            AuthorizationError: It was arranged with another.
-        """
-        bound = self.issuer or self._bound_to
-        if bound is None:
-            kept = [each for each in await self.store.load() if self._is_given(each)]
-            bound = kept[-1].issuer if kept else issuer
-        if bound != issuer:
-            why = f"the server is now with {origin(issuer)}, and no longer with {origin(bound)}"
-            raise AuthorizationError(f"{why}, where the client_id is from: refused")
-        self._bound_to = bound
 
     def _is_given(self, login: Login) -> bool:
         return login.client is not None and login.client.client_id == self.client_id

@@ -149,9 +149,7 @@ class _DocumentStore:
     async def _replace(self, old: Login, new: list[Login]) -> None:
         others = [each for each in await self.load() if each.key != old.key]
         text = _dumped(others + new)
-        # Not to be abandoned half-way: a refresh token in it may be the only copy.
-        with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(self._write, text)
+        await trio.to_thread.run_sync(self._write, text)
 
 
 @public

@@ -26,7 +26,7 @@ from trio_mcp.auth.fetching import Fetched
 from trio_mcp.auth.server.keys import PublicKeys
 from trio_mcp.auth.server.refusals import IssuerUnavailable, TokenRefused
 from trio_mcp.auth.server.single_flight import SingleFlight
-from trio_mcp.auth.urls import BadUrl, parsed, server_metadata_urls
+from trio_mcp.auth.urls import check_endpoint, server_metadata_urls
 from trio_mcp.errors import AuthorizationError
 
 logger = logging.getLogger("trio_mcp.auth")
@@ -129,10 +129,7 @@ class IssuerKeys:
     async def _jwks_uri(self) -> str:
         metadata = await self._metadata()
         check_issuer(metadata, self.issuer)
-        where = parsed(metadata.jwks_uri, "its jwks_uri")
-        # An issuer elsewhere must not have us ask ourselves.
-        if where.scheme == "http" and not self.issuer.startswith("http:"):
-            raise BadUrl("its jwks_uri is one of plain http")
+        check_endpoint(metadata.jwks_uri, self.issuer, "its jwks_uri")
         return metadata.jwks_uri
 
     async def _metadata(self) -> IssuerMetadata:

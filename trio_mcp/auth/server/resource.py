@@ -199,9 +199,7 @@ class ResourceServer:
             raise ValueError("audiences must be a list of texts that are not empty")
 
     def __attrs_post_init__(self) -> None:
-        """Refuse what clients are not to be told."""
-        if "offline_access" in self.scopes:  # (2026-07-28, "Refresh Tokens")
-            raise ValueError("offline_access is between client and issuer; leave it out of scopes")
+        """Refuse what verifies nothing."""
         if not (self.verifier is None or callable(self.verifier)) and not isinstance(
             self.verifier, Introspection
         ):
