@@ -10,7 +10,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any, TypeVar
-from urllib.parse import quote_plus
+from urllib.parse import quote
 
 from attrs import NOTHING, Attribute, field, fields, frozen
 
@@ -152,5 +152,6 @@ class ClientRegistration:
     def basic(self) -> str:
         """Both as they are shown in a header (RFC 6749, section 2.3.1)."""
         # Encoded as in a form, and only then joined.
-        pair = f"{quote_plus(self.client_id)}:{quote_plus(self.client_secret or '')}"
+        # With %20 for a space, where a form has a plus: some undo only the percents.
+        pair = f"{quote(self.client_id, safe='')}:{quote(self.client_secret or '', safe='')}"
         return f"Basic {b64encode(pair.encode()).decode()}"

@@ -225,7 +225,7 @@ async def test_a_given_client_comes_first() -> None:
         await client.get(SERVER)
     assert world.pages[0]["client_id"] == "given"
     assert world.registrations == []
-    assert basic(world.token_headers[0]) == "given:s+e%3Acret"
+    assert basic(world.token_headers[0]) == "given:s%20e%3Acret"
     assert "client_secret" not in world.forms[0]
     assert world.forms[0]["client_id"] == "given", "servers of the SDK look for it there"
 

@@ -291,7 +291,7 @@ async def test_introspection(autojump_clock: Any) -> None:
                     expected = 200 if token == "good" else 401
                     assert (await call(host, token)).status == expected, token
         assert len(seen) == 6, "each is asked about once"
-        assert set(seen) == {"Basic " + base64.b64encode(b"we%3A:p+w").decode()}
+        assert set(seen) == {"Basic " + base64.b64encode(b"we%3A:p%20w").decode()}
         issuer.introspected["good"] = {"active": False}
         await trio.sleep(59)
         assert (await call(host, "good")).status == 200

@@ -1,7 +1,8 @@
 """A protected server made with the official Python SDK, over HTTP on uvicorn.
 
-Usage: official_server.py [ISSUER SECRET]. With an issuer, that is asked about tokens; without, the
-server is its own authorization server. It says on stderr which port it has.
+Usage: official_server.py WAY [ISSUER SECRET]. By `introspection`, the issuer is asked about tokens.
+Otherwise the server is its own authorization server, for everybody (`own`), or for those of an
+enterprise whose identity provider the issuer is (`enterprise`). It says on stderr which port it has.
 """
 
 import secrets
@@ -13,19 +14,27 @@ from urllib.parse import quote_plus
 
 import httpx2
 import uvicorn
+from joserfc import jwt
+from joserfc.jwk import KeySet
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import (
     AccessToken,
     AuthorizationCode,
     AuthorizationParams,
+    IdentityAssertionParams,
     OAuthAuthorizationServerProvider,
     RefreshToken,
+    TokenError,
     TokenVerifier,
     construct_redirect_uri,
 )
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
 from mcp.server.mcpserver import MCPServer
-from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from mcp.shared.auth import (
+    JWT_BEARER_GRANT_TYPE,
+    OAuthClientInformationFull,
+    OAuthToken,
+)
 
 
 class Introspection(TokenVerifier):
@@ -52,10 +61,19 @@ class Introspection(TokenVerifier):
 
 
 class Everybody(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
-    """Registers everybody, and asks no person."""
+    """Registers everybody, and asks no person; takes the word of an identity provider, if any."""
 
-    def __init__(self) -> None:
-        self._clients: dict[str, OAuthClientInformationFull] = {}
+    def __init__(self, issuer: str, provider: str, secret: str) -> None:
+        self._issuer = issuer
+        self._provider = provider
+        known = OAuthClientInformationFull(
+            client_id="desk",
+            client_secret=secret,
+            redirect_uris=None,
+            grant_types=[JWT_BEARER_GRANT_TYPE],
+            token_endpoint_auth_method="client_secret_basic",
+        )
+        self._clients = {"desk": known} if provider else {}
         self._codes: dict[str, AuthorizationCode] = {}
         self._refresh: dict[str, RefreshToken] = {}
         self._access: dict[str, AccessToken] = {}
@@ -111,6 +129,27 @@ class Everybody(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
         self._access.pop(token.token, None)
 
+    async def exchange_identity_assertion(
+        self, client: OAuthClientInformationFull, params: IdentityAssertionParams
+    ) -> OAuthToken:
+        async with httpx2.AsyncClient(trust_env=False) as http:
+            keys = KeySet.import_key_set((await http.get(f"{self._provider}/jwks")).json())
+        found = jwt.decode(params.assertion, keys, ["ES256"])
+        wanted = {"iss": self._provider, "aud": self._issuer, "client_id": client.client_id}
+        if found.header["typ"] != "oauth-id-jag+jwt" or not wanted.items() <= found.claims.items():
+            raise TokenError("invalid_grant", "it is not for us")
+        access = AccessToken(
+            token=secrets.token_urlsafe(32),
+            client_id=client.client_id,
+            scopes=found.claims["scope"].split(),
+            expires_at=int(time.time()) + 600,
+            resource=found.claims["resource"],
+            subject=found.claims["sub"],
+        )
+        self._access[access.token] = access
+        scope = found.claims["scope"]
+        return OAuthToken(access_token=access.token, expires_in=600, scope=scope)
+
     def _issue(self, given: AuthorizationCode | RefreshToken, scopes: list[str]) -> OAuthToken:
         shared: dict[str, Any] = {
             "client_id": given.client_id,
@@ -139,23 +178,26 @@ async def whoami() -> dict[str, Any]:
     return {"subject": token.subject, "client_id": token.client_id, "scopes": token.scopes}
 
 
-def main(issuer: str | None = None, secret: str = "") -> None:
+def main(way: str, issuer: str = "", secret: str = "") -> None:
     """Serve."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     origin = f"http://127.0.0.1:{port}"
-    who: dict[str, Any] = {"auth_server_provider": Everybody()}
-    if issuer is not None:
-        who = {"token_verifier": Introspection(issuer, secret)}
+    if way == "introspection":
+        who: dict[str, Any] = {"token_verifier": Introspection(issuer, secret)}
+    else:
+        who = {"auth_server_provider": Everybody(origin, issuer, secret)}
+        issuer = origin
     scopes = ["mcp"]
     server = MCPServer(
         "official",
         log_level="CRITICAL",
         auth=AuthSettings(  # of texts: `AnyHttpUrl` adds a slash, which makes another issuer
-            issuer_url=issuer or origin,
+            issuer_url=issuer,
             resource_server_url=f"{origin}/mcp",
             required_scopes=scopes,
             validate_token_resource=True,
+            identity_assertion_enabled=way == "enterprise",
             client_registration_options=ClientRegistrationOptions(
                 enabled=True, valid_scopes=scopes, default_scopes=scopes
             ),

@@ -2,14 +2,15 @@
 //
 // Its argument is JSON: `clients` that are registered, the `format` of access tokens for every
 // resource (jwt or opaque), whether DPoP proofs need `nonces`, the `documents` of clients by their
-// URL, and the `methods` by which clients show who they are. It says on stderr which port it has,
-// and ends when its input does.
+// URL, and the `methods` by which clients show who they are. It is also an enterprise's identity
+// provider, which exchanges its ID tokens. It says on stderr which port it has, and ends when its
+// input does.
 
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 
-import { exportJWK, generateKeyPair } from 'jose';
-import { Provider } from 'oidc-provider';
+import { createRemoteJWKSet, exportJWK, generateKeyPair, importJWK, jwtVerify, SignJWT } from 'jose';
+import { errors, Provider } from 'oidc-provider';
 
 // Which Node.js has had since 20.19.
 URL.parse ??= (text, base) => (URL.canParse(text, base) ? new URL(text, base) : null);
@@ -21,6 +22,16 @@ const {
   documents = {},
   methods = ['none', 'client_secret_basic', 'private_key_jwt'],
 } = JSON.parse(process.argv[2]);
+const TOKEN_TYPE = 'urn:ietf:params:oauth:token-type';
+const TOKEN_EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange';
+const EXCHANGED = [
+  'audience',
+  'requested_token_type',
+  'resource',
+  'scope',
+  'subject_token',
+  'subject_token_type',
+];
 const SCOPES = 'mcp files:read files:write';
 
 async function keyFor(alg) {
@@ -55,9 +66,39 @@ const configuration = {
   },
 };
 
+// Makes of an ID token a word for an authorization server of the enterprise (RFC 8693, ID-JAG).
+async function exchange(ctx) {
+  const { client, params, provider } = ctx.oidc;
+  const keys = createRemoteJWKSet(new URL(`${provider.issuer}/jwks`));
+  const claims = { issuer: provider.issuer, audience: client.clientId };
+  const { payload } = await jwtVerify(params.subject_token, keys, claims).catch((error) => {
+    throw new errors.InvalidGrant(error.message);
+  });
+  if (params.requested_token_type !== `${TOKEN_TYPE}:id-jag`) throw new errors.InvalidRequest();
+  if (params.subject_token_type !== `${TOKEN_TYPE}:id_token`) throw new errors.InvalidRequest();
+  const key = configuration.jwks.keys.find(({ alg }) => alg === 'ES256');
+  const { resource, scope } = params;
+  const assertion = await new SignJWT({ resource, scope, client_id: client.clientId })
+    .setProtectedHeader({ alg: key.alg, kid: key.kid, typ: 'oauth-id-jag+jwt' })
+    .setIssuer(provider.issuer)
+    .setSubject(payload.sub)
+    .setAudience(params.audience)
+    .setJti(randomBytes(16).toString('hex'))
+    .setIssuedAt()
+    .setExpirationTime('60s')
+    .sign(await importJWK(key));
+  ctx.body = {
+    access_token: assertion,
+    issued_token_type: params.requested_token_type,
+    token_type: 'N_A',
+    expires_in: 60,
+  };
+}
+
 const server = createServer().listen(0, '127.0.0.1', () => {
   const { port } = server.address();
   const provider = new Provider(`http://127.0.0.1:${port}`, configuration);
+  provider.registerGrantType(TOKEN_EXCHANGE, exchange, EXCHANGED, ['resource']);
   provider.on('server_error', (_, error) => console.error(error));
   server.on('request', provider.callback());
   console.error(`port ${port}!`);

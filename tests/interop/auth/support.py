@@ -10,11 +10,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote_plus
+from urllib.parse import parse_qs, quote_plus, urlencode, urlsplit
 
 import httpx2
 import trio
 
+from tests.interop.auth.person import Person
 from tests.support.processes import running
 from trio_mcp import (
     Client,
@@ -28,6 +29,7 @@ from trio_mcp import (
     connect,
     serve_http,
 )
+from trio_mcp.auth.client.pkce import Pkce
 
 HERE = Path(__file__).parent
 TIME_LIMIT = 60  # seconds, for all that a test does with several processes
@@ -97,6 +99,32 @@ async def token_request(issuer: str, path: str = "/token", **form: Any) -> dict[
         answer = await client.post(f"{issuer}{path}", data=form, headers=headers, auth=auth)
     assert answer.status_code == 200, answer.text
     return dict(answer.json()) if answer.content else {}
+
+
+async def log_in_at(issuer: str, client_id: str, redirect_uri: str, **more: str) -> dict[str, Any]:
+    """Have the authorization server give a person's tokens to a client: all kinds of them."""
+    pkce = Pkce()
+    asked = {
+        "response_type": "code",
+        "client_id": client_id,
+        "redirect_uri": redirect_uri,
+        "code_challenge": pkce.challenge,
+        "code_challenge_method": "S256",
+        "scope": "openid offline_access mcp",
+        "prompt": "consent",
+        **more,
+    }
+    back = await Person().sent_back(f"{issuer}/auth?{urlencode(asked)}")
+    (code,) = parse_qs(urlsplit(back).query)["code"]
+    return await token_request(
+        issuer,
+        client_id=client_id,
+        grant_type="authorization_code",
+        code=code,
+        redirect_uri=redirect_uri,
+        code_verifier=pkce.verifier,
+        **more,
+    )
 
 
 def registry() -> Registry:

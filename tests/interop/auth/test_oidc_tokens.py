@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx2
 import pytest
 
-from tests.interop.auth.person import Person
 from tests.interop.auth.support import (
     VERIFIER,
     credentials_of,
     introspection,
+    log_in_at,
     oidc_provider,
     protected,
     token_request,
 )
 from trio_mcp import DPoP, Introspection
 from trio_mcp.auth.client.dpop import DpopKey
-from trio_mcp.auth.client.pkce import Pkce
 
 pytestmark = [pytest.mark.needs("node"), pytest.mark.requirement("J2", "J4")]
 
@@ -47,32 +44,6 @@ async def token_for(
         issuer, grant_type="client_credentials", resource=resource, scope=scope, headers=headers
     )
     return str(answer["access_token"])
-
-
-async def log_in(issuer: str, resource: str) -> dict[str, Any]:
-    """Have it give a person's tokens to a program: all kinds of them."""
-    pkce = Pkce()
-    asked = {
-        "response_type": "code",
-        "client_id": "site",
-        "redirect_uri": REDIRECT,
-        "code_challenge": pkce.challenge,
-        "code_challenge_method": "S256",
-        "resource": resource,
-        "scope": "openid offline_access mcp",
-        "prompt": "consent",
-    }
-    back = await Person().sent_back(f"{issuer}/auth?{urlencode(asked)}")
-    (code,) = parse_qs(urlsplit(back).query)["code"]
-    return await token_request(
-        issuer,
-        client_id="site",
-        grant_type="authorization_code",
-        code=code,
-        redirect_uri=REDIRECT,
-        code_verifier=pkce.verifier,
-        resource=resource,
-    )
 
 
 async def call(url: str, token: str, scheme: str = "Bearer", **headers: str) -> httpx2.Response:
@@ -138,7 +109,7 @@ async def test_other_kinds_of_tokens_are_no_access_tokens(npm: Path, form: str) 
     """The issuer has signed them, or knows them; and they belong to the same login."""
     async with oidc_provider(npm, format=form, clients=CLIENTS) as issuer:
         async with protected(issuer, verifier=verifier_for(form, issuer)) as url:
-            tokens = await log_in(issuer, url)
+            tokens = await log_in_at(issuer, "site", REDIRECT, resource=url)
             assert (await call(url, tokens["access_token"])).status_code == 200
             for kind in ("id_token", "refresh_token"):
                 assert (await call(url, tokens[kind])).status_code == 401

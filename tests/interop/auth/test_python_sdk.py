@@ -39,13 +39,15 @@ from tests.interop.auth.support import (
     VERIFIER,
     connected,
     credentials_of,
+    log_in_at,
     oidc_provider,
     peer,
     protected,
     whoami,
 )
 from tests.support.processes import TIME_LIMIT, python
-from trio_mcp import ClientCredentials, MemoryStore, OAuth
+from trio_mcp import ClientCredentials, EnterpriseManaged, MemoryStore, OAuth
+from trio_mcp.auth.client.token_endpoint import TOKEN_EXCHANGE
 
 REDIRECT = "http://127.0.0.1:9/callback"
 
@@ -213,7 +215,7 @@ async def test_our_client_gets_into_their_server(npm: Path, era: Any) -> None:
     auth = OAuth(open_browser=Person(), fetching=FETCHING)
     async with (
         oidc_provider(npm, format="opaque", clients=[VERIFIER]) as issuer,
-        their_server(issuer, SECRET) as url,
+        their_server("introspection", issuer, SECRET) as url,
         connected(url, auth, era=era) as client,
     ):
         found = await whoami(client)
@@ -224,14 +226,17 @@ async def test_our_program_gets_into_their_server(npm: Path) -> None:
     clients = [VERIFIER, credentials_of("nightly")]
     async with oidc_provider(npm, format="opaque", clients=clients) as issuer:
         auth = ClientCredentials(client_id="nightly", client_secret=SECRET, fetching=FETCHING)
-        async with their_server(issuer, SECRET) as url, connected(url, auth) as client:
+        async with (
+            their_server("introspection", issuer, SECRET) as url,
+            connected(url, auth) as client,
+        ):
             assert (await whoami(client))["client_id"] == "nightly"
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_our_client_gets_into_a_server_that_is_its_own_issuer(era: Any) -> None:
     person, store = Person(), MemoryStore()
-    async with their_server() as url:
+    async with their_server("own") as url:
         async with connected(
             url, OAuth(open_browser=person, fetching=FETCHING, store=store), era=era
         ) as client:
@@ -245,3 +250,35 @@ async def test_our_client_gets_into_a_server_that_is_its_own_issuer(era: Any) ->
         ) as client:
             assert (await whoami(client))["subject"] == "alice"
     assert len(person.asked) == 1
+
+
+async def test_our_client_gets_in_by_the_word_of_an_enterprise(npm: Path) -> None:
+    """The identity provider knows the person, and the server's issuer knows the provider."""
+    desk = credentials_of(
+        "desk",
+        grant_types=["authorization_code", TOKEN_EXCHANGE],
+        response_types=["code"],
+        redirect_uris=[REDIRECT],
+    )
+    async with oidc_provider(npm, clients=[desk]) as provider:
+        id_token = (await log_in_at(provider, "desk", REDIRECT))["id_token"]
+        asked = []
+
+        async def identity() -> str:
+            asked.append(id_token)
+            return str(id_token)
+
+        auth = EnterpriseManaged(
+            identity=identity,
+            token_endpoint=f"{provider}/token",
+            idp_client_id="desk",
+            idp_client_secret=SECRET,
+            client_id="desk",
+            client_secret=SECRET,
+            fetching=FETCHING,
+        )
+        async with their_server("enterprise", provider, SECRET) as url:
+            async with connected(url, auth) as client:
+                found = await whoami(client)
+    assert found == {"subject": "alice", "client_id": "desk", "scopes": ["mcp"]}
+    assert len(asked) == 1
