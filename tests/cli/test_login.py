@@ -271,6 +271,8 @@ def test_a_client_that_was_registered_by_hand(
     assert issuer.pages[0]["redirect_uri"] == f"http://localhost:{port}/callback"
     assert issuer.registrations == []
     assert person("tools", shop).status == 0
+    assert person("login", shop).status == 0
+    assert {each["client_id"] for each in issuer.pages} == {"mine"}
     issuer.issuer.keys[:] = [ec_key()]  # all tokens are worth nothing any more
     with served(registry(), behind(issuer)) as other:
         kept_for = person("tools", other)
@@ -434,9 +436,10 @@ def test_without_the_packages_one_is_told_what_to_install(
     assert told in cli("login", shop).error
 
 
-def test_a_server_that_lets_everybody_in(cli: CommandLine) -> None:
+def test_a_server_that_lets_everybody_in(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(Registry("open")) as url:
-        outcome = cli("login", url)
+        monkeypatch.setenv("MCP_SERVER_URL", url)
+        outcome = cli("login")
     assert (outcome.status, outcome.out) == (0, "")
     assert outcome.err == f"{url.removesuffix('/mcp')} lets you in without a login.\n"
 

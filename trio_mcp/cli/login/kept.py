@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from attrs import evolve, field, frozen
 from cyclopts import Parameter
 
-from trio_mcp import FileStore, KeyringStore, Login, TokenStore
+from trio_mcp import ClientRegistration, FileStore, KeyringStore, Login, TokenStore
 from trio_mcp.auth.urls import canonical, covers
 from trio_mcp.cli.failures import Failure, Usage
 
@@ -73,6 +73,11 @@ def about(logins: Iterable[Login], url: str) -> list[Login]:
     if not found:
         raise Failure(f"nobody is logged in to {url} (`trio-mcp whoami` shows all logins)")
     return found
+
+
+def is_given(client: ClientRegistration) -> bool:
+    """Whether a client was registered by hand, and not by us."""
+    return not client.redirect_uris
 
 
 def is_good(login: Login) -> bool:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 from attrs import frozen
 from cyclopts import Parameter
 
-from trio_mcp import TokenStore
+from trio_mcp import Login, TokenStore
 from trio_mcp.auth.urls import origin
 from trio_mcp.cli.failures import OK, Usage
 from trio_mcp.cli.http_options import address
 from trio_mcp.cli.login.as_client import SECRET_NEEDS_ISSUER, require_auth
 from trio_mcp.cli.login.browser import LoginPage
-from trio_mcp.cli.login.kept import URL, Anew, check_url, login_store
+from trio_mcp.cli.login.kept import URL, Anew, check_url, is_given, login_store
 from trio_mcp.cli.options import ConnectionOptions, Seconds, secret_from
 from trio_mcp.cli.running import run_async
 from trio_mcp.cli.screen import Screen
@@ -50,41 +50,55 @@ class LoginOptions:
     timeout: Seconds = 300.0
     """Seconds that you have."""
 
-    def oauth(self, store: TokenStore, page: LoginPage) -> OAuth:
-        """Make what logs in.
+    def check(self) -> None:
+        """Make sure that the options go together.
 
         Raises:
-            Usage: The options do not go together.
+            Usage: They do not.
             Failure: There is no secret.
         """
-        from trio_mcp import OAuth
-
-        secret = None
         if self.client_secret_env is not None:
             if self.client_id is None:
                 raise Usage("--client-secret-env does nothing without --client-id")
             if self.issuer is None:
                 raise Usage(SECRET_NEEDS_ISSUER)
-            secret = secret_from(self.client_secret_env, "secret")
-        host, port = address(self.redirect, "--redirect")
+            secret_from(self.client_secret_env, "secret")
+        host, _ = address(self.redirect, "--redirect")
         if host not in _HOSTS:
             raise Usage(f"--redirect takes 127.0.0.1:PORT or localhost:PORT, not {self.redirect!r}")
+
+    def oauth(self, kept: Login | None, store: TokenStore, page: LoginPage) -> OAuth:
+        """Make what logs in, in place of a login that is kept."""
+        from trio_mcp import OAuth
+
+        client_id, secret, issuer = self._client(kept)
+        host, port = address(self.redirect, "--redirect")
         return OAuth(
-            client_id=self.client_id,
+            client_id=client_id,
             client_secret=secret,
             open_browser=page.open,
             redirect_port=port,
             redirect_host=host,
             timeout=self.timeout,
             scopes=self.scope or None,
-            issuer=self.issuer,
+            issuer=issuer,
             store=store,
         )
+
+    def _client(self, kept: Login | None) -> tuple[str | None, str | None, str | None]:
+        """Which client to be, its secret, and its issuer: the one before, unless it is said."""
+        client = None if kept is None else kept.client
+        if self.client_id is None and kept is not None and client is not None and is_given(client):
+            return client.client_id, client.client_secret, kept.issuer
+        variable = self.client_secret_env
+        secret = None if variable is None else secret_from(variable, "secret")
+        return self.client_id, secret, self.issuer
 
 
 def login(url: Annotated[str, URL], /, *, options: LoginOptions = LoginOptions()) -> int:
     """Log in to a server in a browser, and keep that for all other commands."""
     check_url(url)
+    options.check()
     require_auth()
     from trio_mcp import HttpOptions
     from trio_mcp.cli.login.way_in import WayIn
@@ -93,10 +107,10 @@ def login(url: Annotated[str, URL], /, *, options: LoginOptions = LoginOptions()
     screen = Screen()
     store = Anew(login_store(), keeps_scopes=bool(options.scope))
     page = LoginPage(screen, origin(url), by_hand=options.no_browser)
-    oauth = options.oauth(store, page)
+    way_in = WayIn(url, store, lambda kept: options.oauth(kept, store, page), page)
     others = ConnectionOptions(header=options.header)
     try:
-        http = HttpOptions(headers=others.headers(), auth=WayIn(url, store, lambda _: oauth, page))
+        http = HttpOptions(headers=others.headers(), auth=way_in)
     except ValueError as error:
         raise Usage(str(error)) from None
 

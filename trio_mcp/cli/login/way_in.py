@@ -19,7 +19,7 @@ from trio_mcp.auth.fetching import drain
 from trio_mcp.auth.urls import origin
 from trio_mcp.cli.failures import Failure
 from trio_mcp.cli.login.browser import LoginPage
-from trio_mcp.cli.login.kept import covering, login_store
+from trio_mcp.cli.login.kept import covering, is_given, login_store
 from trio_mcp.cli.screen import Screen
 from trio_mcp.client.http.endpoint import Endpoint
 from trio_mcp.client.http.options import HttpOptions
@@ -78,7 +78,7 @@ class WayIn(httpx2.Auth):
             return
         except LoginRequired:
             shown = Endpoint(self.url, HttpOptions()).place
-            command = f"trio-mcp login {shown}{options}"
+            command = f"trio-mcp login {quote(shown)}{options}"
             why = f"{self.page.where} wants you to log in: {command} ({_PASS_A_TOKEN})"
             raise LoginRequired(why) from None
         except AuthorizationError as error:
@@ -93,7 +93,7 @@ class WayIn(httpx2.Auth):
             logins = await self.store.load()
         except AuthorizationError:
             return None  # who needs no login need not know; who does will be told
-        found = [each for each in covering(logins, self.url) if each.token is not None]
+        found = covering(logins, self.url)
         return found[-1] if found else None
 
 
@@ -120,7 +120,7 @@ def as_person(url: str, screen: Screen) -> WayIn:
 
         shown = page.open if screen.can_ask else None
         client = login.client if login is not None else None
-        if login is None or client is None or client.redirect_uris:
+        if login is None or client is None or not is_given(client):
             return OAuth(store=store, open_browser=shown)
         # It was given to `trio-mcp login`, and so was where the browser has to come back to.
         return OAuth(
