@@ -52,19 +52,24 @@ def _widest(addresses: list[Address]) -> str:
     return next(each for each in _REACHABLE if each in kinds)
 
 
-async def addresses_from(near: str, url: str) -> list[Address]:
+async def addresses_from(near: str, url: str, answered_from: str | None = None) -> list[Address]:
     """Find the addresses of a URL to which a server may send us.
 
     Args:
         near: The server's URL.
         url: Where it sends us.
+        answered_from: The address that it answered from, if that is known. Its name may lead
+            somewhere else the next time, and would make it as near to us as it likes.
 
     Raises:
         AuthorizationError: One of them is nearer to us than the server is.
         OSError: A name is not known.
     """
     addresses = await _addresses(url)
-    allowed = _REACHABLE[_widest(await _addresses(near))]
+    its_own = await _addresses(near)
+    if answered_from is not None:
+        its_own.append(ip_address(answered_from))
+    allowed = _REACHABLE[_widest(its_own)]
     refused = [each for each in addresses if _reach(each) not in allowed]
     if refused:
         why = f"{origin(url)} is on a {_reach(refused[0])} network, where {origin(near)}"

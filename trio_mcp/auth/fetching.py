@@ -70,12 +70,15 @@ class Fetching:
         client_factory: Makes the `httpx2.AsyncClient`, which then decides about names, proxies
             and TLS. A client uses one for each request, a server one as long as it runs.
         timeout: Seconds that a request may take, with its redirects and the whole answer.
+        answered_from: The address of the server on whose word we go there, once it has answered.
+            A login sets it.
     """
 
     verify: ssl.SSLContext | bool = True
     trust_env: bool = True
     client_factory: Callable[[], httpx2.AsyncClient] | None = None
     timeout: float = field(default=30.0, validator=validators.gt(0))
+    answered_from: str | None = None
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Fetcher]:
@@ -199,7 +202,7 @@ class Fetcher:
         how = self.how
         if near is None or how.client_factory is not None or (how.trust_env and _has_proxy(url)):
             return [None]  # names are another's affair: there may be no resolver but the proxy's
-        return [str(each) for each in await addresses_from(near, url)]
+        return [str(each) for each in await addresses_from(near, url, how.answered_from)]
 
 
 def _request(

@@ -6,11 +6,12 @@ import socket
 from ipaddress import ip_address
 from typing import Any
 
+import httpx2
 import pytest
 import trio
 
 from tests.auth.client.world import SERVER, World
-from trio_mcp import Fetching
+from trio_mcp import ClientCredentials, Fetching
 from trio_mcp.errors import AuthorizationError
 
 URLS = [
@@ -124,6 +125,46 @@ class Nobody(trio.abc.HostnameResolver):
 
     async def getnameinfo(self, *_: Any) -> Any:
         raise NotImplementedError
+
+
+class Here(trio.abc.HostnameResolver):
+    """A resolver for whom every name is this machine, from now on."""
+
+    async def getaddrinfo(self, host: Any, port: Any, *_: Any, **__: Any) -> Any:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    async def getnameinfo(self, *_: Any) -> Any:
+        raise NotImplementedError
+
+
+class Connection:
+    """What a response says of the connection that it came over."""
+
+    def get_extra_info(self, name: str) -> Any:
+        """Return where the other end is."""
+        return {"server_addr": ("93.184.215.14", 443)}.get(name)
+
+
+@pytest.mark.parametrize("auth", ["person", "program"])
+async def test_a_server_whose_name_leads_elsewhere_after_it_has_answered(auth: str) -> None:
+    """Its owner decides where its name leads: to us, so that it may send us to our own machine."""
+    trio.socket.set_custom_hostname_resolver(Here())
+    world = World(challenge='Bearer resource_metadata="http://127.0.0.1:9/secrets"')
+
+    async def answer(request: httpx2.Request) -> httpx2.Response:
+        response = await world.call(request)
+        response.extensions["network_stream"] = Connection()
+        return response
+
+    world.on[SERVER] = answer
+    fetching = Fetching(trust_env=False)
+    ways: dict[str, httpx2.Auth] = {
+        "person": world.oauth(fetching=fetching),
+        "program": ClientCredentials(client_id="c", client_secret="s", fetching=fetching),
+    }
+    async with world.client(ways[auth]) as client:
+        with pytest.raises(AuthorizationError, match="must not send us"):
+            await client.get(SERVER)
 
 
 INSIDE = [

@@ -63,6 +63,7 @@ class Access:
         server: Its authorization server, once that is known.
         key: What tokens are bound to, if they are.
         person: Who is asked, if anybody is.
+        answered_from: The address of the server, once it has answered.
     """
 
     url: str
@@ -70,6 +71,7 @@ class Access:
     server: ServerMetadata | None = None
     key: DpopKey | None = None
     person: Person = field(factory=Person, repr=False)
+    answered_from: str | None = None
     _lock: trio.Lock = field(factory=trio.Lock, init=False, repr=False)
     failures: int = 0
     failure: AuthorizationError | None = None
@@ -163,6 +165,7 @@ class AuthorizationFlow(httpx2.Auth, ABC):
         for _ in range(_MOST_SENDS):
             _present(request, url, token, access.key)
             response = yield request
+            access.answered_from = _address_of(response)
             nonce = response.headers.get("dpop-nonce")
             is_new = access.key is not None and access.key.note_nonce(url, nonce)
             challenge = _challenge_of(response)
@@ -288,7 +291,9 @@ class AuthorizationFlow(httpx2.Auth, ABC):
         if self._is_arranged and self._bound_to is None:
             kept = [each for each in await self.store.load() if self._may_use(each)]
             self._bound_to = self._bound_to or (kept[-1].issuer if kept else None)
-        found = await discover(self.fetching, access.url, challenge, self.issuer or self._bound_to)
+        found = await discover(
+            self._reaching(access), access.url, challenge, self.issuer or self._bound_to
+        )
         if self._is_arranged:
             self._bound_to = self._bound_to or found.server.issuer
             if self._bound_to != found.server.issuer:  # another resource was quicker
@@ -367,14 +372,18 @@ class AuthorizationFlow(httpx2.Auth, ABC):
             issuer = access.login.issuer
             is_legacy = issuer == origin(access.url)
             access.server = await server_metadata(
-                self.fetching, issuer, near=access.url, is_legacy=is_legacy
+                self._reaching(access), issuer, near=access.url, is_legacy=is_legacy
             )
         return self._endpoint_of(access.server, access)
+
+    def _reaching(self, access: Access) -> Fetching:
+        """How the authorization servers are reached that a resource may send us to."""
+        return evolve(self.fetching, answered_from=access.answered_from)
 
     def _endpoint_of(self, server: ServerMetadata, access: Access) -> TokenEndpoint:
         return TokenEndpoint(
             metadata=server,
-            fetching=self.fetching,
+            fetching=self._reaching(access),
             near=access.url,
             key=access.key,
             sign=self._signer(),
@@ -410,6 +419,13 @@ def _url_of(request: httpx2.Request) -> str:
     if isinstance(target, bytes):
         url = url.copy_with(raw_path=target)
     return str(url.copy_with(query=None, fragment=None))
+
+
+def _address_of(response: httpx2.Response) -> str | None:
+    """Where a response really came from; `None` where there is no network, or no telling."""
+    stream = response.extensions.get("network_stream")
+    address = stream.get_extra_info("server_addr") if stream is not None else None
+    return str(address[0]).partition("%")[0] if isinstance(address, tuple) else None
 
 
 def _present(request: httpx2.Request, url: str, token: Token | None, key: DpopKey | None) -> None:

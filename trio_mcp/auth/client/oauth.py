@@ -185,7 +185,7 @@ class OAuth(AuthorizationFlow):
         if registered is not None and redirect_uri in registered.redirect_uris:
             return registered
         return await register(
-            self.fetching, server, redirect_uri, self.client_name, access.url, scopes
+            self._reaching(access), server, redirect_uri, self.client_name, access.url, scopes
         )
 
     def _document(self, server: ServerMetadata) -> str | None:
