@@ -147,7 +147,7 @@ async def examine_url(url: str, options: HttpOptions, times: Times) -> Report:
 
     Raises:
         ClientError: It cannot be reached.
-        Failure: It does not let us in, and nothing else is known of it.
+        Failure: It does not let us in, and there is nothing against how it does that.
         AuthorizationError: The same, as there was no getting a token.
     """
     report = Report(url)
@@ -156,7 +156,7 @@ async def examine_url(url: str, options: HttpOptions, times: Times) -> Report:
         try:
             await check_access(probe)
         except (Failure, AuthorizationError) as error:
-            if not report.findings:
+            if not report.count("error"):
                 raise
             report.add("no-access", str(error))
             return report
