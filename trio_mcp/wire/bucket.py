@@ -39,6 +39,11 @@ class TokenBucket:
         """
         return self.wait(now) == 0.0
 
+    def charge(self, now: float) -> None:
+        """Take a token whether there is one or not, and owe it: as many as make a full bucket."""
+        if self.wait(now):
+            self._filled = max(-self.burst, self._filled - 1.0)
+
     def put_back(self) -> None:
         """Put a token back that was not needed after all."""
         self._filled = min(self.burst, self._filled + 1.0)

@@ -349,6 +349,22 @@ def test_what_cannot_be_protected(options: dict[str, Any]) -> None:
         ResourceServer(**{"resource": RESOURCE, "issuers": [ISSUER], **options})
 
 
+async def test_guesses_do_not_shut_out_who_was_let_in_before() -> None:
+    issuer = Issuer()
+    policy = {"guess_rate": 0.001, "burst": 3}
+    async with protected(issuer, policy=policy) as host:
+        known, new = issuer.token(), issuer.token(jti="2")
+        assert (await call(host, known)).status == 200
+        for _ in range(5):
+            assert (await call(host, None)).status == 401  # which guesses nothing
+        forged = [(await call(host, issuer.token(ec_key(kid="ec")))).status for _ in range(5)]
+        assert forged == [401, 401, 401, 429, 429]
+        assert (await call(host, new)).status == 429
+        assert (await call(host, known)).status == 200
+        asked = len(issuer.asked)
+    assert asked <= 4
+
+
 def test_no_tool_needs_what_is_between_client_and_issuer() -> None:
     with pytest.raises(SchemaError, match="offline_access is between client"):
         registry_of().add_tool(echo, scopes=["offline_access"])

@@ -219,6 +219,7 @@ async def test_every_way_in_is_guarded(method: str, path: str) -> None:
         {"rate": 0},
         {"rate": -1.0},
         {"rate": float("inf")},
+        {"guess_rate": 0},
         {"burst": 0},
         {"max_concurrent": 0},
         {"max_sessions": 0},
@@ -434,6 +435,44 @@ async def test_guessing_tokens_is_limited(autojump_clock: Any) -> None:
         assert [await status_of("right") for _ in range(5)] == [200] * 5, "these cost alice's rate"
         assert await status_of("right") == 429
         assert await status_of("right", "192.0.2.1") == 429
+
+
+@pytest.mark.requirement("F2", "F4")
+async def test_guessing_is_limited_where_nothing_else_is(autojump_clock: Any) -> None:
+    async def verify(token: str) -> str | None:
+        await trio.sleep(1)
+        return "alice" if token == "right" else None
+
+    policy = HttpPolicy(verify=verify, guess_rate=1, burst=5)
+    async with hosting(registry_of(echo), policy) as host:
+
+        async def send(token: str, statuses: list[int], address: str = "10.0.0.1") -> None:
+            client = from_address(host, address)
+            if token:
+                client.headers["authorization"] = f"Bearer {token}"
+            statuses.append((await rated(client)).status)
+
+        async def statuses_of(*tokens: str, address: str = "10.0.0.1") -> list[int]:
+            statuses: list[int] = []
+            async with trio.open_nursery() as nursery:
+                for each in tokens:
+                    nursery.start_soon(send, each, statuses, address)
+            return sorted(statuses)
+
+        assert await statuses_of(*["right"] * 50) == [200] * 50, "these are no guesses"
+        assert await statuses_of(*["wrong"] * 50) == [401] * 50
+        assert await statuses_of("right", "wrong") == [429, 429]
+        assert await statuses_of("", "") == [401, 401]
+        assert await statuses_of("right", "wrong", address="10.0.0.2") == [200, 401]
+        await trio.sleep(4)
+        assert await statuses_of("right") == [429], "what came at once is owed"
+        await trio.sleep(2)
+        assert await statuses_of("right") == [200]
+
+    policy = HttpPolicy(verify=verify, guess_rate=None, burst=5)
+    async with hosting(registry_of(echo), policy) as host:
+        assert await statuses_of(*["wrong"] * 50) == [401] * 50
+        assert await statuses_of("right") == [200]
 
 
 @pytest.mark.requirement("F2")

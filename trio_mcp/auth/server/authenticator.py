@@ -107,6 +107,14 @@ class Authenticator:
 
     # -- who it is ------------------------------------------------------------------------
 
+    def known(self, credentials: Credentials) -> Authorization | None:
+        """Let in whose token was good before, as it is: nobody needs to read it again.
+
+        Returns:
+            What it may do; `None` if that is left to `authorize`.
+        """
+        return None if credentials.query else self._plain(credentials.authorization)
+
     async def authorize(self, credentials: Credentials) -> tuple[Authorization, list[Header]]:
         """Find out who sends a request.
 
@@ -116,10 +124,6 @@ class Authenticator:
         Raises:
             Denied: It is not let in: 400, 401, or 503 where an issuer does not answer.
         """
-        # A header that was good before is good again as it is: nobody needs to read it.
-        known = None if credentials.query else self._plain(credentials.authorization)
-        if known is not None:
-            return known, []
         scheme, token = self._token_of(credentials)
         try:
             authorization = await self._known(token)
@@ -255,7 +259,8 @@ class Authenticator:
         """Make the refusal that tells how to get in."""
         needed = self._scopes if scopes is None else scopes
         value = challenges_of(self._server, needed, error, scheme)
-        return Denied(status, message, [(b"www-authenticate", value)])
+        is_guess = error in (challenges.INVALID_TOKEN, challenges.INVALID_PROOF)
+        return Denied(status, message, [(b"www-authenticate", value)], is_guess=is_guess)
 
     def _invalid_token(self, scheme: str) -> Denied:
         error = challenges.INVALID_TOKEN

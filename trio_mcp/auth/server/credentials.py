@@ -28,10 +28,14 @@ class Denied(Exception):
         status: The status code.
         message: What to do about it, for the caller.
         headers: Those of the response.
+        is_guess: Whether it came with a token or a proof that somebody may have made up.
     """
 
-    def __init__(self, status: int, message: str, headers: list[Header]) -> None:
+    def __init__(
+        self, status: int, message: str, headers: list[Header], *, is_guess: bool = False
+    ) -> None:
         super().__init__(status, message)
         self.status = status
         self.message = message
         self.headers = headers
+        self.is_guess = is_guess

@@ -5,8 +5,8 @@ under any name that its author makes resolve there. So the `Host` has to be one 
 is meant to be reached by, and the `Origin`, which browsers add, one whose pages may use it.
 
 Guessing tokens is limited like everything else: no token is looked at, not even a right one, that
-comes from an address which has used up its rate. What a right one costs is its owner's, wherever
-it comes from.
+comes from an address which has used up its rate, or from where too many were wrong. What a right
+one costs is its owner's, wherever it comes from.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class Guard:
         self._proxies = Proxies(policy.trusted_proxies)
         self._addresses = _Rates(policy.rate or math.inf, policy)
         self._principals = _Rates(policy.rate or math.inf, policy)
+        self._guesses = _Rates(policy.guess_rate or math.inf, policy)
 
     @asynccontextmanager
     async def running(self, scopes: frozenset[str]) -> AsyncIterator[None]:
@@ -169,19 +170,42 @@ class Guard:
         token = token.strip()
         if kind.lower() != "bearer" or not token:
             raise self._challenge(401, "A bearer token is needed.")
+        self._check_guesses(request)
         found = await policy.verify(token) if policy.verify else self._owner_of(token)
         if found is None:
+            self._note_guess(request)
             raise self._challenge(401, "The bearer token is not valid.", INVALID_TOKEN)
         return found if isinstance(found, Authorization) else Authorization(subject=found)
 
     async def _ask(self, request: HttpRequest) -> Authorization:
         assert self._authenticator is not None
+        credentials = self._credentials(request)
+        known = self._authenticator.known(credentials)
+        if known is not None:
+            return known
+        self._check_guesses(request)
         try:
-            authorization, headers = await self._authenticator.authorize(self._credentials(request))
+            authorization, headers = await self._authenticator.authorize(credentials)
         except Denied as denied:
+            if denied.is_guess:
+                self._note_guess(request)
             raise Refusal(denied.status, denied.message, denied.headers) from None
         request.answer_headers += headers
         return authorization
+
+    def _check_guesses(self, request: HttpRequest) -> None:
+        """Let a token be looked at, unless too many from its address were wrong.
+
+        Raises:
+            Refusal: There were (429).
+        """
+        if self._policy.guess_rate is not None and request.header(b"authorization") is not None:
+            self._guesses.take(request.party).put_back()
+
+    def _note_guess(self, request: HttpRequest) -> None:
+        # Owed if it must be: many that come at once are all looked at, and have to be paid for.
+        if self._policy.guess_rate is not None:
+            self._guesses.charge(request.party)
 
     def _credentials(self, request: HttpRequest) -> Credentials:
         return Credentials(
@@ -234,6 +258,10 @@ class _Rates:
             after = b"%d" % math.ceil(seconds)
             raise Refusal(429, "Too many requests; wait a little.", [(b"retry-after", after)])
         return bucket
+
+    def charge(self, client: str) -> None:
+        """Count something whether there were too many or not."""
+        self._of(client).charge(trio.current_time())
 
     def _of(self, client: str) -> TokenBucket:
         bucket = self._buckets.get(client)

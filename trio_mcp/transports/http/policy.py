@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _at_least_zero: Any = validators.ge(0)
 _positive: Any = validators.gt(0)
 _a_number: Any = validators.and_(_positive, validators.lt(inf))
+_a_number_if_any: Any = validators.optional(_a_number)
 
 Verify = Callable[[str], Awaitable["str | Authorization | None"]]
 """Takes a bearer token; returns whose it is, or what it allows; `None` if it is nobody's."""
@@ -87,7 +88,7 @@ class HttpPolicy:
     """Addresses or networks of proxies, or `unix` for connections through a Unix socket. Their
     `X-Forwarded-For` is believed, so that `rate` counts for the client behind them."""
 
-    rate: float | None = field(default=None, validator=validators.optional(_a_number))
+    rate: float | None = field(default=None, validator=_a_number_if_any)
     """Requests per second of one client, in the long run; `None` for any number.
 
     With tokens, a client is a principal, wherever it is. Requests without a valid token count for
@@ -95,8 +96,15 @@ class HttpPolicy:
     Otherwise a client is an address. An IPv6 address counts as its network of 64 bits.
     """
 
+    guess_rate: float | None = field(default=10.0, validator=_a_number_if_any)
+    """Wrong tokens per second from one address, in the long run; `None` for any number.
+
+    When there were more, no token from there is looked at (429) but those that an authorization
+    server has issued and that were let in before. So name your proxies in `trusted_proxies`.
+    """
+
     burst: int = field(default=100, validator=_positive)
-    """Requests of one client at once."""
+    """Requests of one client, and wrong tokens from one address, at once."""
 
     max_clients: int = field(default=10_000, validator=_positive)
     """Addresses, and principals, whose rate is remembered, the last ones seen."""
