@@ -3,8 +3,8 @@
 // Its argument is JSON: `clients` that are registered, the `format` of access tokens for every
 // resource (jwt or opaque), whether DPoP proofs need `nonces`, the `documents` of clients by their
 // URL, and the `methods` by which clients show who they are. It is also an enterprise's identity
-// provider, which exchanges its ID tokens. It says on stderr which port it has, and ends when its
-// input does.
+// provider, which exchanges its ID tokens. At /rotate it takes new keys in place of the old. It says
+// on stderr which port it has, and ends when its input does.
 
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -36,13 +36,18 @@ const SCOPES = 'mcp files:read files:write';
 
 async function keyFor(alg) {
   const { privateKey } = await generateKeyPair(alg, { extractable: true });
-  return { ...(await exportJWK(privateKey)), alg, use: 'sig', kid: alg };
+  const kid = randomBytes(8).toString('hex');
+  return { ...(await exportJWK(privateKey)), alg, use: 'sig', kid };
+}
+
+async function newKeys() {
+  return { keys: [await keyFor('RS256'), await keyFor('ES256')] };
 }
 
 const configuration = {
   clients,
   clientAuthMethods: methods,
-  jwks: { keys: [await keyFor('RS256'), await keyFor('ES256')] },
+  jwks: await newKeys(),
   scopes: ['openid', 'offline_access', ...SCOPES.split(' ')], // which clients may register
   cookies: { keys: [randomBytes(32).toString('hex')] },
   fetch: async (url) => Response.json(documents[url]),
@@ -97,10 +102,25 @@ async function exchange(ctx) {
 
 const server = createServer().listen(0, '127.0.0.1', () => {
   const { port } = server.address();
-  const provider = new Provider(`http://127.0.0.1:${port}`, configuration);
-  provider.registerGrantType(TOKEN_EXCHANGE, exchange, EXCHANGED, ['resource']);
-  provider.on('server_error', (_, error) => console.error(error));
-  server.on('request', provider.callback());
+  let answer;
+
+  function start() {
+    const provider = new Provider(`http://127.0.0.1:${port}`, configuration);
+    provider.registerGrantType(TOKEN_EXCHANGE, exchange, EXCHANGED, ['resource']);
+    provider.on('server_error', (_, error) => console.error(error));
+    answer = provider.callback();
+  }
+
+  start();
+  server.on('request', async (request, response) => {
+    if (request.url === '/rotate') {
+      configuration.jwks = await newKeys();
+      start();
+      response.end();
+    } else {
+      answer(request, response);
+    }
+  });
   console.error(`port ${port}!`);
 });
 process.stdin.resume().on('end', () => process.exit());

@@ -18,6 +18,7 @@ from tests.interop.auth.support import (
 )
 from trio_mcp import DPoP, Introspection
 from trio_mcp.auth.client.dpop import DpopKey
+from trio_mcp.auth.server import issuer_keys
 
 pytestmark = [pytest.mark.needs("node"), pytest.mark.requirement("J2", "J4")]
 
@@ -92,6 +93,19 @@ async def test_only_those_of_this_issuer(npm: Path) -> None:
         protected(issuer) as url,
     ):
         assert (await call(url, await token_for(other, url))).status_code == 401
+
+
+async def test_new_keys_are_found_and_old_ones_forgotten(
+    npm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(issuer_keys, "_BETWEEN", 0)  # seconds, before it looks for new ones again
+    async with oidc_provider(npm, clients=CLIENTS) as issuer, protected(issuer) as url:
+        before = await token_for(issuer, url)
+        assert (await call(url, before)).status_code == 200
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            (await client.post(f"{issuer}/rotate")).raise_for_status()
+        assert (await call(url, await token_for(issuer, url))).status_code == 200
+        assert (await call(url, before)).status_code == 401
 
 
 async def test_a_revoked_token_is_refused_once_the_issuer_is_asked_again(npm: Path) -> None:
