@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
 import re
 import socket
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -20,6 +23,7 @@ import pytest
 from tests.auth.server.support import ec_key
 from tests.cli.protected import BROWSER, Authority, authority, behind, browser
 from tests.cli.support import CommandLine, served
+from tests.cli.test_cli_docs import PAGE
 from trio_mcp import HttpPolicy, Registry
 from trio_mcp.cli import failures
 from trio_mcp.cli.login import as_client, way_in
@@ -139,7 +143,10 @@ def test_what_is_kept_is_shown_without_a_token_and_forgotten(
             f"nobody is logged in to {shop} (`trio-mcp whoami` shows all logins)",
         )
     assert person("login", shop, "--scope", "owner").status == 0
-    (login,) = person("whoami", "--json").json["logins"]
+    told = person("whoami", "--json").json
+    (documented,) = re.findall(r"`whoami` writes\n\n```text\n(.*?)```", PAGE, re.DOTALL)
+    assert [*told["logins"][0]] == [*json.loads(documented)["logins"][0]]
+    (login,) = told["logins"]
     ends = datetime.fromisoformat(login.pop("expiresAt"))
     assert 500 < ends.timestamp() - time.time() <= 600
     assert login == {
@@ -256,6 +263,14 @@ def test_a_redirect_that_comes_twice(
     assert cli("tools", shop).status == 0
 
 
+def free_port() -> int:
+    """A port that no other test is given by chance: those that the system gives are higher."""
+    for port in range(20000 + os.getpid() % 10000, 32000):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError
+
+
 def test_a_client_that_was_registered_by_hand(
     person: CommandLine, shop: str, issuer: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,8 +278,7 @@ def test_a_client_that_was_registered_by_hand(
     monkeypatch.setattr(Screen, "can_ask", True)
     issuer.lifetime, issuer.refresh = 60, False
     client = ["--client-id", "mine", "--client-secret-env", "SECRET", "--issuer", issuer.url]
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     outcome = person("login", shop, *client, "--redirect", f"localhost:{port}")
     assert outcome.status == 0
     assert issuer.pages[0]["client_id"] == "mine"
@@ -304,7 +318,7 @@ def test_a_program_gets_in_by_its_own_credentials(
     issuer.clients = {"nightly": "hunter2hunter2"}
     words = [command, shop]
     if command == "bench":
-        words += ["price", "book=Emma", "--seconds", "0.02", "--in-flight", "1"]
+        words += ["price", "book=Emma", "--seconds", "0.3", "--in-flight", "1"]
     client = ["--client-id", "nightly", "--client-secret-env", "SECRET", "--issuer", issuer.url]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SECRET", "hunter2hunter2")
