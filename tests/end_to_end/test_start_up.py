@@ -10,14 +10,36 @@ from tests.support.processes import EXAMPLES, call, lines, ping, python, run
 HEAVY = [
     "asyncio",
     "cattrs",
+    "cryptography",
     "cyclopts",
     "http",
+    "httpx2",
+    "joserfc",
     "jsonschema",
     "jsonschema_rs",
     "mcp",
     "rich",
+    "trio_mcp.auth",
     "trio_mcp.cli",
 ]
+FOR_OAUTH = [
+    "cryptography",
+    "httpx2",
+    "joserfc",
+    "trio_mcp.auth.fetching",
+    "trio_mcp.auth.server.authenticator",
+    "trio_mcp.auth.server.resource",
+]
+OVER_HTTP = """
+import trio
+from trio_mcp import HttpPolicy, Registry, http_app
+
+async def main():
+    async with http_app(Registry("x"), policy=HttpPolicy({policy})).running():
+        pass
+
+trio.run(main)
+"""
 NOT_FOR_TOOLS = [
     "trio_mcp.registry.asking",
     "trio_mcp.registry.completers",
@@ -95,6 +117,17 @@ async def test_what_a_session_did_not_import_is_imported_by_what_needs_it() -> N
     """Or else the lists above would name modules that nobody imports, or that are no more."""
     needed = "\n".join(f"import {module}" for module in NOT_FOR_TOOLS)
     assert await modules_after(needed, NOT_FOR_TOOLS) == NOT_FOR_TOOLS
+
+
+@pytest.mark.parametrize("policy", ["", "tokens={'secret': 'alice'}"])
+async def test_a_server_over_http_without_oauth_imports_nothing_for_it(policy: str) -> None:
+    assert await modules_after(OVER_HTTP.format(policy=policy), FOR_OAUTH) == []
+
+
+async def test_a_server_with_oauth_does() -> None:
+    served = "auth=ResourceServer(resource='https://a.test/mcp', issuers=['https://b.test'])"
+    script = "from trio_mcp import ResourceServer" + OVER_HTTP.format(policy=served)
+    assert await modules_after(script, FOR_OAUTH) == FOR_OAUTH
 
 
 @pytest.mark.requirement("A1")
