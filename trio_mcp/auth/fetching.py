@@ -32,6 +32,8 @@ MOST_BYTES: Final = 1 << 20
 _MOST_REDIRECTS: Final = 3
 _MOST_DRAINED: Final = 65536
 _DRAIN_TIME: Final = 1.0
+_CLOSE_TIME: Final = 1.0
+"""Seconds to close a connection, also when the request is cancelled."""
 _FOLLOWED: Final = (301, 302, 303, 307, 308)
 
 
@@ -190,7 +192,7 @@ class Fetcher:
         try:
             return Fetched(response.status_code, response.headers, await _body(response))
         finally:
-            with trio.CancelScope(shield=True):
+            with trio.move_on_after(_CLOSE_TIME, shield=True):  # its connection is used again
                 await response.aclose()
 
     async def _addresses(self, url: str, near: str | None) -> Sequence[str | None]:
@@ -268,7 +270,7 @@ async def drain(response: httpx2.Response) -> None:
     """
     with trio.move_on_after(_DRAIN_TIME):
         await _read(response, _MOST_DRAINED)
-    with trio.CancelScope(shield=True):
+    with trio.move_on_after(_CLOSE_TIME, shield=True):
         await response.stream.aclose()  # type: ignore[union-attr]
     response.stream = httpx2.ByteStream(b"")
 

@@ -437,6 +437,24 @@ async def test_guessing_tokens_is_limited(autojump_clock: Any) -> None:
         assert await status_of("right", "192.0.2.1") == 429
 
 
+@pytest.mark.requirement("F4")
+async def test_the_log_says_what_was_wrong_and_no_token(caplog: pytest.LogCaptureFixture) -> None:
+    policy = HttpPolicy(tokens={"right-secret": "alice"}, guess_rate=0.001, burst=1)
+    with caplog.at_level("INFO"):
+        async with hosting(registry_of(echo), policy) as host:
+            wrong = {"authorization": "Bearer wrong-secret"}
+            for headers in ({}, wrong, wrong, {"host": "evil.example"}):
+                await status_with(host, **headers)
+    said = [each.getMessage() for each in caplog.records if "not let in" in each.getMessage()]
+    assert [each.partition(": ")[2] for each in said] == [
+        "A bearer token is needed.",
+        "The bearer token is not valid.",
+        "Too many requests; wait a little.",
+        "This server is not meant to be reached by that Host name.",
+    ]
+    assert "secret" not in caplog.text
+
+
 @pytest.mark.requirement("F2", "F4")
 async def test_guessing_is_limited_where_nothing_else_is(autojump_clock: Any) -> None:
     async def verify(token: str) -> str | None:

@@ -77,6 +77,7 @@ _SESSION: Final = b"mcp-session-id"
 _ASSUMED: Final = "2025-03-26"
 """What a legacy client without a version header speaks."""
 _ALLOW: Final = [(b"allow", b"GET, POST, DELETE")]
+_NOT_LET_IN: Final = (401, 403, 429)
 _REFUSED: Final = {429: "too many requests", 503: "no capacity"}
 """The outcome, in the metrics, of requests that are refused before anybody knows what they ask."""
 _PAGES: Final = ("/health", "/tools", "/metrics")
@@ -232,6 +233,8 @@ class HttpApp:
                 else:
                     await self._route(http)
             except Refusal as refused:
+                if refused.status in _NOT_LET_IN:
+                    logger.info("A request is not let in: %s", refused.message)
                 if self.metrics is not None and refused.status in _REFUSED:
                     self.metrics.refused("", None, _REFUSED[refused.status])
                 if not http.started:
