@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
+from bisect import bisect_left
 from collections.abc import Callable
-from math import inf
+from itertools import accumulate
 from typing import Final, Protocol
 
 import trio
@@ -103,6 +103,9 @@ class StreamLines:
 class OutgoingLines:
     """The memory channel to the writer, bounded in lines and in bytes.
 
+    It carries lists of lines, as the channel from the reader does: what is put while one of them
+    waits there is added to it, until the writer takes it.
+
     Whoever puts a line waits while there is no room: a client that does not read stops the work.
     What cannot wait is put all the same (`put_nowait`), and comes after what is there.
 
@@ -111,11 +114,11 @@ class OutgoingLines:
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._send, self._receive = trio.open_memory_channel[bytes](_MOST_LINES)
-        self._behind: deque[bytes] = deque()  # what could not wait while the channel was full
+        self._send, self._receive = trio.open_memory_channel[list[bytes]](1)
+        self._ready: list[bytes] = []  # the list in the channel; if it is empty, none is there
+        self._writing: list[bytes] = []  # what the writer has taken, and not written yet
         self._max_bytes = max_bytes
         self._pending = 0  # bytes that are not written yet
-        self._writing: list[bytes] = []
         self._waiting = 0  # tasks in `put`
         self._room = trio.lowlevel.ParkingLot()
         self._closed = False
@@ -131,16 +134,12 @@ class OutgoingLines:
         if self._closed:
             self.dropped += 1
             return
+        ready = self._ready
+        if not ready:
+            self._send.send_nowait(ready)  # there is room, as the writer has taken the last one
+        ready.append(line)
         self._pending += len(line)
-        if self._pending > self._max_bytes:
-            self.full = True
-        if self._behind:
-            self._behind.append(line)
-            return
-        try:
-            self._send.send_nowait(line)
-        except trio.WouldBlock:
-            self._behind.append(line)
+        if self._pending > self._max_bytes or len(ready) > _MOST_LINES:
             self.full = True
 
     async def put(self, line: bytes) -> None:
@@ -179,45 +178,38 @@ class OutgoingLines:
         """
         try:
             while True:
-                lines = self._writing = [await self._receive.receive()]
-                self._take_ready(lines, _WRITE_BYTES)
-                await transport.send(lines)
-                self._writing = []
-                self.sent += len(lines)
-                self._pending -= sum(map(len, lines))
-                self.full = self._pending > self._max_bytes or bool(self._behind)
-                if self._room:
-                    self._room.unpark_all()
+                self._writing = await self._receive.receive()
+                self._ready = []
+                while self._writing:
+                    lines = _worth_a_write(self._writing)
+                    await transport.send(lines)
+                    self._note_written(lines)
         finally:
             self.close()
 
-    def _take_ready(self, lines: list[bytes], most: float) -> None:
-        """Take more lines, up to so many bytes, for as long as there are any."""
-        size = 0
-        try:
-            while size < most:
-                lines.append(self._receive.receive_nowait())
-                size += len(lines[-1])
-        except trio.WouldBlock:
-            lines += self._behind
-            self._behind.clear()
-            return
-        # Lines move up into the room that was made. If they did not, the channel could be empty
-        # now, and the writer would wait at it for ever: what is put next comes behind them.
-        while self._behind:
-            try:
-                self._send.send_nowait(self._behind[0])
-            except trio.WouldBlock:
-                break
-            self._behind.popleft()
+    def _note_written(self, lines: list[bytes]) -> None:
+        self._writing = self._writing[len(lines) :]
+        self.sent += len(lines)
+        self._pending -= sum(map(len, lines))
+        self.full = self._pending > self._max_bytes or len(self._ready) > _MOST_LINES
+        if self._room:
+            self._room.unpark_all()
 
     def close(self) -> None:
         """Drop what was not written, and whatever else is put."""
         if not self._closed:
-            self._take_ready(self._writing, inf)
             self._closed = True
-            self.dropped += len(self._writing) + self._waiting
+            self.dropped += len(self._writing) + len(self._ready) + self._waiting
             self._writing = []
+            self._ready.clear()  # in the channel, too
             self._pending = 0
             self.full = False
             self._room.unpark_all()
+
+
+def _worth_a_write(lines: list[bytes]) -> list[bytes]:
+    """The first of some lines: all of them, or as many as fill a write."""
+    if sum(map(len, lines)) <= _WRITE_BYTES:
+        return lines
+    ends = list(accumulate(map(len, lines)))
+    return lines[: bisect_left(ends, _WRITE_BYTES) + 1]
