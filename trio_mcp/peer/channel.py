@@ -36,6 +36,10 @@ class ReplyChannel:
         """
         raise NotImplementedError
 
+    def send_response_nowait(self, line: bytes | None) -> bool:
+        """Send the response, if that takes no waiting. Returns whether it did."""
+        return False
+
     async def send_notification(self, line: bytes) -> None:
         """Send a notification, once there is room. Cancelled while it waits, it is not sent."""
 

@@ -106,6 +106,7 @@ class Connection(ReplyChannel):
         Cancelled, it cancels its calls without answering them, still writes what was answered
         for at most `Limits.flush_timeout` seconds, and raises `trio.Cancelled`.
         """
+        self._runner.now = trio.lowlevel.current_clock().current_time
         async with trio.open_nursery() as self._nursery:
             for task in (self._read, self._dispatch, self._write, *background):
                 self._nursery.start_soon(task)
@@ -263,12 +264,18 @@ class Connection(ReplyChannel):
 
     async def send_response(self, line: bytes | None, *, overdue: bool = False) -> None:
         """Send a response, once there is room; there may be no task that could wait for it."""
-        if line is None:
-            return
-        if overdue or not self._lines.full:
+        if line is not None and overdue:
             self._lines.put_nowait(line)
-        else:
+        elif line is not None:
             await self._lines.put(line)
+
+    def send_response_nowait(self, line: bytes | None) -> bool:
+        """Send a response if there is room, as there mostly is."""
+        if self._lines.full:
+            return False
+        if line is not None:
+            self._lines.put_nowait(line)
+        return True
 
     async def send_notification(self, line: bytes) -> None:
         """Send a notification, once there is room."""

@@ -436,8 +436,8 @@ class Inbound:
         if request.answered:
             return False
         request.answered = True
-        if request.cause is Cause.PEER:
-            line = None
+        if request.cause is not None:  # few are cancelled, and members of enums are slow to find
+            line = None if request.cause is Cause.PEER else line
         if request.batch is not None:
             line = request.batch.add(line)
         request.response = line

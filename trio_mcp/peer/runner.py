@@ -30,6 +30,8 @@ class Runner:
 
     def __init__(self, patience: float) -> None:
         self._patience = patience
+        self.now = trio.current_time
+        """Tells the time. Within one run the clock's own method does, at a third of the cost."""
         self._running: set[InboundRequest] = set()
         self._wakes = inf  # when `watch` looks at the deadlines
         self._look = trio.lowlevel.ParkingLot()  # where it waits
@@ -48,7 +50,7 @@ class Runner:
             if request.waiting_in is not None:
                 await wait_for_slots(request)
             if request.has_slots or request.long_lived:
-                request.started = now = trio.current_time()
+                request.started = now = self.now()
                 deadline = now + request.timeout
                 request.scope = scope = trio.CancelScope(deadline=deadline)
                 request.on_change = self._on_change
@@ -66,7 +68,9 @@ class Runner:
             if inbound.answer(request, line):
                 # The slot is held until the response is on its way: a client that does not read
                 # stops the work.
-                await request.channel.send_response(request.response)
+                channel, line = request.channel, request.response
+                if not channel.send_response_nowait(line):
+                    await channel.send_response(line)
         finally:
             self._running.discard(request)
             inbound.close(request)

@@ -271,10 +271,8 @@ class Registry:
             raise unknown_tool(name, list(self._tools))
         return tool
 
-    def timeout_of(self, handler: Handler, limits: Limits) -> float:
-        """Return the seconds that a call of a handler may take."""
-        if handler.timeout is not None:
-            return handler.timeout
+    def usual_timeout(self, limits: Limits) -> float:
+        """Return the seconds that a call may take, where its handler does not say."""
         return limits.tool_timeout if self.tool_timeout is None else self.tool_timeout
 
     async def call(
@@ -307,7 +305,8 @@ class Registry:
         except ArgumentError as error:
             raise McpError(INVALID_PARAMS, f"Invalid arguments for tool {name}: {error}") from None
         async with self.state() as state:
-            with trio.fail_after(self.timeout_of(tool, limits or Limits())):
+            usual = self.usual_timeout(limits or Limits())
+            with trio.fail_after(usual if tool.timeout is None else tool.timeout):
                 try:
                     value = await tool.run(keywords, lambda: Context(tool=name, state=state))
                 except RefusedArguments as error:

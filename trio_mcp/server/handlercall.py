@@ -23,7 +23,6 @@ from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import trio
-from attrs import define
 
 from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
 from trio_mcp.registry import Context
@@ -49,22 +48,27 @@ if TYPE_CHECKING:
 _CANCELLED: Final = McpError(INTERNAL_ERROR, "Request cancelled")
 
 
-@define(eq=False)
 class HandlerCall(InboundRequest):
     """A checked request, ready to run. A subclass says how its results are written."""
 
-    context: RequestContext
-    handler: Any  # a Handler: the subclass knows which
-    keywords: Keywords | Unbound
-
-    timeout: float
-    """Seconds that it may take."""
-    conversation: RequestConversation | None = None
-    """What was said and asked; `None` until the handler gets a context."""
-    outcome: str = "cancelled"
-    """How it ended, once it has."""
-
+    __slots__ = ("context", "conversation", "handler", "keywords", "label", "outcome", "timeout")
     kind: ClassVar[str] = "Handler"
+    label: str
+    timeout: float
+
+    def __init__(
+        self, context: RequestContext, handler: Handler, keywords: Keywords | Unbound
+    ) -> None:
+        self.context = context
+        self.handler: Any = handler  # the subclass knows which
+        self.keywords = keywords
+        self.label = handler.label
+        timeout = handler.timeout
+        self.timeout = context.server.usual_timeout if timeout is None else timeout
+        self.conversation: RequestConversation | None = None
+        """What was said and asked; `None` until the handler gets a context."""
+        self.outcome = "cancelled"
+        """How it ended, once it has."""
 
     # -- for subclasses -------------------------------------------------------------------
 
@@ -92,12 +96,6 @@ class HandlerCall(InboundRequest):
         return name
 
     # -- a call ---------------------------------------------------------------------------
-
-    @property
-    def label(self) -> str:
-        """What it is, for the log."""
-        handler: Handler = self.handler
-        return handler.label
 
     @property
     def may_notify(self) -> bool:
@@ -171,7 +169,7 @@ class HandlerCall(InboundRequest):
             if context.caller.revision.modern:
                 result = context.complete(result)
             try:
-                return result_line(context.id, result), outcome
+                return result_line(context.id, result, value.__class__ is str), outcome
             except (TypeError, ValueError):
                 whose = f"{self.kind.lower()} {self.handler.name}"
                 raise invalid_result(value, whose) from None

@@ -117,8 +117,7 @@ def call_tool(context: RequestContext) -> dict[str, Json] | ToolCall:
             return tool_failure(message)
         data = refusal_data(context, "tool", tool.name, error)
         raise McpError(INVALID_PARAMS, message, data) from None
-    timeout = registry.timeout_of(tool, context.server.limits)
-    return ToolCall(context, tool, keywords, timeout)
+    return ToolCall(context, tool, keywords)
 
 
 def read_resource(context: RequestContext) -> ReadCall:
@@ -133,8 +132,7 @@ def read_resource(context: RequestContext) -> ReadCall:
         note_refusal("Resource", None, NOT_FOUND, context)
         raise not_found(context.revision, uri)
     resource, keywords = found
-    timeout = registry.timeout_of(resource, context.server.limits)
-    return ReadCall(context, resource, keywords, timeout, uri=uri)
+    return ReadCall(context, resource, keywords, uri)
 
 
 def subscribe(context: RequestContext) -> dict[str, Json]:
@@ -198,8 +196,7 @@ def get_prompt(context: RequestContext) -> PromptCall:
         message = f"Invalid arguments for prompt {prompt.name}: {error}"
         data = refusal_data(context, "prompt", prompt.name, error)
         raise McpError(INVALID_PARAMS, message, data) from None
-    timeout = registry.timeout_of(prompt, context.server.limits)
-    return PromptCall(context, prompt, keywords, timeout)
+    return PromptCall(context, prompt, keywords)
 
 
 def complete(context: RequestContext) -> CompletionCall:
@@ -228,8 +225,7 @@ def complete(context: RequestContext) -> CompletionCall:
         note_refusal("Completion", None, NOT_FOUND, context)
         raise
     keywords = completer.keywords(value, _chosen(context.params.get("context")))
-    timeout = registry.timeout_of(completer, context.server.limits)
-    return CompletionCall(context, completer, keywords, timeout)
+    return CompletionCall(context, completer, keywords)
 
 
 def _chosen(context: Json) -> dict[str, str]:

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from attrs import define, field
-
 from trio_mcp.registry.completions import suggestions_of
+from trio_mcp.registry.handlers import Handler, Keywords, Unbound
 from trio_mcp.registry.invalid import invalid_result
 from trio_mcp.registry.prompts import messages_of
 from trio_mcp.registry.resources import contents_of
 from trio_mcp.server.handlercall import HandlerCall
+from trio_mcp.server.request import RequestContext
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import ResourceNotFound
 from trio_mcp.wire.jsonrpc import Json
 
 
-@define(eq=False)
 class ReadCall(HandlerCall):
     """A `resources/read`, ready to run."""
 
-    uri: str = field(kw_only=True)
+    __slots__ = ("uri",)
     kind: ClassVar[str] = "Resource"
+
+    def __init__(
+        self, context: RequestContext, handler: Handler, keywords: Keywords | Unbound, uri: str
+    ) -> None:
+        super().__init__(context, handler, keywords)
+        self.uri = uri
 
     @property
     def target(self) -> str:
@@ -44,10 +49,10 @@ class ReadCall(HandlerCall):
         return super()._failure(error)
 
 
-@define(eq=False)
 class PromptCall(HandlerCall):
     """A `prompts/get`, ready to run."""
 
+    __slots__ = ()
     kind: ClassVar[str] = "Prompt"
 
     def wire(self, value: Any) -> dict[str, Json]:
@@ -58,10 +63,10 @@ class PromptCall(HandlerCall):
             raise invalid_result(value, f"prompt {self.handler.name}", error) from None
 
 
-@define(eq=False)
 class CompletionCall(HandlerCall):
     """A `completion/complete`, ready to run."""
 
+    __slots__ = ()
     kind: ClassVar[str] = "Completion"
 
     def wire(self, value: Any) -> dict[str, Json]:

@@ -45,6 +45,8 @@ class Server:
         self.registry = registry
         self.limits = limits
         self.state = state
+        self.usual_timeout = registry.usual_timeout(limits)
+        """Seconds that a call may take, where the handler does not say."""
         self.threads = trio.CapacityLimiter(limits.max_worker_threads)
         self.on_refusal = on_refusal
         self.observe = _with_tracing(observe)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from attrs import define
-
 from trio_mcp.registry.handlers import RefusedArguments
 from trio_mcp.registry.results import result_to_wire
 from trio_mcp.server.handlercall import HandlerCall
@@ -17,10 +15,10 @@ def tool_failure(text: str) -> dict[str, Json]:
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
-@define(eq=False)
 class ToolCall(HandlerCall):
     """A checked `tools/call`, ready to run."""
 
+    __slots__ = ()
     kind: ClassVar[str] = "Tool"
 
     def wire(self, value: Any) -> dict[str, Json]:

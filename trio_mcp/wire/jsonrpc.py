@@ -330,8 +330,13 @@ def _is_finite(value: Json, line: bytes) -> bool:
     return all(leaf - leaf == 0 for leaf in _leaves(value) if leaf.__class__ is float)
 
 
-def result_line(id: Id, result: Json) -> bytes:
+def result_line(id: Id, result: Json, is_finite: bool = False) -> bytes:
     """Encode the response that carries a result.
+
+    Args:
+        id: The request's id.
+        result: The result.
+        is_finite: Whether it is known to hold no NaN and no infinite number.
 
     Raises:
         TypeError: The result is not JSON-able.
@@ -341,7 +346,7 @@ def result_line(id: Id, result: Json) -> bytes:
         line = orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError as refusal:
         return _encode_carefully(message, refusal)
-    return line if line.find(_NULL) < 0 else encode(message)
+    return line if is_finite or line.find(_NULL) < 0 else encode(message)
 
 
 def error_line(id: Id, error: McpError) -> bytes:
