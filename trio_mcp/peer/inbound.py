@@ -446,9 +446,9 @@ class Inbound:
     def close(self, request: InboundRequest) -> None:
         """Forget a request whose work has ended, and let the next ones have its slots."""
         del self._open[request.key]
-        if request.waiting_in is not None:
-            self.waiting_bytes -= max(request.size, _LEAST_BYTES)
         waited = request.waiting_in is not None
+        if waited:
+            self.waiting_bytes -= max(request.size, _LEAST_BYTES)
         self._slots.give_back(request)
         if waited or not self._open:
             self._on_change()

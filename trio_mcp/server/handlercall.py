@@ -138,16 +138,14 @@ class HandlerCall(InboundRequest):
             self.conversation = None
 
     def _start(self) -> Awaitable[Any]:
-        bridge = self.context.server.registry.log_bridge
-        handler, keywords = self.handler, self.keywords
-        if handler.is_direct and bridge is None and not isinstance(keywords, Unbound):
-            direct: Awaitable[Any] = handler.function(**keywords)
-            return direct
-        if bridge is not None:
-            return self._run_bridged(bridge)
-        running: Awaitable[Any] = self.handler.run(
-            self.keywords, self.make_context, self.context.server.threads
-        )
+        handler, keywords, server = self.handler, self.keywords, self.context.server
+        running: Awaitable[Any]
+        if server.registry.log_bridge is not None:
+            running = self._run_bridged(server.registry.log_bridge)
+        elif handler.is_direct and not isinstance(keywords, Unbound):
+            running = handler.function(**keywords)
+        else:
+            running = handler.run(keywords, self.make_context, server.threads)
         return running
 
     async def _run_bridged(self, bridge: LogBridge) -> Any:
