@@ -9,6 +9,11 @@ from typing import Any, Final
 _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,256}")
 
 
+def is_scope(text: object) -> bool:
+    """Whether a value is the name of one scope."""
+    return isinstance(text, str) and _SCOPE.fullmatch(text) is not None
+
+
 def scopes_of(values: Any, what: str = "scopes") -> frozenset[str]:
     """Read a list of scopes that an author wrote.
 
@@ -23,7 +28,7 @@ def scopes_of(values: Any, what: str = "scopes") -> frozenset[str]:
         raise ValueError(f"{what} must be a list of scopes, such as ['files:read']")
     found = frozenset(values)
     for each in found:
-        if not isinstance(each, str) or not _SCOPE.fullmatch(each):
+        if not is_scope(each):
             raise ValueError(
                 f"{what} cannot have {each!r:.60}: a scope is printable ASCII without spaces, "
                 'quotes and backslashes, such as "files:read"'

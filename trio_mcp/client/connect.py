@@ -131,7 +131,8 @@ def connect(
         client_info: How the client introduces itself.
         process_options: How a command is run and ended.
         http: How a URL is reached: headers, proxy, TLS, bounds.
-        connect_timeout: Seconds for start, handshake and the list of tools.
+        connect_timeout: Seconds for start, handshake and the list of tools. Neither this nor any
+            other time-out counts the time that a person takes to log in (`OAuth.timeout`).
         tool_timeout: Seconds that a tool call waits, unless the tool or the call says otherwise.
         tool_names: Local names of tools, each with the server's name for it
             (`RemoteTool.mcp_name`): `{"sum": "add"}` for `call_tool("sum", …)`.

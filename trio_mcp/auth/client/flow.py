@@ -9,32 +9,28 @@ it, so that a person is not asked once for each of them.
 
 from __future__ import annotations
 
-import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import httpx2
 import trio
 from attrs import Factory, define, evolve, field
 
-from trio_mcp.auth.challenges import (
-    INSUFFICIENT_SCOPE,
-    USE_NONCE,
-    Challenge,
-    parse_challenges,
-)
+from trio_mcp.auth.challenges import INSUFFICIENT_SCOPE, USE_NONCE, Challenge
+from trio_mcp.auth.client.access import Access, closest, key_of
 from trio_mcp.auth.client.discovery import Discovered, discover, elsewhere, server_metadata
 from trio_mcp.auth.client.dpop import ALGORITHM, DpopKey
-from trio_mcp.auth.client.person import Person
+from trio_mcp.auth.client.presenting import address_of, challenge_of, present, url_of
 from trio_mcp.auth.client.stores import Login, MemoryStore, TokenStore
 from trio_mcp.auth.client.token_endpoint import Form, Signer, TokenEndpoint, redacted
 from trio_mcp.auth.client.tokens import Token
 from trio_mcp.auth.documents import ClientRegistration, ServerMetadata
 from trio_mcp.auth.fetching import Fetching, drain
-from trio_mcp.auth.urls import canonical, covers, origin
+from trio_mcp.auth.scopes import is_scope
+from trio_mcp.auth.urls import origin
 from trio_mcp.errors import AuthorizationError
 from trio_mcp.peer.background import background_task
 
@@ -44,54 +40,10 @@ _MOST_SENDS: Final = 8
 """How often it is sent, if others change the token under it."""
 _GRACE: Final = 2.0
 """Seconds that an authorization server still has to give a token when nobody waits any more."""
-_SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
-"""RFC 6749, section 3.3."""
 _MOST_SCOPE_CHARS: Final = 4096
 """Of all scopes together, which have to fit into a URL."""
-_OURS: Final = ("bearer", "dpop")
 _SPENT: Final = ("invalid_grant", "invalid_client", "unauthorized_client", "invalid_scope")
 """How a refresh is refused for good."""
-
-
-@define(eq=False)
-class Access:
-    """One resource, and how far we have come with it.
-
-    Attributes:
-        url: The server that was asked for first.
-        login: What we have for it.
-        server: Its authorization server, once that is known.
-        key: What tokens are bound to, if they are.
-        person: Who is asked, if anybody is.
-        answered_from: The address of the server, once it has answered.
-    """
-
-    url: str
-    login: Login | None = field(default=None, repr=False)
-    server: ServerMetadata | None = None
-    key: DpopKey | None = None
-    person: Person = field(factory=Person, repr=False)
-    answered_from: str | None = None
-    _lock: trio.Lock = field(factory=trio.Lock, init=False, repr=False)
-    failures: int = 0
-    failure: AuthorizationError | None = None
-
-    @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Be the only one who gets in during the block, once those before have had their turn."""
-        with self.person.awaited():
-            async with self._lock:
-                yield
-
-    @property
-    def resource(self) -> str:
-        """What it is a way into."""
-        return self.url if self.login is None else self.login.resource
-
-    @property
-    def token(self) -> Token | None:
-        """The token that is sent, if there is one."""
-        return None if self.login is None else self.login.token
 
 
 @define(eq=False, kw_only=True, slots=False)
@@ -158,17 +110,17 @@ class AuthorizationFlow(httpx2.Auth, ABC):
 
         What the server still refuses in the end is the response, unless it is for lack of scopes.
         """
-        url = _url_of(request)
+        url = url_of(request)
         access = await self._access_to(url)
         token = await self._ready(access)
         entries, nonces = 0, 0
         for _ in range(_MOST_SENDS):
-            _present(request, url, token, access.key)
+            present(request, url, token, access.key)
             response = yield request
-            access.answered_from = _address_of(response)
+            access.answered_from = address_of(response)
             nonce = response.headers.get("dpop-nonce")
             is_new = access.key is not None and access.key.note_nonce(url, nonce)
-            challenge = _challenge_of(response)
+            challenge = challenge_of(response)
             if challenge is None:
                 return
             if challenge.error == USE_NONCE and is_new and nonces < _MOST_ENTRIES:
@@ -198,11 +150,11 @@ class AuthorizationFlow(httpx2.Auth, ABC):
     async def _access_to(self, url: str) -> Access:
         """Find what we have for a server: here, in the store, or nothing yet."""
         async with self._opening:
-            known = _closest(self._accesses, url)
+            known = closest(self._accesses, url)
             if known is None:
                 logins = [each for each in await self.store.load() if self._may_use(each)]
-                login = _closest(logins, url)
-                known = Access(url, login, key=_key_of(login))
+                login = closest(logins, url)
+                known = Access(url, login, key=key_of(login))
                 self._accesses.append(known)
             return known
 
@@ -308,7 +260,7 @@ class AuthorizationFlow(httpx2.Auth, ABC):
         before = login.scopes if login is not None else ()
         asked = self._with_defaults(_union(before, needed, self.scopes or ()), found.server)
         # A name with a space in it would be two, of which nobody has heard.
-        if not all(_SCOPE.fullmatch(each) for each in asked):
+        if not all(is_scope(each) for each in asked):
             raise AuthorizationError("the server names a scope that cannot be asked for")
         if sum(map(len, asked)) > _MOST_SCOPE_CHARS:
             raise AuthorizationError(f"the server wants scopes of over {_MOST_SCOPE_CHARS} chars")
@@ -412,47 +364,6 @@ async def _finished() -> AsyncIterator[None]:
             await trio.lowlevel.checkpoint()  # where the cancellation from outside is raised
 
 
-def _url_of(request: httpx2.Request) -> str:
-    """Where a request really goes, without its query."""
-    url = request.url
-    target = request.extensions.get("target")
-    if isinstance(target, bytes):
-        url = url.copy_with(raw_path=target)
-    return str(url.copy_with(query=None, fragment=None))
-
-
-def _address_of(response: httpx2.Response) -> str | None:
-    """Where a response really came from; `None` where there is no network, or no telling."""
-    stream = response.extensions.get("network_stream")
-    address = stream.get_extra_info("server_addr") if stream is not None else None
-    return str(address[0]).partition("%")[0] if isinstance(address, tuple) else None
-
-
-def _present(request: httpx2.Request, url: str, token: Token | None, key: DpopKey | None) -> None:
-    """Put a token on a request, in place of the one that was there."""
-    for name in ("Authorization", "DPoP"):
-        request.headers.pop(name, None)
-    if token is None:
-        return
-    request.headers["Authorization"] = f"{token.scheme} {token.access_token}"
-    if token.scheme == "DPoP" and key is not None:
-        request.headers["DPoP"] = key.proof(request.method, url, token.access_token)
-
-
-def _challenge_of(response: httpx2.Response) -> Challenge | None:
-    """What a server wants; `None` if that is no token, or nothing."""
-    if response.status_code not in (401, 403):
-        return None
-    found = parse_challenges(response.headers.get_list("www-authenticate"))
-    ours = [each for each in found if each.scheme in _OURS]
-    if response.status_code == 403:
-        return next((each for each in ours if each.error == INSUFFICIENT_SCOPE), None)
-    if not found:
-        return Challenge("bearer")  # 401 without a word: revisions before 2025-06-18
-    # One that says why, or where to go, before one that only names a scheme.
-    return max(ours, key=lambda each: len(each.parameters), default=None)
-
-
 def _check_scopes(access: Access, token: Token | None, challenge: Challenge) -> None:
     """Say for lack of which scopes a server refuses, however often we get in.
 
@@ -465,24 +376,6 @@ def _check_scopes(access: Access, token: Token | None, challenge: Challenge) -> 
     needs = f"the scopes {named}" if named else "more scopes, but does not say which"
     why = "no login has given a token with them"
     raise AuthorizationError(f"{origin(access.url)} needs {needs}: {why}", INSUFFICIENT_SCOPE)
-
-
-def _key_of(login: Login | None) -> DpopKey | None:
-    try:
-        return DpopKey.load(login.dpop_key) if login and login.dpop_key else None
-    except ValueError:
-        why = "the key that was kept with a login cannot be read; remove it and log in anew"
-        raise AuthorizationError(why) from None
-
-
-T = TypeVar("T", Access, Login)
-
-
-def _closest(known: Iterable[T], url: str) -> T | None:
-    """The resource that contains a URL, the narrowest of them, the latest of those."""
-    fitting = [each for each in known if covers(each.resource, url)]
-    fitting.reverse()  # of several that are as long, `max` takes the first
-    return max(fitting, key=lambda each: len(canonical(each.resource)), default=None)
 
 
 def _union(*scopes: Sequence[str]) -> tuple[str, ...]:

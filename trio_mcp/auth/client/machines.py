@@ -7,8 +7,9 @@ from typing import Final
 
 from attrs import define, field
 
+from trio_mcp.auth.client.access import Access
 from trio_mcp.auth.client.discovery import Discovered
-from trio_mcp.auth.client.flow import Access, AuthorizationFlow
+from trio_mcp.auth.client.flow import AuthorizationFlow
 from trio_mcp.auth.client.stores import Login
 from trio_mcp.auth.client.token_endpoint import (
     JWT_BEARER,

@@ -11,8 +11,9 @@ from urllib.parse import urlencode
 import trio
 from attrs import Attribute, define, field
 
+from trio_mcp.auth.client.access import Access
 from trio_mcp.auth.client.discovery import Discovered
-from trio_mcp.auth.client.flow import Access, AuthorizationFlow
+from trio_mcp.auth.client.flow import AuthorizationFlow
 from trio_mcp.auth.client.pkce import METHOD, Pkce
 from trio_mcp.auth.client.redirect import PATH, receiving
 from trio_mcp.auth.client.registration import check_document_url, register
