@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from trio_mcp import Client
 
 DONE = "done"
+PATIENCE = 100.0
+"""Seconds. The suite runs many of these clients at once, and ends those that take too long."""
 
 Json = Any
 Answer = Callable[[dict[str, Json]], Awaitable[dict[str, Json]]]
@@ -48,7 +50,9 @@ async def connected(
     )
     # The suite's servers are on this machine.
     http = HttpOptions(trust_env=False, listen=listen, auth=auth)
-    async with connect(url, handlers=handlers, http=http, tool_timeout=20.0) as client:
+    async with connect(
+        url, handlers=handlers, http=http, connect_timeout=PATIENCE, tool_timeout=PATIENCE
+    ) as client:
         meant = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", client.revision)
         assert (client.era == "modern") == (meant >= "2026"), f"it speaks {client.revision}"
         yield client
