@@ -17,6 +17,8 @@ from trio_mcp.errors import AuthorizationError, CallTimeout
 
 pytestmark = pytest.mark.requirement("J5")
 
+pytestmark = pytest.mark.requirement("J5")
+
 A_WHILE = 200.0
 """Seconds, which is more than any limit below."""
 
@@ -166,3 +168,20 @@ async def test_who_does_not_wait_has_no_more_time(mock_clock: MockClock) -> None
         nursery.start_soon(busy)
         await wait_all_tasks_blocked()
         await client.call_tool("write")
+
+
+async def test_a_person_who_says_no_is_not_asked_again_at_once(mock_clock: MockClock) -> None:
+    world = Protected()
+    async with world.connect(world.oauth()) as client:
+        world.redirect = {"error": "access_denied", "code": None}
+        with pytest.raises(AuthorizationError, match="access_denied"):
+            await client.call_tool("write")
+        for _ in range(3):
+            with pytest.raises(AuthorizationError, match="needs the scopes write"):
+                await client.call_tool("write")
+        assert (await client.call_tool("read")).text == "done"
+        assert len(world.pages) == 2
+        world.redirect = {}
+        mock_clock.jump(61)
+        assert (await client.call_tool("write")).text == "done"
+    assert len(world.pages) == 3

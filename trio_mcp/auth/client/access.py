@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from math import inf
+from typing import Final, TypeVar
 
 import trio
 from attrs import define, field
@@ -16,6 +17,9 @@ from trio_mcp.auth.client.tokens import Token
 from trio_mcp.auth.documents import ServerMetadata
 from trio_mcp.auth.urls import canonical, covers
 from trio_mcp.errors import AuthorizationError
+
+_NO_FOR: Final = 60.0
+"""Seconds for which a person is not asked again for what they have said no to."""
 
 
 @define(eq=False)
@@ -38,6 +42,8 @@ class Access:
     person: Person = field(factory=Person, repr=False)
     answered_from: str | None = None
     _lock: trio.Lock = field(factory=trio.Lock, init=False, repr=False)
+    _denied: tuple[str, ...] = field(default=(), init=False)
+    _denied_at: float = field(default=-inf, init=False)
     failures: int = 0
     failure: AuthorizationError | None = None
 
@@ -47,6 +53,14 @@ class Access:
         with self.person.awaited():
             async with self._lock:
                 yield
+
+    def deny(self, scopes: tuple[str, ...], now: float) -> None:
+        """Note that a person has said no to scopes."""
+        self._denied, self._denied_at = scopes, now
+
+    def denied(self, now: float) -> tuple[str, ...]:
+        """The scopes to which they have said no a moment ago."""
+        return self._denied if now < self._denied_at + _NO_FOR else ()
 
     @property
     def resource(self) -> str:

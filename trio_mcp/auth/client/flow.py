@@ -143,9 +143,10 @@ class AuthorizationFlow(httpx2.Auth, ABC):
             return False
         if challenge.error != INSUFFICIENT_SCOPE or token is None:
             return True
-        # What was asked for already, and was not given, will not be given the next time either.
+        # What was asked for already, and was not given, will not be given the next time either; and
+        # a person who has just said no is not asked again by the next call.
         asked = access.login.scopes if access.login is not None else ()
-        return not set(challenge.scopes) <= set(asked)
+        return not set(challenge.scopes) <= {*asked, *access.denied(trio.current_time())}
 
     async def _access_to(self, url: str) -> Access:
         """Find what we have for a server: here, in the store, or nothing yet."""
@@ -196,6 +197,8 @@ class AuthorizationFlow(httpx2.Auth, ABC):
             except AuthorizationError as error:
                 access.failures += 1
                 access.failure = error
+                if error.error == "access_denied":
+                    access.deny(challenge.scopes, trio.current_time())
                 raise
 
     async def _enter(self, access: Access, challenge: Challenge) -> Token:
