@@ -1,5 +1,7 @@
 """Our own requests, until they are answered: a state machine without I/O."""
 
+import gc
+import weakref
 from math import inf
 
 import pytest
@@ -126,6 +128,27 @@ def test_a_pause_puts_deadlines_off():
     outbound.resume(25)
     assert (before.limit.deadline, during.limit.deadline) == (30, 35)
     assert outbound.next_deadline == 30
+
+
+def test_a_limit_outlives_its_request_and_what_is_over_is_not_kept():
+    outbound = Outbound()
+    outbound.pause(0)
+    first, second = request_of(outbound, deadline=10)[0], request_of(outbound)[0]
+    outbound.open(first, 2)
+    outbound.respond(Response(first.id, "go on"))
+    second.limit = first.limit  # as for the next round of the same call
+    outbound.open(second, 4)
+    for _ in range(3):
+        request, _ = request_of(outbound, deadline=10)
+        outbound.open(request, 5)
+        outbound.respond(Response(request.id, "x"))
+    kept = weakref.ref(request.limit)
+    del request
+    gc.collect()
+    assert kept() is None
+    outbound.resume(6)
+    assert second.limit.deadline == 14
+    assert outbound.next_deadline == 14
 
 
 times = st.integers(0, 10)

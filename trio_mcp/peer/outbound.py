@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from math import inf
+from weakref import WeakSet
 
 from attrs import define
 
@@ -95,7 +96,9 @@ class Outbound:
         self._ids = itertools.count(1)
         self._open: dict[Id, OutgoingRequest] = {}
         self._pauses = 0
-        self._paused: list[TimeLimit] = []
+        # Apart from what is open, since a limit outlives its request where another follows; weakly,
+        # since far more may be asked and answered during a pause than is open at any time.
+        self._paused: WeakSet[TimeLimit] = WeakSet()
         self.ended: str | None = None
         """How the connection ended; `None` while it has not."""
 
@@ -184,13 +187,14 @@ class Outbound:
                 self._pause(request.limit, now)
 
     def _pause(self, limit: TimeLimit, now: float) -> None:
-        # Remembered apart from what is open: a limit outlives its request where another follows.
-        self._paused.append(limit)
-        limit.pause(now)
+        if limit not in self._paused:
+            self._paused.add(limit)
+            limit.pause(now)
 
     def resume(self, now: float) -> None:
         """Let deadlines pass again, as late as the pause was long."""
         self._pauses -= 1
         if not self._pauses:
-            while self._paused:
-                self._paused.pop().resume(now)
+            paused, self._paused = self._paused, WeakSet()
+            for limit in paused:
+                limit.resume(now)
