@@ -103,7 +103,7 @@ async def test_two_keys_of_one_name(autojump_clock: Any) -> None:
 # -- numbers --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [200, pytest.param(2000, marks=pytest.mark.long)])
 async def test_keys_that_are_made_up(count: int) -> None:
     issuer = Issuer(ISSUER, EC)
     async with protected(issuer) as host:

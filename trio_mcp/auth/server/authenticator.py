@@ -107,13 +107,22 @@ class Authenticator:
 
     # -- who it is ------------------------------------------------------------------------
 
-    def known(self, credentials: Credentials) -> Authorization | None:
+    def known(self, header: str | None) -> Authorization | None:
         """Let in whose token was good before, as it is: nobody needs to read it again.
+
+        Args:
+            header: `Authorization` of a request that has nothing else to do with tokens.
 
         Returns:
             What it may do; `None` if that is left to `authorize`.
         """
-        return None if credentials.query else self._plain(credentials.authorization)
+        if header is None or header[:7].lower() != "bearer " or self._is_dpop_required:
+            return None
+        try:
+            found = self._cache.find(header[7:])
+        except TokenRefused:  # which is said with the rest
+            return None
+        return found if found is None or found.key_thumbprint is None else None
 
     async def authorize(self, credentials: Credentials) -> tuple[Authorization, list[Header]]:
         """Find out who sends a request.
@@ -138,15 +147,6 @@ class Authenticator:
             later = [(b"retry-after", b"10")]
             raise Denied(503, "Tokens cannot be checked now; try again.", later) from None
         return authorization, headers
-
-    def _plain(self, header: str | None) -> Authorization | None:
-        if header is None or header[:7].lower() != "bearer " or self._is_dpop_required:
-            return None
-        try:
-            found = self._cache.find(header.partition(" ")[2])
-        except TokenRefused:  # which is said with the rest
-            return None
-        return found if found is None or found.key_thumbprint is None else None
 
     def _token_of(self, credentials: Credentials) -> tuple[str, str]:
         value = credentials.authorization

@@ -179,11 +179,12 @@ class Guard:
 
     async def _ask(self, request: HttpRequest) -> Authorization:
         assert self._authenticator is not None
-        credentials = self._credentials(request)
-        known = self._authenticator.known(credentials)
-        if known is not None:
-            return known
+        if not request.scope.get("query_string"):  # in which there could be a token as well
+            known = self._authenticator.known(request.header(b"authorization"))
+            if known is not None:
+                return known
         self._check_guesses(request)
+        credentials = self._credentials(request)
         try:
             authorization, headers = await self._authenticator.authorize(credentials)
         except Denied as denied:
