@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import httpx2
 import trio
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.auth.client.world import ISSUER, SERVER, World
@@ -16,6 +16,9 @@ from trio_mcp import ClientCredentials
 from trio_mcp.auth.client.pkce import Pkce
 from trio_mcp.auth.client.redirect import PATH, receiving
 from trio_mcp.errors import AuthorizationError
+
+fewer = settings(max_examples=settings().max_examples // 3)
+"""Each example starts a server, or logs in."""
 
 URL = st.sampled_from(
     [
@@ -99,6 +102,7 @@ def test_what_is_changed_below_is_sound_as_it_is() -> None:
     assert outcomes(lambda _: None) == ["the person was asked", "200"]
 
 
+@fewer
 @given(st.sampled_from(sorted(PLACES)), st.dictionaries(MEMBERS, JSON, max_size=3))
 def test_members_of_any_kind(place: str, changes: dict[str, Any]) -> None:
     def change(world: World) -> None:
@@ -113,6 +117,7 @@ def test_members_of_any_kind(place: str, changes: dict[str, Any]) -> None:
     assert all(len(each) < 500 for each in outcomes(change))
 
 
+@fewer
 @given(
     st.sampled_from(sorted(PLACES)),
     JSON.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=60),
@@ -126,6 +131,7 @@ def test_documents_of_any_kind(place: str, body: bytes, status: int) -> None:
     assert all(len(each) < 500 for each in said)
 
 
+@fewer
 @given(
     st.text(st.sampled_from('Bearer DPoP,="\\ \tscopeimd_:/[]%errorx'), max_size=80)
     | st.text(st.characters(max_codepoint=126, min_codepoint=32), max_size=60)
@@ -147,6 +153,7 @@ async def send(port: int, data: bytes) -> bytes:
         return answer.partition(b"\r\n")[0]
 
 
+@fewer
 @given(
     st.lists(
         st.binary(max_size=80)

@@ -10,12 +10,14 @@ import trio
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.auth.server.support import ISSUER, METADATA, Issuer, call, ec_key, protected, unsigned
 from trio_mcp import DPoP
 
+fewer = settings(max_examples=settings().max_examples // 3)
+"""Each example starts a server, or logs in."""
 KEY = ec_key("ec")
 LOGIN = Issuer(ISSUER, KEY)
 ALPHABET = 'ABab01-_.~+/= ,\t"\\\x7f\xff'
@@ -43,6 +45,7 @@ def statuses(*headers: bytes) -> list[int]:
     return trio.run(main)
 
 
+@fewer
 @given(
     st.lists(st.binary(max_size=50) | st.text(ALPHABET, max_size=50).map(str.encode), max_size=5)
 )
@@ -51,6 +54,7 @@ def test_no_bytes_are_a_token(values: list[bytes]) -> None:
     assert set(statuses(*values, *begun)) <= {400, 401}
 
 
+@fewer
 @given(st.data())
 def test_no_change_is_overlooked(data: st.DataObject) -> None:
     token = LOGIN.token()
@@ -68,6 +72,7 @@ HEADER = st.dictionaries(
 )
 
 
+@fewer
 @given(HEADER | JSON, JSON, st.binary(max_size=70))
 def test_whatever_stands_in_an_unsigned_token(header: Any, claims: Any, signature: bytes) -> None:
     if isinstance(claims, dict):
@@ -83,6 +88,7 @@ CLAIM = st.dictionaries(
 )
 
 
+@fewer
 @given(CLAIM)
 def test_whatever_an_issuer_signs_is_answered(changes: dict[str, Any]) -> None:
     """With a status that belongs to it; nothing that is signed makes us fail."""
@@ -94,6 +100,7 @@ def test_whatever_an_issuer_signs_is_answered(changes: dict[str, Any]) -> None:
     assert statuses(f"Bearer {token}".encode())[0] in (200, 401, 403)
 
 
+@fewer
 @given(st.binary(max_size=100) | JSON.map(lambda value: json.dumps(value).encode()), st.booleans())
 def test_whatever_an_issuer_answers_is_survived(body: bytes, keys: bool) -> None:
     async def main() -> None:
