@@ -8,9 +8,9 @@ ones. Nothing is kept where nobody listens.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from typing import Final, Literal
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from typing import Final, Literal, Self
 
 import trio
 from attrs import frozen
@@ -41,28 +41,41 @@ Change = ListChanged | ResourceUpdated
 
 
 class Listener:
-    """Who wants to know of some changes. Made by `Changes.listen`."""
+    """Who wants to know of some changes, for the length of a block. Made by `Changes.listen`."""
+
+    __slots__ = ("_changes", "_parked", "_pending", "_token", "kinds", "uris")  # there are many
 
     def __init__(self, changes: Changes, kinds: Iterable[Kind], uris: Iterable[str]) -> None:
         self._changes = changes
         self._token = trio.lowlevel.current_trio_token()
         self._parked = trio.lowlevel.ParkingLot()
         self._pending: dict[Change, None] = {}
-        self.kinds: set[Kind] = set(kinds)
+        self.kinds: Collection[Kind] = tuple(kinds)
         """The lists that it wants to know of. May be changed."""
-        self.uris: set[str] = set()
+        self.uris: dict[str, None] = {}
         """The resources that it wants to know of; see `watch` and `unwatch`."""
         for uri in uris:
             self.watch(uri)
 
+    def __enter__(self) -> Self:
+        """Be told from now on."""
+        self._changes.listeners.add(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Be told no more."""
+        self._changes.listeners.discard(self)
+        for uri in list(self.uris):
+            self.unwatch(uri)
+
     def watch(self, uri: str) -> None:
         """Want to know of a resource as well."""
-        self.uris.add(uri)
+        self.uris[uri] = None
         self._changes.watchers.setdefault(uri, set()).add(self)
 
     def unwatch(self, uri: str) -> None:
         """Want to know of a resource no more."""
-        self.uris.discard(uri)
+        self.uris.pop(uri, None)
         self._pending.pop(ResourceUpdated(uri), None)
         watchers = self._changes.watchers.get(uri, set())
         watchers.discard(self)
@@ -133,14 +146,6 @@ class Changes:
         for listener in list(self.watchers.get(uri, ())):
             listener.note(change)
 
-    @contextmanager
-    def listen(self, kinds: Iterable[Kind] = (), uris: Iterable[str] = ()) -> Iterator[Listener]:
-        """Listen for the length of a block."""
-        listener = Listener(self, kinds, uris)
-        self.listeners.add(listener)
-        try:
-            yield listener
-        finally:
-            self.listeners.discard(listener)
-            for uri in list(listener.uris):
-                listener.unwatch(uri)
+    def listen(self, kinds: Iterable[Kind] = (), uris: Iterable[str] = ()) -> Listener:
+        """Listen for the length of a `with` block."""
+        return Listener(self, kinds, uris)

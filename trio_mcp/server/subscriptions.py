@@ -15,7 +15,6 @@ from typing import ClassVar, Final
 import trio
 from attrs import define, field
 
-from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
 from trio_mcp.peer.outbound import notification_line
 from trio_mcp.registry.changes import KINDS, Change, Kind, ListChanged, Listener
@@ -89,65 +88,67 @@ def _invalid(why: str) -> McpError:
     return McpError(INVALID_PARAMS, f"Invalid params: {why}")
 
 
-@define(eq=False)
 class Listen(InboundRequest):
     """A `subscriptions/listen`: acknowledged first, then each change as it comes."""
 
-    context: RequestContext
-    filter: Filter
-
+    __slots__ = ("context", "filter")
     timeout: ClassVar[float] = inf
     long_lived: ClassVar[bool] = True
     label: ClassVar[str] = "Subscription"
 
+    def __init__(self, context: RequestContext, filter: Filter) -> None:
+        self.context = context
+        self.filter = filter
+
     async def run(self, scope: Scope) -> bytes | None:
-        """Tell of changes until cancelled: while waiting for one, not while telling it."""
+        """Tell of changes until cancelled: while waiting for one, not while telling it.
+
+        There may be thousands, so it keeps nothing that it can make again.
+        """
+        channel = self.channel
         try:
-            return await self._run()
+            if not channel.carries_messages:
+                why = "Subscriptions need a transport that can carry notifications"
+                return error_line(self.id, McpError(METHOD_NOT_FOUND, why))
+            changes = self.context.server.registry.changes
+            with changes.listen(self.filter.kinds, self.filter.uris) as listener:
+                if self.cause is not Cause.PEER:
+                    await channel.send_notification(self._acknowledgement())
+                while (change := await self._next(listener)) is not None:
+                    await channel.send_notification(change_line(change, self._meta))
+                if self.cause is Cause.SHUTDOWN and not self.answered:
+                    for change in listener.rest():
+                        await channel.send_notification(change_line(change, self._meta))
+            return self.unfinished()
         finally:
             self.context.session.subscriptions -= 1
 
-    async def _run(self) -> bytes | None:
-        channel = self.channel
-        if not channel.carries_messages:
-            why = "Subscriptions need a transport that can carry notifications"
-            return error_line(self.id, McpError(METHOD_NOT_FOUND, why))
-        meta = {META_SUBSCRIPTION: self.id}
-        shown = {"_meta": meta, "notifications": self.filter.wire()}
-        changes = self.context.server.registry.changes
-        with changes.listen(self.filter.kinds, self.filter.uris) as listener:
-            if self.cause is not Cause.PEER:
-                line = notification_line("notifications/subscriptions/acknowledged", shown)
-                await channel.send_notification(line)
-            until = (
-                inf if self.context.authorization is None else self.context.authorization.deadline
-            )
-            while (change := await _next(listener, self, channel, until)) is not None:
-                await channel.send_notification(change_line(change, meta))
-            if self.cause is Cause.SHUTDOWN and not self.answered:
-                for change in listener.rest():
-                    await channel.send_notification(change_line(change, meta))
-        return self.unfinished()
+    @property
+    def _meta(self) -> dict[str, Json]:
+        return {META_SUBSCRIPTION: self.id}
+
+    def _acknowledgement(self) -> bytes:
+        shown = {"_meta": self._meta, "notifications": self.filter.wire()}
+        return notification_line("notifications/subscriptions/acknowledged", shown)
+
+    async def _next(self, listener: Listener) -> Change | None:
+        """Wait for a change, and keep the way back open meanwhile.
+
+        Returns:
+            It; `None` once the request is cancelled, or the token that it came with is good no
+            more.
+        """
+        authorization = self.context.authorization
+        until = inf if authorization is None else authorization.deadline
+        while self.cause is None and (now := trio.current_time()) < until:
+            with trio.move_on_at(min(now + self.channel.keep_alive, until)) as self.scope:
+                return await listener.next()
+            if self.cause is None and trio.current_time() < until:
+                await self.channel.send_keep_alive()
+        return None
 
     def unfinished(self) -> bytes | None:
         """Return the result that ends it in good order; none if the client ended it."""
         if self.answered or self.cause is Cause.PEER:
             return None
-        result = {"_meta": {META_SUBSCRIPTION: self.id}}
-        return result_line(self.id, self.context.complete(result))
-
-
-async def _next(
-    listener: Listener, request: InboundRequest, channel: ReplyChannel, until: float
-) -> Change | None:
-    """Wait for a change, and keep the way back open meanwhile.
-
-    Returns:
-        It; `None` once the request is cancelled, or the token that it came with is good no more.
-    """
-    while request.cause is None and (now := trio.current_time()) < until:
-        with trio.move_on_at(min(now + channel.keep_alive, until)) as request.scope:
-            return await listener.next()
-        if request.cause is None and trio.current_time() < until:
-            await channel.send_keep_alive()
-    return None
+        return result_line(self.id, self.context.complete({"_meta": self._meta}))

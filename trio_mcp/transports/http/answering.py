@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import Final, TypeVar
 
@@ -155,35 +156,37 @@ class QueuedChannel(ResponseChannel):
             self._changed.unpark_all()
 
 
-async def run_call(http: HttpRequest, request: InboundRequest, runner: Runner) -> None:
+def run_call(http: HttpRequest, request: InboundRequest, runner: Runner) -> Awaitable[None]:
     """Run a call, and send what it sends meanwhile through its channel.
 
     Cancelled, or when the client leaves, the call is cancelled.
     """
-    channel = request.channel
-
-    async def run() -> None:
-        if not isinstance(channel, QueuedChannel):
-            await runner.run(request)
-            return
-        async with trio.open_nursery() as nursery:
-
-            async def write() -> None:
-                try:
-                    await channel.write()
-                except Disconnected:
-                    nursery.cancel_scope.cancel()
-
-            nursery.start_soon(write)
-            await runner.run(request)
-
-    await while_connected(http, run)
+    run = partial(runner.run, request)
+    if isinstance(request.channel, QueuedChannel):
+        run = partial(_run_beside_writer, request.channel, run)
+    return while_connected(http, run)
 
 
-async def while_connected(http: HttpRequest, work: Callable[[], Awaitable[T]]) -> T | None:
+async def _run_beside_writer(channel: QueuedChannel, run: Callable[[], Awaitable[None]]) -> None:
+    async with trio.open_nursery() as nursery:
+
+        async def write() -> None:
+            try:
+                await channel.write()
+            except Disconnected:
+                nursery.cancel_scope.cancel()
+
+        nursery.start_soon(write)
+        await run()
+
+
+def while_connected(http: HttpRequest, work: Callable[[], Awaitable[T]]) -> Awaitable[T | None]:
     """Do some work, and cancel it when the client leaves; then `None` is returned."""
-    if CANCELS in (http.scope.get("extensions") or {}):
-        return await work()
+    cancels = CANCELS in (http.scope.get("extensions") or {})
+    return work() if cancels else _while_connected(http, work)
+
+
+async def _while_connected(http: HttpRequest, work: Callable[[], Awaitable[T]]) -> T | None:
     with trio.CancelScope() as scope:
 
         async def watch() -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
@@ -393,8 +393,11 @@ class HttpApp:
         if isinstance(message, Request):
             await self._answer(http, message, server, session, modern=False)
         elif isinstance(message, Batch):
-            with self._inbound_for(http, server, session) as inbound:
+            inbound = self._inbound_for(http, server, session)
+            try:
                 await self._answer_batch(http, message, inbound, session)
+            finally:
+                del self._alone[inbound]
         else:
             await self._take_notification(http, message)
 
@@ -415,17 +418,11 @@ class HttpApp:
                 meant[0].note(message)
         await http.respond(202)
 
-    @contextmanager
-    def _inbound_for(
-        self, http: HttpRequest, server: Server, session: Session
-    ) -> Iterator[Inbound]:
-        """The requests of one POST that stands for itself."""
+    def _inbound_for(self, http: HttpRequest, server: Server, session: Session) -> Inbound:
+        """The requests of one POST that stands for itself, until it is taken out of `_alone`."""
         inbound = Inbound(Dispatcher(server, session), self._slots)
         self._alone[inbound] = _sender_of(http)
-        try:
-            yield inbound
-        finally:
-            del self._alone[inbound]
+        return inbound
 
     async def _answer(
         self,
@@ -436,7 +433,8 @@ class HttpApp:
         *,
         modern: bool,
     ) -> None:
-        with self._inbound_for(http, server, session) as inbound:
+        inbound = self._inbound_for(http, server, session)
+        try:
             channel = ResponseChannel(http, self._policy.keep_alive)
             request = inbound.admit(message, channel)
             if isinstance(request, bytes):
@@ -448,6 +446,8 @@ class HttpApp:
                     http, self._policy.keep_alive, self._limits.max_outgoing_bytes
                 )
             await run_call(http, request, self._runner)
+        finally:
+            del self._alone[inbound]
         line = channel.line
         if not channel.ended:
             status = 200 if line is None or not modern else status_of(line, message.id)
