@@ -57,7 +57,7 @@ class Notification:
     params: dict[str, Json]
 
 
-@frozen
+@define(slots=True)
 class Response:
     """An answer to a request of ours: a result, or an error."""
 
@@ -118,17 +118,15 @@ def decode(line: bytes, max_batch: int = _MAX_BATCH) -> Message | None:
         return _too_deep(value, len(line))
     except ValueError as error:
         return _unread(line, error, max_batch)
-    try:  # most messages are plain requests: this is the short way for them
+    try:  # most messages are plain requests and results: this is the short way for them
         id: Json = value["id"]
-        method = value["method"]
-        params = value["params"]
-        if (
-            value["jsonrpc"] == "2.0"
-            and (id.__class__ is int or id.__class__ is str)
-            and method.__class__ is str
-            and params.__class__ is dict
-        ):
-            return Request(id, method, params)
+        if value["jsonrpc"] == "2.0" and (id.__class__ is int or id.__class__ is str):
+            if "method" in value:
+                method, params = value["method"], value["params"]
+                if method.__class__ is str and params.__class__ is dict:
+                    return Request(id, method, params)
+            elif "error" not in value:
+                return Response(id, value["result"])
     except (KeyError, TypeError):
         pass
     message = _message_of(value, max_batch)
