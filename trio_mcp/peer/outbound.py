@@ -95,7 +95,8 @@ class Outbound:
     def __init__(self) -> None:
         self._ids = itertools.count(1)
         self._open: dict[Id, OutgoingRequest] = {}
-        self._pauses = 0
+        self.pauses = 0
+        """How many there are at this time."""
         # Apart from what is open, since a limit outlives its request where another follows; weakly,
         # since far more may be asked and answered during a pause than is open at any time.
         self._paused: WeakSet[TimeLimit] = WeakSet()
@@ -119,7 +120,7 @@ class Outbound:
         if self.ended is not None:
             raise ConnectionEnded(self.ended)
         self._open[request.id] = request
-        if self._pauses:
+        if self.pauses:
             self._pause(request.limit, now)
 
     def get(self, id: Id) -> OutgoingRequest | None:
@@ -181,8 +182,8 @@ class Outbound:
 
     def pause(self, now: float) -> None:
         """Let no deadline pass until `resume`: the other side waits for us. Pauses may nest."""
-        self._pauses += 1
-        if self._pauses == 1:
+        self.pauses += 1
+        if self.pauses == 1:
             for request in self._open.values():
                 self._pause(request.limit, now)
 
@@ -193,8 +194,8 @@ class Outbound:
 
     def resume(self, now: float) -> None:
         """Let deadlines pass again, as late as the pause was long."""
-        self._pauses -= 1
-        if not self._pauses:
+        self.pauses -= 1
+        if not self.pauses:
             paused, self._paused = self._paused, WeakSet()
             for limit in paused:
                 limit.resume(now)

@@ -52,7 +52,8 @@ class OpenRequests:
         """
         limit = request.limit
         limit.on_change = self._look.unpark_all
-        self._outbound.open(request, trio.current_time())
+        # The time takes as long as the rest, and only a pause has to know it.
+        self._outbound.open(request, trio.current_time() if self._outbound.pauses else 0.0)
         if limit.deadline < self._wakes:
             self._wakes = limit.deadline
             self._look.unpark_all()
