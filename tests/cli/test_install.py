@@ -289,6 +289,14 @@ def test_an_entry_is_brought_up_to_date(cli: CommandLine, tmp_path: Path) -> Non
         ' "headers": {"X-Old": "1"}}}}'
     )
     words = ["install", "--host", "generic", "--name", "new", "--yes"]
+    before = config.read_text()
+    refused = cli(*words, URL)
+    assert refused.status == 1
+    assert refused.error.endswith(
+        "has another server 'new': --replace changes it, --name NAME adds this one beside it"
+    )
+    assert config.read_text() == before
+    words.append("--replace")
     assert cli(*words, URL, "--header", "X-New: 2").status == 0
     (entry,) = json.loads(config.read_text())["mcpServers"].values()
     headers = {"X-Old": "1", "X-New": "2"}

@@ -312,6 +312,6 @@ def test_installing_asks_first(
     assert agreed.status == 0
     assert "Written: " in agreed.err
     assert "https://x.example" in (tmp_path / "mcp.json").read_text()
-    refused = cli("install", "https://y.example", *words[2:], stdin="n\n")
+    refused = cli("install", "https://y.example", *words[2:], "--replace", stdin="n\n")
     assert refused.status == 1
-    assert "There is a server 'shop'. Change it? [y/N]" in refused.err
+    assert '-      "url": "https://x.example"' in refused.out

@@ -18,6 +18,7 @@ PACKAGES: Final = {
     "oidc-provider": "9",
     "puppeteer-core": "24",
     "zod": "4",
+    "@anthropic-ai/mcpb": "2",
 }
 """From npm."""
 FOLDER: Final = ROOT / ".conformance" / "peers"

@@ -27,6 +27,8 @@ _COMMANDS: Final = {
         "new": ("new.command:new", "Write a starter project."),
         "install": ("install.command:install", "Add a server to the configuration of a host."),
         "uninstall": ("install.command:uninstall", "Remove it again."),
+        "bundle": ("packaging.bundle:bundle", "Write a bundle that hosts install by a click."),
+        "publish": ("packaging.publish:publish", "Write server.json for the official registry."),
     },
     "Using a server": {
         "tools": ("listing:tools", "Show the tools of a server."),

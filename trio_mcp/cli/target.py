@@ -111,6 +111,12 @@ def registry_target(word: str) -> str:
     return word
 
 
+def folder_of(target: str) -> Path:
+    """The directory of a target that is a file; this one for a module."""
+    place = target.partition(":")[0]
+    return Path(place).parent if place.endswith(".py") else Path()
+
+
 def load_registry(target: str) -> Registry:
     """Import a module or a file and return its registry.
 

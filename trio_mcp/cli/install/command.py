@@ -35,6 +35,7 @@ def install(
     env: Annotated[tuple[str, ...], _Plain] = (),
     header: Annotated[tuple[str, ...], _Plain] = (),
     file: Path | None = None,
+    replace: Annotated[bool, _Plain] = False,
     yes: Annotated[bool, Parameter(alias="-y", show_default=False)] = False,
     dry_run: Annotated[bool, _Plain] = False,
 ) -> int:
@@ -52,6 +53,7 @@ def install(
         env: A variable KEY=VALUE for the server. May be repeated.
         header: For a URL, a header 'Name: value' of each request. May be repeated.
         file: The configuration, where it is not where the host looks for it.
+        replace: Change the server of that name, if the host has one.
         yes: Do not ask.
         dry_run: Show the change, and leave it at that.
     """
@@ -70,8 +72,10 @@ def install(
     with _naming(config):
         there = Document(config.text, comments=chosen.comments).get((chosen.key, called))
         after = _edited(config.text, chosen, called, entry)
-    question = "Write this?" if there is None else f"There is a server {called!r}. Change it?"
-    return _settle(Screen(), config, after, chosen, question, yes=yes, dry_run=dry_run)
+    if there is not None and after != config.text and not replace:
+        why = f"{config.path} has another server {called!r}"
+        raise Failure(f"{why}: --replace changes it, --name NAME adds this one beside it")
+    return _settle(Screen(), config, after, chosen, yes=yes, dry_run=dry_run)
 
 
 def uninstall(
@@ -98,7 +102,7 @@ def uninstall(
             known = list(servers) if isinstance(servers, dict) else []
             raise Failure(missing("server", name, known, of=str(config.path)))
         document.remove((chosen.key, name))
-    return _settle(Screen(), config, document.text, chosen, "Write this?", yes=yes, dry_run=dry_run)
+    return _settle(Screen(), config, document.text, chosen, yes=yes, dry_run=dry_run)
 
 
 @contextmanager
@@ -115,7 +119,7 @@ def _edited(text: str, host: Host, name: str, entry: dict[str, Json]) -> str:
     document = Document(text, comments=host.comments)
     path = (host.key, name)
     there = document.get(path)
-    if not isinstance(there, dict) or ("url" in there) != ("url" in entry):
+    if not isinstance(there, dict) or (host.url_key in there) != (host.url_key in entry):
         if there != entry:
             document.set(path, entry)
         return document.text if there != entry else text
@@ -131,14 +135,7 @@ def _edited(text: str, host: Host, name: str, entry: dict[str, Json]) -> str:
 
 
 def _settle(
-    screen: Screen,
-    config: ConfigFile,
-    after: str,
-    host: Host,
-    question: str,
-    *,
-    yes: bool,
-    dry_run: bool,
+    screen: Screen, config: ConfigFile, after: str, host: Host, *, yes: bool, dry_run: bool
 ) -> int:
     if after == config.text:
         screen.note(f"{config.path} has it already: nothing to do.")
@@ -146,7 +143,7 @@ def _settle(
     _show_difference(screen, config, after)
     if dry_run:
         return OK
-    if not yes and not _confirmed(screen, question):
+    if not yes and not _confirmed(screen):
         screen.note("Nothing was changed.")
         return FAILED
     backup = config.replace(after)
@@ -167,8 +164,8 @@ def _show_difference(screen: Screen, config: ConfigFile, after: str) -> None:
         screen.text(line, _STYLES.get(line[:1], ""))
 
 
-def _confirmed(screen: Screen, question: str) -> bool:
+def _confirmed(screen: Screen) -> bool:
     if not screen.can_ask:
         raise Failure("there is nobody to ask: --yes writes it, --dry-run only shows it")
-    screen.err.print(f"{question} [y/N] ", end="")
+    screen.err.print("Write this? [y/N] ", end="")
     return sys.stdin.readline().strip().lower() in ("y", "yes")

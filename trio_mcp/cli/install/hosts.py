@@ -12,7 +12,17 @@ from platformdirs import user_config_path
 from trio_mcp.cli.failures import Failure, Usage
 from trio_mcp.wire.jsonrpc import Json
 
-HostName = Literal["claude-desktop", "claude-code", "cursor", "vscode", "generic"]
+HostName = Literal[
+    "claude-desktop",
+    "claude-code",
+    "cursor",
+    "gemini-cli",
+    "kiro",
+    "vscode",
+    "windsurf",
+    "zed",
+    "generic",
+]
 Scope = Literal["project", "user"]
 
 
@@ -27,6 +37,8 @@ class Host:
     """Under which key the servers are."""
     command_type: str | None = "stdio"
     """What it calls a server that is a command; `None` if it does not say."""
+    url_key: str = "url"
+    """Under which key it expects the URL of a server."""
     url_type: str | None = "http"
     """What it calls a server that has a URL; `None` if it does not say."""
     urls: bool = True
@@ -66,7 +78,7 @@ class Host:
                 f"-- npx mcp-remote {url}"
             )
         entry: dict[str, Json] = {} if self.url_type is None else {"type": self.url_type}
-        entry["url"] = url
+        entry[self.url_key] = url
         return {**entry, "headers": headers} if headers else entry
 
 
@@ -100,6 +112,28 @@ HOSTS: Final[dict[HostName, Host]] = {
         url_type=None,
         afterwards="Cursor's settings show its servers.",
     ),
+    "gemini-cli": Host(
+        title="Gemini CLI",
+        files={
+            "project": lambda: Path.cwd() / ".gemini" / "settings.json",
+            "user": lambda: Path.home() / ".gemini" / "settings.json",
+        },
+        command_type=None,
+        url_key="httpUrl",
+        url_type=None,
+        comments=True,
+        afterwards="Start Gemini CLI again; /mcp shows its servers.",
+    ),
+    "kiro": Host(
+        title="Kiro",
+        files={
+            "project": lambda: Path.cwd() / ".kiro" / "settings" / "mcp.json",
+            "user": lambda: Path.home() / ".kiro" / "settings" / "mcp.json",
+        },
+        command_type=None,
+        url_type=None,
+        afterwards="Kiro's panel MCP Servers shows its servers.",
+    ),
     "vscode": Host(
         title="VS Code",
         files={
@@ -109,6 +143,26 @@ HOSTS: Final[dict[HostName, Host]] = {
         key="servers",
         comments=True,
         afterwards="MCP: List Servers in the command palette shows its servers.",
+    ),
+    "windsurf": Host(
+        title="Windsurf",
+        files={"user": lambda: Path.home() / ".codeium" / "windsurf" / "mcp_config.json"},
+        command_type=None,
+        url_key="serverUrl",
+        url_type=None,
+        afterwards="Refresh the servers in Windsurf's settings of Cascade.",
+    ),
+    "zed": Host(
+        title="Zed",
+        files={
+            "user": lambda: Path.home() / ".config" / "zed" / "settings.json",
+            "project": lambda: Path.cwd() / ".zed" / "settings.json",
+        },
+        key="context_servers",
+        command_type=None,
+        url_type=None,
+        comments=True,
+        afterwards="Zed's agent settings show its servers.",
     ),
     "generic": Host(title="the host", files={"project": lambda: Path.cwd() / "mcp.json"}),
 }

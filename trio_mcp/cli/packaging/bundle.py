@@ -1,0 +1,251 @@
+"""`trio-mcp bundle`: an MCP bundle (MCPB), which hosts install by a click.
+
+A bundle is a ZIP archive with the project, a `manifest.json`, and a script that serves the
+registry. It has none of the dependencies: the host runs it with uv, which installs what
+`pyproject.toml` names, for the system at hand.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+
+from trio_mcp.cli.failures import OK, Failure, Usage
+from trio_mcp.cli.packaging.project import Project, find_project
+from trio_mcp.cli.screen import Screen, to_json
+from trio_mcp.cli.target import folder_of, load_registry, registry_target
+from trio_mcp.registry import Registry
+from trio_mcp.wire.jsonrpc import Json
+
+_SCRIPT: Final = "mcpb_server.py"
+_IGNORED: Final = ("__pycache__", "node_modules", "build", "dist", "venv", "*.egg-info", "*.mcpb")
+"""What no bundle needs, besides all that is hidden."""
+_IGNORE_FILE: Final = ".mcpbignore"
+_MOST_BYTES: Final = 512 * 1024 * 1024
+_SETTING: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:=(.+))?")
+_LONGEST_NAME: Final = 64
+
+
+def bundle(
+    target: Annotated[str, Parameter(name="TARGET", help="FILE.py:REGISTRY or MODULE:REGISTRY.")],
+    /,
+    *,
+    output: Annotated[Path | None, Parameter(alias="-o", show_default=False)] = None,
+    author: str | None = None,
+    setting: Annotated[tuple[str, ...], Parameter(show_default=False)] = (),
+    secret: Annotated[tuple[str, ...], Parameter(show_default=False)] = (),
+) -> int:
+    """Write an MCP bundle (.mcpb), which hosts such as Claude Desktop install by a click.
+
+    It has the files of the project, but for what is hidden, built or named in .mcpbignore. The host
+    installs the dependencies.
+
+    Args:
+        target: What is served.
+        output: The file to write; by default NAME-VERSION.mcpb.
+        author: Who made it, if pyproject.toml does not say.
+        setting: A variable KEY, or KEY=DESCRIPTION, that the host asks the person for. May be
+            repeated.
+        secret: The same for a password or a key, which the host keeps safe. May be repeated.
+    """
+    place = registry_target(target)
+    project = find_project(folder_of(place))
+    if not project.requires_us:
+        raise Failure(f"{project.root / 'pyproject.toml'} must have trio-mcp in its dependencies")
+    registry = load_registry(place)
+    manifest = make_manifest(registry, project, author, settings_of(setting, secret))
+    path = output or Path(f"{manifest['name']}-{manifest['version']}.mcpb")
+    files = list(_files(project.root, path.resolve()))
+    if project.root / _SCRIPT in files:
+        raise Failure(f"{_SCRIPT} is the name of a file that the bundle needs; rename yours")
+    written = {"manifest.json": to_json(manifest), _SCRIPT: script_for(place, project.root)}
+    size = _write(path, project.root, files, written)
+    screen = Screen()
+    screen.note(f"Written: {path} ({len(files)} files, {size:,} bytes)", "green")
+    return OK
+
+
+def make_manifest(
+    registry: Registry,
+    project: Project,
+    author: str | None,
+    settings: Mapping[str, dict[str, Json]],
+) -> dict[str, Json]:
+    """Write the manifest (MCPB, version 0.4).
+
+    Args:
+        registry: What is served.
+        project: What it is part of.
+        author: Who made it, unless the project says.
+        settings: What the person is asked for, by the variable's name.
+
+    Raises:
+        Failure: The project does not say all that it must.
+    """
+    info = registry.info
+    repository = project.url("repository", "source", "source code", "github")
+    manifest: dict[str, Json] = {
+        "manifest_version": "0.4",
+        "name": _slug(info.name),
+        "display_name": info.title,
+        "version": info.version,
+        "description": project.text("description") or info.title or info.name,
+        "long_description": registry.instructions,
+        "author": _author(project, author),
+        "repository": repository and {"type": "git", "url": repository},
+        "homepage": info.website_url or project.url("homepage"),
+        "documentation": project.url("documentation", "docs"),
+        "support": project.url("issues", "bug tracker", "support"),
+        "license": project.text("license"),
+        "server": {
+            "type": "uv",
+            "entry_point": _SCRIPT,
+            "mcp_config": _start(settings),
+        },
+        "tools": [
+            {"name": each.name, "description": each.description.description or each.name}
+            for each in registry.tools.values()
+        ],
+        "prompts_generated": True if registry.prompts else None,
+        "compatibility": {"runtimes": {"python": project.text("requires-python") or ">=3.11"}},
+        "user_config": {name.lower(): each for name, each in settings.items()} or None,
+    }
+    return {key: value for key, value in manifest.items() if value is not None}
+
+
+def _author(project: Project, name: str | None) -> dict[str, Json]:
+    author = {key: project.author[key] for key in ("name", "email") if project.author.get(key)}
+    if name is not None:
+        author = {"name": name}
+    if "name" not in author:
+        raise Failure("say who made it: --author NAME, or authors in pyproject.toml")
+    return author
+
+
+def _start(settings: Mapping[str, dict[str, Json]]) -> dict[str, Json]:
+    """How the host starts the server, with what the person has told it as variables."""
+    start: dict[str, Json] = {"command": "uv"}
+    start["args"] = ["run", "--directory", "${__dirname}", _SCRIPT]
+    if settings:
+        start["env"] = {name: f"${{user_config.{name.lower()}}}" for name in settings}
+    return start
+
+
+def script_for(target: str, root: Path) -> str:
+    """Write the script that serves a target, wherever the bundle was unpacked.
+
+    Raises:
+        Failure: The file lies outside of the project.
+    """
+    place, _, name = target.partition(":")
+    if not place.endswith(".py"):
+        return _TEMPLATE.format(folder="", module=place, name=name)
+    path = Path(place).resolve()
+    if not path.is_relative_to(root):
+        raise Failure(f"{place} is outside of the project in {root}")
+    folder = path.relative_to(root).parent.as_posix()
+    return _TEMPLATE.format(folder=folder, module=path.stem, name=name)
+
+
+_TEMPLATE: Final = '''"""Serves the registry of this bundle on stdin and stdout."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import trio
+from trio_mcp import Registry, serve
+
+HERE = Path(__file__).resolve().parent
+FOLDER, MODULE, NAME = {folder!r}, {module!r}, {name!r}
+
+sys.path[:0] = [str(HERE / FOLDER), str(HERE / "src")]
+module = importlib.import_module(MODULE)
+found = getattr(module, NAME) if NAME else None
+if found is None:
+    found = next(each for each in vars(module).values() if isinstance(each, Registry))
+trio.run(serve, found if isinstance(found, Registry) else found())
+'''
+
+
+def settings_of(plain: Sequence[str], secret: Sequence[str]) -> dict[str, dict[str, Json]]:
+    """Understand what a person is asked for: KEY or KEY=DESCRIPTION, by the variable's name.
+
+    Raises:
+        Usage: One is neither.
+    """
+    settings: dict[str, dict[str, Json]] = {}
+    for sensitive, words in ((False, plain), (True, secret)):
+        for word in words:
+            found = _SETTING.fullmatch(word)
+            if found is None:
+                raise Usage(f"a setting is KEY or KEY=DESCRIPTION, not {word!r}")
+            settings[found[1]] = {
+                "type": "string",
+                "title": found[1],
+                "description": found[2] or found[1],
+                "required": True,
+                "sensitive": sensitive,
+            }
+    return settings
+
+
+def _slug(name: str) -> str:
+    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:_LONGEST_NAME]
+    return slug or "server"
+
+
+def _files(root: Path, output: Path) -> Iterator[Path]:
+    """The files of a project that a bundle has."""
+    ignored = [*_IGNORED, *_own_patterns(root)]
+    for folder, folders, names in os.walk(root):
+        here = Path(folder)
+        folders[:] = sorted(each for each in folders if not _is_ignored(here / each, root, ignored))
+        for name in sorted(names):
+            path = here / name
+            is_file = path.is_file() and not path.is_symlink()
+            if is_file and path != output and not _is_ignored(path, root, ignored):
+                yield path
+
+
+def _own_patterns(root: Path) -> list[str]:
+    path = root / _IGNORE_FILE
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return [each.strip().rstrip("/") for each in lines if each.strip() and each[0] != "#"]
+
+
+def _is_ignored(path: Path, root: Path, patterns: Sequence[str]) -> bool:
+    if path.name.startswith(".") or (path / "pyvenv.cfg").is_file():
+        return True
+    names = (path.name, path.relative_to(root).as_posix())
+    return any(fnmatch(name, pattern) for pattern in patterns for name in names)
+
+
+def _write(path: Path, root: Path, files: Sequence[Path], written: Mapping[str, str]) -> int:
+    """Write the archive beside its place and put it there when it is whole."""
+    total = sum(each.stat().st_size for each in files)
+    if total > _MOST_BYTES:
+        raise Failure(
+            f"{root} has {total:,} bytes in {len(files)} files; name what is not needed in "
+            f"{_IGNORE_FILE}"
+        )
+    unfinished = path.with_name(f".{path.name}.part")
+    try:
+        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, text in written.items():
+                about = zipfile.ZipInfo(name)
+                about.external_attr = 0o644 << 16  # else it would be for its owner alone
+                archive.writestr(about, text, zipfile.ZIP_DEFLATED)
+            for each in files:
+                archive.write(each, each.relative_to(root).as_posix())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return path.stat().st_size
