@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from trio_mcp.server.signals import stop_at_signals as stop_at_signals
     from trio_mcp.transports.control import ControlRouter as ControlRouter
     from trio_mcp.transports.http.app import http_app as http_app
+    from trio_mcp.transports.http.card import ServerCard as ServerCard
     from trio_mcp.transports.http.events import EventStore as EventStore
     from trio_mcp.transports.http.policy import HttpPolicy as HttpPolicy
     from trio_mcp.transports.http.serve import HttpHandle as HttpHandle
@@ -163,6 +164,7 @@ _NAMES: Final = {
     "server.signals": ("stop_at_signals",),
     "transports.control": ("ControlRouter",),
     "transports.http.app": ("http_app",),
+    "transports.http.card": ("ServerCard",),
     "transports.http.events": ("EventStore",),
     "transports.http.policy": ("HttpPolicy",),
     "transports.http.serve": (

@@ -22,7 +22,7 @@ from attrs import define
 from tests.support import official
 from tests.support.client import CAPABILITIES, CLIENT_INFO, LEGACY, MODERN, modern_meta
 from tests.support.tools import echo, registry_of
-from trio_mcp import Context, HttpPolicy, Limits, Registry, http_app
+from trio_mcp import Context, HttpPolicy, Limits, Registry, ServerCard, http_app
 from trio_mcp.transports.http.server.peers import CANCELS as EXTENSION
 
 CANCELS, IGNORES, RAISES = "cancels", "ignores", "raises"
@@ -355,9 +355,10 @@ async def hosting(
     manner: str = CANCELS,
     path: str = "/mcp",
     sse_path: str | None = None,
+    card: ServerCard | None = None,
 ) -> AsyncIterator[Host]:
     """Serve a registry in memory. In the end nothing may be left that runs."""
-    app = http_app(registry, path=path, sse_path=sse_path, policy=policy, limits=limits)
+    app = http_app(registry, path=path, sse_path=sse_path, policy=policy, limits=limits, card=card)
     mocked = isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
     failure: BaseException | None = None
     with trio.fail_after(1e6 if mocked else 30):

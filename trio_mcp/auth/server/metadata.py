@@ -7,7 +7,6 @@ Nothing of why a token was refused is there but that it was.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 from urllib.parse import quote
 
 from trio_mcp.auth.challenges import INVALID_PROOF, USE_NONCE, Challenge
@@ -15,8 +14,6 @@ from trio_mcp.auth.scopes import scope_text
 from trio_mcp.auth.server.resource import ResourceServer
 from trio_mcp.auth.urls import RESOURCE_METADATA
 from trio_mcp.wire.jsonrpc import Json
-
-CACHED: Final = (b"cache-control", b"public, max-age=300")
 
 
 def metadata_of(server: ResourceServer, name: str, scopes: frozenset[str]) -> dict[str, Json]:

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -38,6 +38,7 @@ from trio_mcp.transports.http.answering import (
     while_connected,
 )
 from trio_mcp.transports.http.cors import answer_preflight, is_preflight
+from trio_mcp.transports.http.documents import PublicDocument
 from trio_mcp.transports.http.guard import Guard
 from trio_mcp.transports.http.header_check import VERSION, HeaderCheck
 from trio_mcp.transports.http.legacy_sse import SseEndpoint
@@ -64,12 +65,14 @@ from trio_mcp.wire.jsonrpc import (
     Notification,
     Request,
     Response,
-    encode,
     is_id,
 )
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import METHODS, modern_only
 from trio_mcp.wire.revisions import BY_NAME, LEGACY, MODERN
+
+if TYPE_CHECKING:  # few servers have one
+    from trio_mcp.transports.http.card import ServerCard
 
 logger = logging.getLogger("trio_mcp.http")
 
@@ -99,6 +102,7 @@ class HttpApp:
         policy: HttpPolicy,
         limits: Limits,
         sse_path: str | None = None,
+        card: ServerCard | None = None,
     ) -> None:
         self.registry: Final = registry
         self._path = path
@@ -122,16 +126,8 @@ class HttpApp:
             "/tools": self._tools,
             "/metrics": self._show_metrics,
         }
-        self._metadata = b""
-        self._metadata_paths: set[str] = set()
-        if policy.auth is not None:
-            from trio_mcp.auth.server.metadata import metadata_of, metadata_paths
-
-            name = registry.info.title or registry.name
-            document = metadata_of(policy.auth, name, policy.auth.scopes | registry.scopes)
-            self._metadata = encode(document)[:-1]
-            self._metadata_paths = metadata_paths(policy.auth, path)
-        self._known = {path, sse_path, *self._pages, *self._metadata_paths}
+        self._public = _public_documents(registry, policy, path, card)
+        self._known = {path, sse_path, *self._pages, *self._public}
 
     # -- life -----------------------------------------------------------------------------
 
@@ -263,8 +259,8 @@ class HttpApp:
         if self._server is None or self._sessions is None:
             raise Refusal(500, "The app is not running: its server must support ASGI lifespans.")
         path = http.path
-        if path in self._metadata_paths:  # for all: it is how one gets in
-            await self._show_metadata(http)
+        if path in self._public:  # for all: it is how one finds the server, and gets in
+            await self._public[path].serve(http)
             return
         if is_preflight(http):
             self._guard.check_origin(http)
@@ -313,18 +309,6 @@ class HttpApp:
             if allowed is None or not self.registry.filter_lists or each.scopes <= allowed
         ]
         await http.respond_json({"tools": tools})
-
-    async def _show_metadata(self, http: HttpRequest) -> None:
-        """Say where tokens are to be had (RFC 9728)."""
-        from trio_mcp.auth.server.metadata import CACHED
-
-        http.answer_headers.append((b"access-control-allow-origin", b"*"))
-        if is_preflight(http):
-            await answer_preflight(http)
-        elif http.method not in ("GET", "HEAD"):
-            raise Refusal(405, "This page is for GET.", _GET_ONLY)
-        else:
-            await http.respond(200, self._metadata, headers=[CACHED])
 
     async def _show_metrics(self, http: HttpRequest) -> None:
         await self._guard.check(http)
@@ -608,6 +592,24 @@ def _metrics() -> Metrics | None:
         return None
 
 
+def _public_documents(
+    registry: Registry, policy: HttpPolicy, path: str, card: ServerCard | None
+) -> dict[str, PublicDocument]:
+    """What everybody may read, by its path."""
+    documents: dict[str, PublicDocument] = {}
+    if policy.auth is not None:
+        from trio_mcp.auth.server.metadata import metadata_of, metadata_paths
+
+        name = registry.info.title or registry.name
+        about = metadata_of(policy.auth, name, policy.auth.scopes | registry.scopes)
+        documents.update(dict.fromkeys(metadata_paths(policy.auth, path), PublicDocument(about)))
+    if card is not None:
+        from trio_mcp.transports.http.card import card_documents
+
+        documents.update(card_documents(card, registry, path))
+    return documents
+
+
 @public
 def http_app(
     registry: Registry,
@@ -616,6 +618,7 @@ def http_app(
     sse_path: str | None = None,
     policy: HttpPolicy | None = None,
     limits: Limits | None = None,
+    card: ServerCard | None = None,
 ) -> HttpApp:
     """Make an ASGI app of a registry, for any ASGI server that runs on Trio.
 
@@ -630,6 +633,8 @@ def http_app(
         policy: Who may use it; by default only clients on this machine. Set `allowed_hosts` if
             it is reached by another name.
         limits: The bounds of requests.
+        card: What strangers may know of the server; it is then at `<path>/server-card`, and a
+            catalog that names it at `/.well-known/ai-catalog.json`.
 
     Raises:
         ValueError: A path does not begin with a slash, or is already in use.
@@ -642,4 +647,4 @@ def http_app(
         raise ValueError(f"{path!r} cannot be the path of the MCP endpoint; take one like '/mcp'")
     if sse_path is not None and (not sse_path.startswith("/") or sse_path in (path, *_PAGES)):
         raise ValueError(f"{sse_path!r} cannot be the path for HTTP+SSE; take one like '/sse'")
-    return HttpApp(registry, path, policy or HttpPolicy(), limits or Limits(), sse_path)
+    return HttpApp(registry, path, policy or HttpPolicy(), limits or Limits(), sse_path, card)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Header = tuple[bytes, bytes]
 
+_NOT_MODIFIED: Final = 304
 JSON: Final = b"application/json"
 EVENTS: Final = b"text/event-stream"
 
@@ -173,7 +174,9 @@ class HttpRequest:
         """Answer with a body. Pieces are taken out as they are sent."""
         pieces = pieces_of(body) if isinstance(body, bytes) else body
         length = sum(map(len, pieces))
-        head: list[Header] = [(b"content-length", b"%d" % length), *headers]
+        head = list(headers)
+        if status != _NOT_MODIFIED:  # which would speak of the body that it does not have
+            head.append((b"content-length", b"%d" % length))
         if length:
             head.append((b"content-type", content_type))
         await self._start(status, head)

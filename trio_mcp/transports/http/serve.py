@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from ipaddress import ip_address
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -32,6 +33,9 @@ from trio_mcp.transports.http.server import (
 )
 from trio_mcp.transports.serving import Serving, leave_process, wait_for_stuck
 from trio_mcp.wire.limits import Limits
+
+if TYPE_CHECKING:
+    from trio_mcp.transports.http.card import ServerCard
 
 logger = logging.getLogger("trio_mcp.http")
 
@@ -100,6 +104,7 @@ async def serve_http(
     policy: HttpPolicy | None = None,
     limits: Limits | None = None,
     http_limits: HttpLimits | None = None,
+    card: ServerCard | None = None,
     own_process: bool = False,
     task_status: trio.TaskStatus[ServerHandle] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -120,6 +125,7 @@ async def serve_http(
         policy: Who may use the server.
         limits: The bounds of messages and calls, as on any transport.
         http_limits: The bounds that only HTTP connections have.
+        card: What strangers may know of the server, as for `http_app`.
         own_process: The process is the server's own, as with `serve`: SIGINT and SIGTERM stop it,
             from before it reports that it listens; and a tool or a lifespan that ignores its
             cancellation does not keep the process, which exits with status 70. Otherwise signals
@@ -150,7 +156,7 @@ async def serve_http(
     policy, limits = policy or HttpPolicy(), limits or Limits()
     if listeners is not None and unix_socket is not None:
         raise ValueError("listeners and unix_socket exclude each other; start one server for each")
-    app = http_app(registry, path=path, sse_path=sse_path, policy=policy, limits=limits)
+    app = http_app(registry, path=path, sse_path=sse_path, policy=policy, limits=limits, card=card)
     handle = HttpHandle(path, ssl_context is not None)
     if listeners is not None:
         listeners = secured(listeners, ssl_context)

@@ -1,0 +1,66 @@
+"""Documents that everybody may read, without a token and from any page: how one finds and gets in.
+
+They do not change while the app lives, so they have an entity tag, and a client that has the
+document already is told so (RFC 9110, section 13.1.2).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from attrs import field, frozen
+
+from trio_mcp.transports.http.cors import answer_preflight, is_preflight
+from trio_mcp.transports.http.request import JSON, Header, HttpRequest, Refusal
+from trio_mcp.wire.jsonrpc import Json, encode
+
+_GET_ONLY: Final = [(b"allow", b"GET, HEAD")]
+_ANY_PAGE: Final = [
+    (b"access-control-allow-origin", b"*"),
+    (b"access-control-expose-headers", b"etag"),
+]
+
+
+def _encoded(value: Json) -> bytes:
+    return encode(value)[:-1]
+
+
+@frozen
+class PublicDocument:
+    """A JSON document.
+
+    Args:
+        body: The value.
+        media_type: Its media type.
+        max_age: Seconds for which it may be kept without asking again.
+    """
+
+    body: bytes = field(converter=_encoded)
+    media_type: bytes = JSON
+    max_age: int = 300
+    etag: bytes = field(init=False)
+
+    @etag.default
+    def _make_etag(self) -> bytes:
+        return b'"%s"' % hashlib.sha256(self.body).hexdigest()[:32].encode()
+
+    async def serve(self, http: HttpRequest) -> None:
+        """Answer a request for it.
+
+        Raises:
+            Refusal: It is no GET (405).
+        """
+        http.answer_headers.extend(_ANY_PAGE)
+        if is_preflight(http):
+            await answer_preflight(http)
+            return
+        if http.method not in ("GET", "HEAD"):
+            raise Refusal(405, "This page is for GET.", _GET_ONLY)
+        kept = b"public, max-age=%d" % self.max_age
+        headers: list[Header] = [(b"cache-control", kept), (b"etag", self.etag)]
+        known = [each.strip() for each in http.headers.get(b"if-none-match", b"").split(b",")]
+        if self.etag in known or b"W/" + self.etag in known or b"*" in known:
+            await http.respond(304, headers=headers)
+        else:
+            await http.respond(200, self.body, self.media_type, headers)
