@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from trio_mcp.auth.server.resource import Introspection as Introspection
     from trio_mcp.auth.server.resource import ReplayStore as ReplayStore
     from trio_mcp.auth.server.resource import ResourceServer as ResourceServer
+    from trio_mcp.client.cache import ResponseCache as ResponseCache
     from trio_mcp.client.changes import ChangeStream as ChangeStream
     from trio_mcp.client.client import Client as Client
     from trio_mcp.client.connect import ClientConnection as ClientConnection
@@ -120,6 +121,7 @@ _NAMES: Final = {
     "auth.server.resource": ("DPoP", "Introspection", "ReplayStore", "ResourceServer"),
     "auth.client.stores": ("FileStore", "KeyringStore", "Login", "MemoryStore", "TokenStore"),
     "auth.client.tokens": ("Token",),
+    "client.cache": ("ResponseCache",),
     "client.changes": ("ChangeStream",),
     "client.client": ("Client",),
     "client.connect": (

@@ -9,6 +9,7 @@ from tests.client.support import served, tortured
 from tests.support.processes import EXAMPLES
 from tests.support.tools import echo, registry_of
 from trio_mcp import Implementation, Limits, McpError, Registry, connect
+from trio_mcp.client.cache import ConnectionCache
 from trio_mcp.client.client import Client
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.negotiation import ClientIdentity
@@ -59,7 +60,7 @@ async def test_after_the_block_the_client_is_of_no_use(over) -> None:
 @pytest.mark.requirement("E5")
 async def test_before_the_handshake_nothing_is_known() -> None:
     identity = ClientIdentity(info=Implementation("x", "1"), capabilities={})
-    inbound = InboundHandler(Handlers(), 1, Notifications(None), RawLines(1))
+    inbound = InboundHandler(Handlers(), 1, Notifications(None, ConnectionCache()), RawLines(1))
     session = ClientSession(
         None, identity, inbound, StateLog(), request_timeout=1, max_timeout=1, limits=Limits()
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from typing import Final
 
 import trio
@@ -107,9 +107,14 @@ def _is_part(uri: str, whole: str) -> bool:
 
 
 class Subscriptions:
-    """The open subscriptions of one client."""
+    """The open subscriptions of one client.
 
-    def __init__(self) -> None:
+    Args:
+        on_change: Called with each change, whether or not anybody here has subscribed to it.
+    """
+
+    def __init__(self, on_change: Callable[[Change], None]) -> None:
+        self._on_change = on_change
         self.streams: Final[set[ChangeStream]] = set()
         self.users: Final[Counter[str]] = Counter()
         """How many of them want a resource (legacy: it is subscribed to only once)."""
@@ -130,6 +135,7 @@ class Subscriptions:
             return
         change = _change_of(notification.method, params)
         if change is not None:
+            self._on_change(change)
             for stream in self._of(id):
                 if stream.wants(change):
                     stream.note(change)

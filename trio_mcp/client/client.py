@@ -184,12 +184,16 @@ class Client:
         """
         await self._session.set_roots(roots)
 
-    async def list_all(self, method: str, key: str) -> list[Json]:
+    async def list_all(self, method: str, key: str, *, fresh: bool = False) -> list[Json]:
         """Ask for all pages of a list, and return its items as the server sent them.
+
+        Pages that the server allows to be kept are asked for again when their time is over, or when
+        the server has told of a change.
 
         Args:
             method: The method, such as `tools/list`.
             key: Where the items are in its result, such as `tools`.
+            fresh: Whether to ask the server even for what may be kept.
 
         Raises:
             ResponseTooLarge: All pages together are longer than a message may be.
@@ -199,7 +203,8 @@ class Client:
         most = room = self._session.limits.max_message_bytes
         cursor = None
         for _ in range(_MOST_PAGES):
-            page = await self.request(method, {} if cursor is None else {"cursor": cursor})
+            params: dict[str, Json] = {} if cursor is None else {"cursor": cursor}
+            page = await self._kept_or_asked(method, params, fresh=fresh)
             found = page.get(key)
             if not isinstance(found, list):
                 raise ProtocolError(f"{method}: the result has no {key}")
@@ -215,8 +220,22 @@ class Client:
             cursor = following
         raise ProtocolError(f"{method}: the list has no end")
 
-    async def _payloads(self, method: str, key: str, kind: type[T]) -> list[T]:
-        return payloads(kind, await self.list_all(method, key), method)
+    async def _payloads(self, method: str, key: str, kind: type[T], fresh: bool) -> list[T]:
+        return payloads(kind, await self.list_all(method, key, fresh=fresh), method)
+
+    async def _kept_or_asked(
+        self, method: str, params: dict[str, Json], *, fresh: bool, **options: Any
+    ) -> dict[str, Json]:
+        """Return a result that the server allows to be kept, or ask for it."""
+        cache = self._session.notifications.cache
+        found = None if fresh else cache.find(method, params)
+        if found is not None:
+            await trio.lowlevel.checkpoint()
+            return found
+        changes = cache.changes
+        result = await self.request(method, params, **options)
+        cache.put(method, params, result, changes)
+        return result
 
     async def ping(self, *, timeout: float | None = None) -> None:
         """Check that the server answers, with `ping`, or `server/discover` if it is a modern one.
@@ -240,8 +259,11 @@ class Client:
 
     # -- tools ----------------------------------------------------------------------------
 
-    async def refresh_tools(self) -> None:
+    async def refresh_tools(self, *, fresh: bool = True) -> None:
         """Ask for the tools again. Tools that are still there keep their `timeout` and `enabled`.
+
+        Args:
+            fresh: Whether to ask the server even if it allows the list to be kept for longer.
 
         A tool that cannot be called, for example because it has no schema, is left out with a
         warning.
@@ -249,7 +271,7 @@ class Client:
         Raises:
             ClientError: As for `request`.
         """
-        self._tools.update(await self.list_all("tools/list", "tools"))
+        self._tools.update(await self.list_all("tools/list", "tools", fresh=fresh))
         details = {tool.mcp_name: tool.details for tool in self._tools.tools.values()}
         self._tools.leave_out(self._session.transport.learn_tools(details))
 
@@ -356,25 +378,38 @@ class Client:
 
     # -- resources ------------------------------------------------------------------------
 
-    async def list_resources(self) -> list[ResourceDescription]:
+    async def list_resources(self, *, fresh: bool = False) -> list[ResourceDescription]:
         """Ask for the server's resources.
+
+        Args:
+            fresh: Whether to ask the server even if it allows the list to be kept for longer.
 
         Raises:
             ClientError: As for `request`.
         """
-        return await self._payloads("resources/list", "resources", ResourceDescription)
+        return await self._payloads("resources/list", "resources", ResourceDescription, fresh)
 
-    async def list_resource_templates(self) -> list[ResourceTemplateDescription]:
+    async def list_resource_templates(
+        self, *, fresh: bool = False
+    ) -> list[ResourceTemplateDescription]:
         """Ask for the server's resource templates.
+
+        Args:
+            fresh: Whether to ask the server even if it allows the list to be kept for longer.
 
         Raises:
             ClientError: As for `request`.
         """
         method = "resources/templates/list"
-        return await self._payloads(method, "resourceTemplates", ResourceTemplateDescription)
+        return await self._payloads(method, "resourceTemplates", ResourceTemplateDescription, fresh)
 
     async def read_resource(
-        self, uri: str, *, timeout: float | None = None, on_progress: ProgressCallback | None = None
+        self,
+        uri: str,
+        *,
+        timeout: float | None = None,
+        on_progress: ProgressCallback | None = None,
+        fresh: bool = False,
     ) -> ReadResult:
         """Read a resource.
 
@@ -382,6 +417,7 @@ class Client:
             uri: Its URI.
             timeout: Seconds to wait, in place of the connection's default.
             on_progress: Called with its progress, as in `request`.
+            fresh: Whether to ask the server even if it allows the contents to be kept for longer.
 
         Raises:
             ResourceNotFound: There is nothing at that URI.
@@ -391,8 +427,8 @@ class Client:
         """
         method = "resources/read"
         try:
-            wire = await self.request(
-                method, {"uri": uri}, timeout=timeout, on_progress=on_progress
+            wire = await self._kept_or_asked(
+                method, {"uri": uri}, fresh=fresh, timeout=timeout, on_progress=on_progress
             )
         except McpError as error:
             if is_not_found(error, uri):
@@ -402,13 +438,16 @@ class Client:
 
     # -- prompts --------------------------------------------------------------------------
 
-    async def list_prompts(self) -> list[PromptDescription]:
+    async def list_prompts(self, *, fresh: bool = False) -> list[PromptDescription]:
         """Ask for the server's prompts.
+
+        Args:
+            fresh: Whether to ask the server even if it allows the list to be kept for longer.
 
         Raises:
             ClientError: As for `request`.
         """
-        return await self._payloads("prompts/list", "prompts", PromptDescription)
+        return await self._payloads("prompts/list", "prompts", PromptDescription, fresh)
 
     async def get_prompt(
         self,

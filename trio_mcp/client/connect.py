@@ -9,6 +9,7 @@ from typing import Final
 
 import trio
 
+from trio_mcp.client.cache import ConnectionCache, ResponseCache
 from trio_mcp.client.client import Client
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.http.options import HttpOptions
@@ -118,6 +119,7 @@ def connect(
     on_log: LogCallback | None = None,
     log_level: LoggingLevel | None = None,
     send_shutdown: bool = False,
+    cache: ResponseCache | None = None,
 ) -> ClientConnection:
     """Connect to a server for as long as the block lasts.
 
@@ -152,6 +154,8 @@ def connect(
         send_shutdown: Whether to send the request `shutdown` before the connection is closed,
             unless the block is cancelled. The server has a second to answer. This is not part of
             MCP, but some servers expect it.
+        cache: Keeps lists and resources for as long as the server says; by default, one of the
+            connection's own.
 
     Returns:
         A context manager that yields the `Client`, once the handshake is done and the tools are
@@ -201,10 +205,11 @@ def connect(
         _refuse_server_bounds(limits)
     states = StateLog()
     lines = RawLines(limits.max_message_bytes)
+    notifications = Notifications(on_log, ConnectionCache(cache or ResponseCache()))
     handshake = Handshake(
         identity=identity,
         states=states,
-        inbound=InboundHandler(handlers, limits.question_timeout, Notifications(on_log), lines),
+        inbound=InboundHandler(handlers, limits.question_timeout, notifications, lines),
         era=era,
         connect_timeout=connect_timeout,
         tools=ToolTable(tool_timeout, max_timeout, tool_names or {}),

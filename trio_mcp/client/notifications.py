@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from trio_mcp.client.cache import ConnectionCache
 from trio_mcp.client.changes import Subscriptions
 from trio_mcp.transports.observe import Broadcast
 from trio_mcp.wire.jsonrpc import Json, Notification
@@ -30,13 +31,15 @@ class Notifications:
 
     Args:
         on_log: Called with each log message.
+        cache: Forgets what the server's news have made out of date.
     """
 
-    def __init__(self, on_log: LogCallback | None) -> None:
+    def __init__(self, on_log: LogCallback | None, cache: ConnectionCache) -> None:
         self._on_log = on_log
         self._progress: dict[Json, ProgressCallback] = {}
         self._tokens = itertools.count()
-        self.subscriptions: Final = Subscriptions()
+        self.cache: Final = cache
+        self.subscriptions: Final = Subscriptions(cache.forget)
         """Those that are open; see `Client.subscribe`."""
 
     @contextmanager

@@ -159,7 +159,7 @@ class Handshake:
 
     async def _load_tools(self, client: Client) -> None:
         try:
-            await client.refresh_tools()
+            await client.refresh_tools(fresh=False)
         except McpError as error:
             why = f"the server does not list its tools (list_tools=False does without): {error}"
             raise ProtocolError(why) from None

@@ -138,6 +138,7 @@ class ClientSession:
             self._failure = failure
             self.states.move(Disconnected(failure()))
             self.lines.end()
+        self.notifications.cache.close()
         self.closed.set()
 
     def failure(self) -> ClientError:
@@ -160,6 +161,8 @@ class ClientSession:
                 result = await self._send_once(request, params, limit, id)
                 kind = result.get("resultType", "complete")
                 if kind == "complete":
+                    if params is not request.params:  # it depends on answers, so it is not kept
+                        result.pop("ttlMs", None)
                     return result
                 if kind != "input_required":
                     raise ProtocolError(

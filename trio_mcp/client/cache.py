@@ -1,0 +1,166 @@
+"""Results that the server allows to be kept, until their time is over or there is news of a change.
+
+A result is kept under its method and parameters (2026-07-28, "Caching"). What is private stays with
+the connection that asked for it; what is public is for all connections that share the cache.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, Final
+
+import orjson
+import trio
+from attrs import field, frozen
+
+from trio_mcp.public import public
+from trio_mcp.registry.changes import Change, Kind, ListChanged
+from trio_mcp.wire.jsonrpc import Json, encode
+
+_METHODS: Final[dict[Kind, tuple[str, ...]]] = {
+    "tools": ("tools/list",),
+    "resources": ("resources/list", "resources/templates/list"),
+    "prompts": ("prompts/list",),
+}
+"""What is out of date when a list has changed."""
+
+_READ: Final = "resources/read"
+_Key = tuple[object, str, bytes]
+_EVERYBODY: Final = None
+
+
+@frozen
+class _Kept:
+    body: bytes
+    """As JSON, so that nobody changes what others get."""
+    until: float
+    """Until when it is fresh, by Trio's clock."""
+    uri: str | None = None
+    """The resource that it is of."""
+
+
+@public
+class ResponseCache:
+    """Keeps lists and resources for as long as the server says.
+
+    Each connection has one of its own. Connections to the same server may share one
+    (`connect(cache=...)`): then they share what the server calls public, and its bound.
+
+    Args:
+        max_bytes: Bytes that it keeps at most; what was not used for the longest time goes first.
+
+    Example:
+        >>> ResponseCache(max_bytes=0).max_bytes  # keeps nothing
+        0
+    """
+
+    def __init__(self, max_bytes: int = 16 * 1024 * 1024) -> None:
+        if max_bytes < 0:
+            raise ValueError(f"max_bytes must be 0 or more, not {max_bytes!r}")
+        self.max_bytes: Final = max_bytes
+        self.changes = 0
+        """How often there was news: what was asked for before may be out of date."""
+        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        self._bytes = 0
+
+    def find(self, key: _Key) -> dict[str, Json] | None:
+        """Return a result that is fresh; `None` if there is none."""
+        kept = self._kept.get(key)
+        if kept is None:
+            return None
+        if trio.current_time() >= kept.until:
+            self._drop(key)
+            return None
+        self._kept.move_to_end(key)
+        result: dict[str, Json] = orjson.loads(kept.body)
+        return result
+
+    def put(self, key: _Key, body: bytes, until: float, uri: str | None) -> None:
+        """Keep a result in place of an older one."""
+        self._drop(key)
+        if len(body) > self.max_bytes:
+            return
+        self._kept[key] = _Kept(body, until, uri)
+        self._bytes += len(body)
+        while self._bytes > self.max_bytes:
+            self._drop(next(iter(self._kept)))
+
+    def forget(self, change: Change) -> None:
+        """Forget what a change has made out of date."""
+        self.changes += 1
+        if isinstance(change, ListChanged):
+            methods = _METHODS[change.kind]
+            gone = [key for key in self._kept if key[1] in methods]
+        else:
+            uri = change.uri
+            gone = [
+                key for key, kept in self._kept.items() if kept.uri and _concerns(uri, kept.uri)
+            ]
+        for key in gone:
+            self._drop(key)
+
+    def leave(self, owner: object) -> None:
+        """Forget what is private to a connection that has ended."""
+        for key in [key for key in self._kept if key[0] is owner]:
+            self._drop(key)
+
+    def _drop(self, key: _Key) -> None:
+        kept = self._kept.pop(key, None)
+        if kept is not None:
+            self._bytes -= len(kept.body)
+
+
+def _concerns(changed: str, uri: str) -> bool:
+    """Whether a change of one URI may be one of another: a resource may be told of by its parts."""
+    return changed == uri or changed.startswith(uri) or uri.startswith(changed)
+
+
+@frozen(eq=False)
+class ConnectionCache:
+    """What one connection sees of a cache."""
+
+    _cache: ResponseCache = field(factory=ResponseCache)
+
+    @property
+    def changes(self) -> int:
+        """As `ResponseCache.changes`."""
+        return self._cache.changes
+
+    def find(self, method: str, params: dict[str, Json]) -> dict[str, Json] | None:
+        """Return what may be had without asking; `None` if the server has to be asked."""
+        key = _encoded(params)
+        mine = self._cache.find((self, method, key))
+        return mine if mine is not None else self._cache.find((_EVERYBODY, method, key))
+
+    def put(
+        self, method: str, params: dict[str, Json], result: dict[str, Json], changes: int
+    ) -> None:
+        """Keep a result, if the server allows it and there was no news since it was asked for.
+
+        Args:
+            method: What was asked.
+            params: Its parameters.
+            result: What the server answered.
+            changes: What `changes` was when it was asked.
+        """
+        ttl: Any = result.get("ttlMs")
+        if isinstance(ttl, bool) or not isinstance(ttl, int | float) or ttl <= 0:
+            return
+        if changes != self.changes:
+            return
+        owner = _EVERYBODY if result.get("cacheScope") == "public" else self
+        uri = params.get("uri") if method == _READ else None
+        until = trio.current_time() + ttl / 1000
+        self._cache.put((owner, method, _encoded(params)), encode(result), until, uri)
+
+    def forget(self, change: Change) -> None:
+        """Forget what a change has made out of date."""
+        self._cache.forget(change)
+
+    def close(self) -> None:
+        """Forget what was for this connection alone."""
+        self._cache.leave(self)
+
+
+def _encoded(params: dict[str, Json]) -> bytes:
+    return orjson.dumps(params, option=orjson.OPT_SORT_KEYS)
