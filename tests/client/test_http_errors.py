@@ -264,6 +264,32 @@ async def test_a_connection_that_breaks_is_an_error() -> None:
                 await client.call_tool("echo")
 
 
+@pytest.mark.parametrize(
+    ("era", "method"), [("legacy", "initialize"), ("modern", "server/discover")]
+)
+async def test_a_handshake_whose_connection_breaks_is_repeated_once(era, method) -> None:
+    """A server may close an idle connection at the moment when the client uses it."""
+    script = Script(era=era)
+
+    async def drop_first(incoming: Incoming) -> None:
+        if len(script.asked(method)) == 1:
+            await incoming.drop()
+        else:
+            del script.on[method]
+            await script.handle(incoming)
+
+    script.on[method] = drop_first
+    async with serving(script) as url, connect(url, era=era) as client:
+        assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
+    assert len(script.asked(method)) == 2
+    script = Script(era=era, on={method: Incoming.drop})
+    async with serving(script) as url:
+        with pytest.raises(ConnectionLost):
+            async with connect(url, era=era):
+                pass
+    assert len(script.asked(method)) == 2
+
+
 # -- bounds ------------------------------------------------------------------------------------
 
 

@@ -182,7 +182,7 @@ def connect(
 
     Over HTTP there is no connection that could end before the block does: each request reaches
     the server or fails on its own, with `CannotReach` or `ConnectionLost`. If a connection breaks,
-    only requests that can do no harm twice are repeated, once: `server/discover`, lists,
+    only requests that can do no harm twice are repeated, once: the handshake, lists,
     `resources/read`, `prompts/get`, `completion/complete`, and calls of tools whose annotations
     have `readOnlyHint` or `idempotentHint`. If the server has ended a legacy session, the client
     begins a new one, with its log level and subscriptions. A server that only knows HTTP+SSE, the

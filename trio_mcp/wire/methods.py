@@ -60,7 +60,9 @@ class Method:
 
 
 _ROWS: Final = (
-    Method(name="initialize", era="legacy", lasting=True, batchable=False),
+    # Repeated, it begins another session, and the one that nobody knows of expires. A server that
+    # closes an idle connection just then (while a person logs in, say) would else end everything.
+    Method(name="initialize", era="legacy", lasting=True, batchable=False, repeatable=True),
     Method(name="ping", era="legacy"),
     Method(name="server/discover", era="modern", repeatable=True),
     Method(name="tools/list", capability="tools", repeatable=True),
