@@ -45,8 +45,8 @@ from trio_mcp import (
 )
 from trio_mcp import errors as all_errors
 from trio_mcp.auth import challenges, fetching
-from trio_mcp.auth.client import flow, stores, tokens
-from trio_mcp.auth.server import dpop, issuer_keys, keys
+from trio_mcp.auth.client import flow, redirect, stores, tokens
+from trio_mcp.auth.server import dpop, issuer_keys, keys, single_flight
 from trio_mcp.auth.server.authenticator import ISSUER_TIMEOUT, MAX_TOKEN
 
 GUIDES = ROOT / "docs" / "guides"
@@ -169,6 +169,8 @@ FIXED = {
     "metadata, key sets": fetching.MOST_BYTES,
     "keys in a set": keys.MAX_KEYS,
     "keys that are fetched": issuer_keys._BETWEEN,
+    "requests to issuers at a time": single_flight._MOST,
+    "connections to the port": redirect._MOST_CONNECTIONS,
     "an answer of an issuer": ISSUER_TIMEOUT,
     "redirects that such a request": fetching._MOST_REDIRECTS,
     "a `WWW-Authenticate` header": challenges.MOST_CHARS,
