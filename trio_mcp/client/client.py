@@ -353,7 +353,7 @@ class Client:
             is_exact=timeout is not None,
             on_progress=on_progress,
         )
-        started = trio.current_time()
+        started = self._session.now()
         try:
             wire = await self._session.send(request)
         except McpError as error:
@@ -361,10 +361,10 @@ class Client:
                 raise
             await self.refresh_tools()  # another schema wants other headers
             tool = self._tools.tools.get(name, tool)
-            left = max(seconds - (trio.current_time() - started), 0.0)
+            left = max(seconds - (self._session.now() - started), 0.0)
             wire = await self._session.send(evolve(request, timeout=left))
         try:
-            result = call_result(wire, trio.current_time() - started)
+            result = call_result(wire, self._session.now() - started)
         except ValueError as error:
             raise ProtocolError(f"the result of tool {name!r} is not MCP: {error}") from None
         problem = await tool.check_result(wire)

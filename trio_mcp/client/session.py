@@ -95,6 +95,8 @@ class ClientSession:
         self.request_timeout: Final = request_timeout
         self._max_timeout = max_timeout
         self.states: Final = states
+        self.now: Final = trio.lowlevel.current_clock().current_time
+        """Tells the time, at a third of what `trio.current_time` takes."""
         self.closed: Final = trio.Event()
         """Set when the session has ended, and it is known how."""
         self.stderr: Callable[[], str] = str
@@ -154,7 +156,7 @@ class ClientSession:
         """
         timeout = self.request_timeout if request.timeout is None else request.timeout
         params, id = request.params, request.id
-        started = trio.current_time()
+        started = self.now()
         limit = TimeLimit(started + timeout)
         try:
             for _ in range(_MOST_ROUNDS):
