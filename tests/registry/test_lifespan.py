@@ -29,7 +29,7 @@ def failing(when: str) -> Registry:
 
 
 @pytest.mark.parametrize("when", ["opening", "closing"])
-@pytest.mark.parametrize("way", ["state", "running"])
+@pytest.mark.parametrize("way", ["opened", "running"])
 async def test_it_says_when_it_fails(when: str, way: str) -> None:
     reached = []
     with pytest.raises(LifespanError) as caught:
@@ -45,7 +45,7 @@ def test_something_that_is_no_lifespan() -> None:
 
     async def main() -> None:
         with pytest.raises(LifespanError, match="TypeError"):
-            async with registry.state():
+            async with registry.opened():
                 pass
 
     trio.run(main)
@@ -74,12 +74,12 @@ async def test_what_only_passes_through_keeps_its_name(nursery: bool) -> None:
 
     registry = Registry("plants", lifespan=lifespan)
     with pytest.raises((OSError, ExceptionGroup)) as caught:
-        async with registry.state() as state:
-            assert state == "plants"
+        async with registry.opened() as opened:
+            assert opened.state == "plants"
             raise OSError(errno.EPIPE, "pipe")
     assert type(caught.value) is (ExceptionGroup if nursery else BrokenPipeError)
     with trio.move_on_after(0):
-        async with registry.state():
+        async with registry.opened():
             await trio.sleep_forever()
     assert closed == ["plants", "plants"]
 
@@ -92,11 +92,11 @@ async def test_a_failure_in_a_task_of_the_lifespan() -> None:
             yield
 
     with pytest.raises(LifespanError) as caught:
-        async with Registry("plants", lifespan=lifespan).state():
+        async with Registry("plants", lifespan=lifespan).opened():
             await trio.sleep_forever()
     assert isinstance(caught.value.__cause__, ExceptionGroup)
 
 
 async def test_a_registry_without_a_lifespan_stays_without() -> None:
-    async with Registry("plants").state() as state:
-        assert state is None
+    async with Registry("plants").opened() as opened:
+        assert opened.state is None

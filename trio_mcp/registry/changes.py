@@ -8,14 +8,17 @@ ones. Nothing is kept where nobody listens.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from typing import Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import trio
 from attrs import frozen
 
 from trio_mcp.public import public
+
+if TYPE_CHECKING:  # few servers have extensions
+    from trio_mcp.registry.topic import Topic
 
 Kind = Literal["tools", "resources", "prompts"]
 KINDS: Final[tuple[Kind, ...]] = ("tools", "resources", "prompts")
@@ -39,21 +42,26 @@ class ResourceUpdated:
 
 Change = ListChanged | ResourceUpdated
 
+Render = Callable[[str | None], Awaitable[tuple[str, dict[str, Any]] | None]]
+"""Makes the notification that tells of a topic, by its value: method and parameters."""
+
 
 class Listener:
     """Who wants to know of some changes, for the length of a block. Made by `Changes.listen`."""
 
-    __slots__ = ("_changes", "_parked", "_pending", "_token", "kinds", "uris")  # there are many
+    __slots__ = ("_changes", "_parked", "_pending", "_token", "kinds", "topics", "uris")  # of many
 
     def __init__(self, changes: Changes, kinds: Iterable[Kind], uris: Iterable[str]) -> None:
         self._changes = changes
         self._token = trio.lowlevel.current_trio_token()
         self._parked = trio.lowlevel.ParkingLot()
-        self._pending: dict[Change, None] = {}
+        self._pending: dict[Change | Topic, None] = {}
         self.kinds: Collection[Kind] = tuple(kinds)
         """The lists that it wants to know of. May be changed."""
         self.uris: dict[str, None] = {}
         """The resources that it wants to know of; see `watch` and `unwatch`."""
+        self.topics: dict[Topic, Render] = {}
+        """What else it wants to know of; see `watch_topic`."""
         for uri in uris:
             self.watch(uri)
 
@@ -67,6 +75,8 @@ class Listener:
         self._changes.listeners.discard(self)
         for uri in list(self.uris):
             self.unwatch(uri)
+        for topic in list(self.topics):
+            self.unwatch_topic(topic)
 
     def watch(self, uri: str) -> None:
         """Want to know of a resource as well."""
@@ -76,13 +86,26 @@ class Listener:
     def unwatch(self, uri: str) -> None:
         """Want to know of a resource no more."""
         self.uris.pop(uri, None)
-        self._pending.pop(ResourceUpdated(uri), None)
-        watchers = self._changes.watchers.get(uri, set())
+        self._forget(uri, ResourceUpdated(uri))
+
+    def watch_topic(self, topic: Topic, render: Render) -> None:
+        """Want to know of something that an extension tells of."""
+        self.topics[topic] = render
+        self._changes.watchers.setdefault(topic, set()).add(self)
+
+    def unwatch_topic(self, topic: Topic) -> None:
+        """Want to know of it no more."""
+        self.topics.pop(topic, None)
+        self._forget(topic, topic)
+
+    def _forget(self, watched: str | Topic, change: Change | Topic) -> None:
+        self._pending.pop(change, None)
+        watchers = self._changes.watchers.get(watched, set())
         watchers.discard(self)
         if not watchers:
-            self._changes.watchers.pop(uri, None)
+            self._changes.watchers.pop(watched, None)
 
-    def note(self, change: Change) -> None:
+    def note(self, change: Change | Topic) -> None:
         """Keep a change until it is told. May be called in any thread."""
         if trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._token:
             self._note(change)
@@ -91,17 +114,19 @@ class Listener:
             with suppress(trio.RunFinishedError):
                 self._token.run_sync_soon(self._note, change, idempotent=True)
 
-    def _note(self, change: Change) -> None:
+    def _note(self, change: Change | Topic) -> None:
         if self._wants(change):
             self._pending[change] = None
             self._parked.unpark_all()
 
-    def _wants(self, change: Change) -> bool:
+    def _wants(self, change: Change | Topic) -> bool:
         if isinstance(change, ListChanged):
             return change.kind in self.kinds
-        return change.uri in self.uris
+        if isinstance(change, ResourceUpdated):
+            return change.uri in self.uris
+        return change in self.topics
 
-    async def next(self) -> Change:
+    async def next(self) -> Change | Topic:
         """Wait for a change that is not told yet. Cancelled, nothing is lost."""
         while not self._pending:
             await self._parked.park()
@@ -109,12 +134,12 @@ class Listener:
             await trio.lowlevel.checkpoint_if_cancelled()
         return self._take()
 
-    def rest(self) -> Iterator[Change]:
+    def rest(self) -> Iterator[Change | Topic]:
         """The changes that are not told yet, without waiting for more."""
         while self._pending:
             yield self._take()
 
-    def _take(self) -> Change:
+    def _take(self) -> Change | Topic:
         change = next(iter(self._pending))
         del self._pending[change]
         return change
@@ -129,8 +154,8 @@ class Changes:
         self._next_version: Final = itertools.count(1)
         self.listeners: Final[set[Listener]] = set()
         """All who listen."""
-        self.watchers: Final[dict[str, set[Listener]]] = {}
-        """Those who want to know of a resource, by its URI."""
+        self.watchers: Final[dict[str | Topic, set[Listener]]] = {}
+        """Those who want to know of a resource, by its URI, or of something of an extension."""
 
     def list_changed(self, kind: Kind) -> None:
         """Note that something was added to a list, or removed from it."""
@@ -142,8 +167,14 @@ class Changes:
 
     def resource_updated(self, uri: str) -> None:
         """Note that a resource has changed."""
-        change = ResourceUpdated(uri)
-        for listener in list(self.watchers.get(uri, ())):
+        self._note(uri, ResourceUpdated(uri))
+
+    def topic_changed(self, topic: Topic) -> None:
+        """Note that something that an extension tells of has changed."""
+        self._note(topic, topic)
+
+    def _note(self, watched: str | Topic, change: Change | Topic) -> None:
+        for listener in list(self.watchers.get(watched, ())):
             listener.note(change)
 
     def listen(self, kinds: Iterable[Kind] = (), uris: Iterable[str] = ()) -> Listener:

@@ -146,6 +146,22 @@ class Context:
         """Send a log message of level `emergency`. As `log`."""
         await self.log("emergency", data, logger=logger)
 
+    async def notify(self, method: str, params: Mapping[str, Json] | None = None) -> None:
+        """Send a notification of an extension to the caller, if it has declared that extension.
+
+        Args:
+            method: One that an extension of the registry `sends`.
+            params: Its parameters.
+
+        Raises:
+            ValueError: No extension of the registry sends that.
+            TypeError: The parameters are not JSON.
+        """
+        if self._conversation is None:
+            await trio.lowlevel.checkpoint()
+        else:
+            await self._conversation.notify(method, dict(params or {}))
+
     def close_sse_stream(self) -> None:
         """Close the HTTP response of this request, but not the request (2025-11-25, "Polling").
 

@@ -28,6 +28,9 @@ class Conversation(Protocol):
     async def log(self, level: LoggingLevel, data: Json, logger: str | None) -> None:
         """Send a log message."""
 
+    async def notify(self, method: str, params: dict[str, Json]) -> None:
+        """Send a notification of an extension, if the caller has declared that."""
+
     def close_sse_stream(self) -> None:
         """Have the client come back for the rest, if it can."""
 
@@ -36,3 +39,22 @@ class Conversation(Protocol):
 
     async def send_request(self, method: str, params: dict[str, Json], key: str | None) -> Json:
         """Ask the caller something, and return its result."""
+
+
+class OpenConversation(Conversation, Protocol):
+    """The same for whoever runs the handler."""
+
+    unwinding: bool
+    """Whether the handler was cancelled because of what it asked."""
+
+    def log_nowait(self, level: LoggingLevel, data: Json, logger: str | None) -> None:
+        """Send a log message without waiting for room."""
+
+    def input_required(self) -> dict[str, Json]:
+        """Make the result that asks the caller what the handler has asked."""
+
+    def finish(self) -> None:
+        """Say what was held back, and no more."""
+
+    def close(self) -> None:
+        """Say and ask no more."""

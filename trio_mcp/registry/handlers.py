@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
 import trio
@@ -19,6 +20,8 @@ from trio_mcp.wire.errors import ToolError
 from trio_mcp.wire.jsonrpc import Json
 
 Keywords = dict[str, Any]
+
+NO_EXTENSIONS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class RefusedArguments(ToolError):
@@ -86,6 +89,8 @@ class Handler:
     """Bounds how many run at the same time; `None` for any number."""
     scopes: frozenset[str] = frozenset()
     """What a caller's access token must allow, where callers have one."""
+    extensions: Mapping[str, Any] = NO_EXTENSIONS
+    """By identifier, what it was registered with for extensions, as each of them has checked it."""
     is_async: bool = field(init=False)
     is_direct: bool = field(init=False)
     """Whether `run` does nothing but call the function, if the keywords are bound."""

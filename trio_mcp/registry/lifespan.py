@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 import trio
 
@@ -23,6 +23,21 @@ class LifespanError(Exception):
     """
 
     __module__ = "trio_mcp.errors"
+
+
+class Opened:
+    """What is open while a registry is served.
+
+    Args:
+        state: What the registry's lifespan yielded.
+    """
+
+    def __init__(self, state: Any = None) -> None:
+        self.state: Final = state
+        self.extensions: Final[dict[str, Any]] = {}
+        """By identifier, what serves each extension (an `ExtensionServing`)."""
+        self.complete: Final = trio.Event()
+        """Set when all extensions are there."""
 
 
 @asynccontextmanager

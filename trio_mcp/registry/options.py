@@ -32,6 +32,7 @@ class ToolOptions(TypedDict, total=False):
     timeout: float | None
     max_concurrent: int | None
     scopes: Sequence[str]
+    extensions: Mapping[str, Any]
 
 
 @public
@@ -49,6 +50,7 @@ class FileOptions(TypedDict, total=False):
     cache_ttl: float
     cache_scope: CacheScope
     scopes: Sequence[str]
+    extensions: Mapping[str, Any]
 
 
 @public
@@ -69,3 +71,4 @@ class PromptOptions(TypedDict, total=False):
     meta: Mapping[str, Json] | None
     timeout: float | None
     scopes: Sequence[str]
+    extensions: Mapping[str, Any]

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from trio_mcp.registry.checks import check_payload, check_timeout, icons_of, json_of, scopes_of
 from trio_mcp.registry.context import Context
-from trio_mcp.registry.handlers import Handler, Keywords, TextArguments, Unbound
+from trio_mcp.registry.handlers import NO_EXTENSIONS, Handler, Keywords, TextArguments, Unbound
 from trio_mcp.registry.invalid import invalid_result
 from trio_mcp.registry.options import Icons
 from trio_mcp.schema import (
@@ -67,6 +67,7 @@ def make_prompt(
     meta: Mapping[str, Json] | None = None,
     timeout: float | None = None,
     scopes: Sequence[str] = (),
+    extensions: Mapping[str, Any] = NO_EXTENSIONS,
 ) -> Prompt:
     """Make a prompt of a function. The arguments are those of `Registry.prompt`."""
     check_function(function)
@@ -93,6 +94,7 @@ def make_prompt(
         timeout=timeout,
         context_parameter=described.context_parameter,
         scopes=needed,
+        extensions=extensions,
         description=shown,
         parameters=described.input_schema.get("properties", {}),
         arguments=TextArguments(described),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
 
 import trio
+from attrs import evolve
 
 from trio_mcp.public import public
 from trio_mcp.registry.changes import Changes, Kind
@@ -24,8 +25,8 @@ from trio_mcp.registry.checks import (
 )
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.entrances import check_trio
-from trio_mcp.registry.handlers import Handler, RefusedArguments
-from trio_mcp.registry.lifespan import opened
+from trio_mcp.registry.handlers import NO_EXTENSIONS, Handler, RefusedArguments
+from trio_mcp.registry.lifespan import Opened, opened
 from trio_mcp.registry.options import (
     CacheScope,
     FileOptions,
@@ -40,12 +41,14 @@ from trio_mcp.schema import ArgumentError, SchemaError
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.methods import METHODS, Method
 from trio_mcp.wire.payloads import Implementation
 
 # Many servers have tools and nothing else, and are started anew for every client. What only the
 # others need is imported where it is first used.
 if TYPE_CHECKING:
     from trio_mcp.registry.completers import Completers
+    from trio_mcp.registry.extensions import Extension, Extensions, Offered
     from trio_mcp.registry.log_bridge import LogBridge
     from trio_mcp.registry.prompts import Prompt
     from trio_mcp.registry.resources import Resource, ResourceTemplate
@@ -53,9 +56,10 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 H = TypeVar("H", bound=Handler)
+D = TypeVar("D", "Tool", "Resource", "ResourceTemplate", "Prompt")
 Lifespan = Callable[["Registry"], AbstractAsyncContextManager[Any]]
 
-_CLOSED: Final = object()
+_CLOSED: Final = Opened()
 
 
 @public
@@ -85,6 +89,7 @@ class Registry:
         lifespan: Makes an async context manager that opens what the server needs and yields it.
             It is entered once when serving begins and left when serving has ended. Handlers find
             what it yielded in `Context.state`.
+        extensions: Extensions of the protocol that the server has (`ServerExtension`).
 
     Raises:
         ValueError: The name or the version is empty, or a number is out of range.
@@ -116,6 +121,7 @@ class Registry:
         scopes: Sequence[str] = (),
         filter_lists: bool = False,
         lifespan: Lifespan | None = None,
+        extensions: Sequence[Extension] = (),
     ) -> None:
         if not name or not version:
             raise ValueError("a registry needs a name and a version that are not empty")
@@ -147,9 +153,12 @@ class Registry:
         self.filter_lists: Final = filter_lists
         self.has_scopes = False
         """Whether anything that was ever registered needs scopes of its own."""
+        self.extensions: Extensions | None = None
+        """What its extensions add; `None` where there are none."""
         self._lifespan = lifespan
         self._is_running = False
-        self._shared_state: Any = _CLOSED
+        self._shared = _CLOSED
+        self._times_open = 0
         self._tools: dict[str, Tool] = {}
         self._resources: dict[str, Resource] = {}
         self._templates: dict[str, ResourceTemplate] = {}
@@ -169,6 +178,8 @@ class Registry:
         self._sealer: Sealer | None = None
         self.log_bridge: LogBridge | None = None
         """Forwards the standard library's log; `None` until `log_handler` is called."""
+        for extension in extensions:
+            self.add_extension(extension)
 
     @property
     def name(self) -> str:
@@ -210,6 +221,7 @@ class Registry:
                 together. Further calls wait, and their time counts. A call that goes on after its
                 time limit, such as one in a worker thread, keeps its slot until it ends.
             scopes: What a caller's access token must allow, where callers have one.
+            extensions: What extensions are to know of it, by their identifiers.
 
         Returns:
             The function, unchanged.
@@ -238,15 +250,28 @@ class Registry:
             SchemaError: As for `tool`.
         """
         tool = make_tool(function, usual_timeout=self.tool_timeout, **options)
-        self._put(self._tools, tool, "Tool", "tools")
-        return tool
+        return self._put(self._tools, self._extended(tool, "tool"), "Tool", "tools")
 
-    def _put(self, items: dict[str, H], item: H, what: str, kind: Kind) -> None:
+    def _put(self, items: dict[str, H], item: H, what: str, kind: Kind) -> H:
         if item.name in items:
             raise SchemaError(f"{what} {item.name!r} is registered already; names must be unique.")
         items[item.name] = item
         self.has_scopes |= bool(item.scopes)
         self.changes.list_changed(kind)
+        return item
+
+    def _extended(self, item: D, kind: Offered) -> D:
+        """Have extensions check what something is registered with for them."""
+        if item.extensions is NO_EXTENSIONS:
+            return item
+        from trio_mcp.registry.extensions import Extensions
+
+        try:
+            kept, meta = (self.extensions or Extensions()).options(kind, item.name, item.extensions)
+        except SchemaError as error:
+            raise SchemaError(f"{kind.capitalize()} {item.name!r}: {error}") from None
+        shown = evolve(item.description, meta={**(item.description.meta or {}), **meta} or None)
+        return evolve(item, extensions=MappingProxyType(kept), description=shown)
 
     def _take(self, items: dict[str, H], name: str, kind: Kind) -> None:
         del items[name]
@@ -304,11 +329,12 @@ class Registry:
             keywords = tool.bind({} if arguments is None else dict(arguments))
         except ArgumentError as error:
             raise McpError(INVALID_PARAMS, f"Invalid arguments for tool {name}: {error}") from None
-        async with self.state() as state:
+        async with self.opened() as open_:
             usual = self.usual_timeout(limits or Limits())
             with trio.fail_after(usual if tool.timeout is None else tool.timeout):
                 try:
-                    value = await tool.run(keywords, lambda: Context(tool=name, state=state))
+                    context = partial(Context, tool=name, state=open_.state)
+                    value = await tool.run(keywords, context)
                 except RefusedArguments as error:
                     raise McpError(INVALID_PARAMS, str(error)) from None
         prepared = value if isinstance(value, Prepared) else None
@@ -344,6 +370,7 @@ class Registry:
             cache_ttl: Seconds for which a client may keep what it has read.
             cache_scope: Whether clients may keep it for everybody (`public`) or for one caller.
             scopes: What a caller's access token must allow, where callers have one.
+            extensions: What extensions are to know of it, by their identifiers.
 
         Raises:
             SchemaError: It cannot be registered; the message says why and what to do.
@@ -375,10 +402,10 @@ class Registry:
 
         made = make_resource(function, uri, **options)
         if isinstance(made, Resource):
-            self._put(self._resources, made, "Resource", "resources")
-        else:
-            self._put(self._templates, made, "Resource template", "resources")
-        return made
+            made = self._extended(made, "resource")
+            return self._put(self._resources, made, "Resource", "resources")
+        made = self._extended(made, "resource template")
+        return self._put(self._templates, made, "Resource template", "resources")
 
     def add_directory(
         self,
@@ -507,6 +534,7 @@ class Registry:
             meta: The prompt's `_meta`, under namespaced keys.
             timeout: Seconds that it may take, instead of the registry's `tool_timeout`.
             scopes: What a caller's access token must allow, where callers have one.
+            extensions: What extensions are to know of it, by their identifiers.
 
         Raises:
             SchemaError: The prompt cannot be registered; the message says why and what to do.
@@ -532,9 +560,8 @@ class Registry:
         """
         from trio_mcp.registry.prompts import make_prompt
 
-        prompt = make_prompt(function, **options)
-        self._put(self._prompts, prompt, "Prompt", "prompts")
-        return prompt
+        prompt = self._extended(make_prompt(function, **options), "prompt")
+        return self._put(self._prompts, prompt, "Prompt", "prompts")
 
     def remove_prompt(self, name: str) -> None:
         """Remove a prompt. Requests that are running are not disturbed.
@@ -624,6 +651,36 @@ class Registry:
         function = source if callable(source) else from_values(source)
         self.completers.add(function, prompt, resource, argument, timeout)
 
+    # -- extensions -----------------------------------------------------------------------
+
+    def add_extension(self, extension: Extension) -> None:
+        """Add an extension of the protocol.
+
+        Add it before the tools, resources and prompts that have options for it, and before the
+        registry is served.
+
+        Args:
+            extension: A `ServerExtension`.
+
+        Raises:
+            SchemaError: It clashes with the protocol or another extension; the message says how.
+            RuntimeError: The registry is being served.
+        """
+        from trio_mcp.registry.extensions import Extensions
+
+        if self._times_open:
+            raise RuntimeError(f"registry {self.name!r} is being served; add extensions before")
+        added = self.extensions or Extensions()
+        added.add(extension)
+        self.extensions = added
+        self.has_scopes |= any(each.scopes for each in added.methods.values())
+        extension.added_to(self)
+
+    @property
+    def methods(self) -> Mapping[str, Method]:
+        """The methods that there are: those of the protocol, and those of extensions."""
+        return METHODS if self.extensions is None else self.extensions.rows
+
     # -- logging --------------------------------------------------------------------------
 
     def log_handler(self, level: int | str = logging.INFO) -> logging.Handler:
@@ -700,35 +757,55 @@ class Registry:
             raise RuntimeError(f"registry {self.name!r} is running already")
         self._is_running = True
         try:
-            async with self.state(limits) as state:
-                self._shared_state = state
+            async with self.opened(limits) as shared:
+                self._shared = shared
                 try:
-                    yield state
+                    yield shared.state
                 finally:
-                    self._shared_state = _CLOSED
+                    self._shared = _CLOSED
         finally:
             self._is_running = False
 
     @property
     def needs_running(self) -> bool:
-        """Whether there is a lifespan, and it is not open."""
-        return self._lifespan is not None and self._shared_state is _CLOSED
+        """Whether there is a lifespan, its own or an extension's, and it is not open."""
+        there = self._lifespan is not None or self.extensions is not None
+        return there and self._shared is _CLOSED
 
     @asynccontextmanager
-    async def state(self, limits: Limits | None = None) -> AsyncIterator[Any]:
-        """Yield the state that `running` shares; outside of it, open the lifespan for the block.
+    async def opened(self, limits: Limits | None = None) -> AsyncIterator[Opened]:
+        """Yield what `running` shares; outside of it, open the lifespans for the block.
+
+        Those of extensions are opened after the registry's own, and closed before it.
 
         Raises:
-            LifespanError: The lifespan failed when it was opened, or closed.
+            LifespanError: A lifespan failed when it was opened, or closed.
         """
-        if self._shared_state is not _CLOSED:
-            yield self._shared_state
-        elif self._lifespan is None:
-            yield None
-        else:
-            seconds = (limits or Limits()).lifespan_timeout
-            async with opened(self.name, partial(self._lifespan, self), seconds) as state:
-                yield state
+        if self._shared is not _CLOSED:
+            yield self._shared
+            return
+        self._times_open += 1
+        try:
+            if self._lifespan is None and self.extensions is None:
+                yield Opened()
+            else:
+                async with AsyncExitStack() as stack:
+                    yield await self._open(stack, limits or Limits())
+        finally:
+            self._times_open -= 1
+
+    async def _open(self, stack: AsyncExitStack, limits: Limits) -> Opened:
+        state = None
+        if self._lifespan is not None:
+            lifespan = partial(self._lifespan, self)
+            way = opened(self.name, lifespan, limits.lifespan_timeout)
+            state = await stack.enter_async_context(way)
+        found = Opened(state)
+        for each in self.extensions or ():
+            serving = await stack.enter_async_context(each.opened(self, found, limits))
+            found.extensions[each.identifier] = serving
+        found.complete.set()
+        return found
 
 
 def check_registry(registry: object) -> None:

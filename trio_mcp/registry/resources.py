@@ -19,7 +19,7 @@ from trio_mcp.registry.checks import (
     scopes_of,
 )
 from trio_mcp.registry.context import Context
-from trio_mcp.registry.handlers import Handler, Keywords, TextArguments
+from trio_mcp.registry.handlers import NO_EXTENSIONS, Handler, Keywords, TextArguments
 from trio_mcp.registry.invalid import invalid_result
 from trio_mcp.registry.options import CacheScope, Icons
 from trio_mcp.registry.uri_search import LONGEST_URI, read_uri
@@ -101,6 +101,7 @@ def make_resource(
     cache_ttl: float = 0.0,
     cache_scope: CacheScope = "private",
     scopes: Sequence[str] = (),
+    extensions: Mapping[str, Any] = NO_EXTENSIONS,
 ) -> Resource | ResourceTemplate:
     """Make a resource of a function, or a template if the URI has variables.
 
@@ -142,6 +143,7 @@ def make_resource(
         "cache_ttl": cache_ttl,
         "cache_scope": cache_scope,
         "scopes": needed,
+        "extensions": extensions,
     }
     if template is None:
         return Resource(description=single, **handler)

@@ -26,7 +26,7 @@ from trio_mcp.registry.checks import (
     scopes_of,
 )
 from trio_mcp.registry.context import Context
-from trio_mcp.registry.handlers import Handler, Keywords, Unbound
+from trio_mcp.registry.handlers import NO_EXTENSIONS, Handler, Keywords, Unbound
 from trio_mcp.registry.invalid import holds_many
 from trio_mcp.registry.options import Icons
 from trio_mcp.registry.results import prepare_result
@@ -144,6 +144,7 @@ def make_tool(
     timeout: float | None = None,
     max_concurrent: int | None = None,
     scopes: Sequence[str] = (),
+    extensions: Mapping[str, Any] = NO_EXTENSIONS,
 ) -> Tool:
     """Make a tool of a function. The arguments are those of `Registry.tool`."""
     check_function(function)
@@ -193,6 +194,7 @@ def make_tool(
         slots=None if max_concurrent is None else Slots(max_concurrent),
         context_parameter=inferred.context_parameter,
         scopes=needed,
+        extensions=extensions,
         validate=compile_validator(accepted, inferred=input_schema is None),
         structure=inferred.structure,
         unstructure=inferred.unstructure,

@@ -16,6 +16,7 @@ logger: Final = logging.getLogger("trio_mcp.calls")
 
 INVALID_ARGUMENTS: Final = "invalid arguments"
 NOT_FOUND: Final = "not found"
+NOT_DECLARED: Final = "not declared"
 """The outcomes of calls that were refused."""
 
 

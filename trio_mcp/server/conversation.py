@@ -27,9 +27,9 @@ from trio_mcp.server.request import RequestContext
 from trio_mcp.wire.bucket import TokenBucket
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import Json, is_id, json_type
-from trio_mcp.wire.methods import METHODS, has_question
+from trio_mcp.wire.methods import has_question
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
-from trio_mcp.wire.revisions import META_LOG_LEVEL
+from trio_mcp.wire.revisions import META_LOG_LEVEL, Revision
 
 logger = logging.getLogger("trio_mcp.calls")
 
@@ -39,6 +39,44 @@ _ENDED: Final = "The request has ended, so its client cannot be asked any more"
 
 _OTHERS: Final = 10
 """Checkpoints that a question waits for others that are asked beside it."""
+
+
+def declares(revision: Revision, declared: Json, capability: tuple[str, ...]) -> bool:
+    """Whether a client declares a capability that its revision has a question for."""
+    if not has_question(revision, capability):
+        return False
+    for place, name in enumerate(capability):
+        if not isinstance(declared, dict):
+            return False
+        if capability[:place] == ("elicitation",) and name == "form" and not declared:
+            return True  # what an empty object stands for
+        if name not in declared:
+            return False
+        declared = declared[name]
+    return True
+
+
+class QuestionNames:
+    """Names for the questions of a handler, so that each is known again when it runs again."""
+
+    def __init__(self) -> None:
+        self._asked: Counter[str] = Counter()
+        self.given: Final[dict[str, None]] = {}
+        """The names so far, in their order."""
+
+    def name_of(self, question: dict[str, Json], key: str | None) -> str:
+        """Name a question: by its key, or else by what it asks."""
+        if key is None:
+            text = orjson.dumps(question, option=orjson.OPT_SORT_KEYS)
+            key = hashlib.sha256(text).hexdigest()[:16]
+        name = key
+        while True:
+            self._asked[key] += 1
+            if self._asked[key] > 1:  # the same question, or another one of that name
+                name = f"{key}-{self._asked[key]}"
+            if name not in self.given:
+                self.given[name] = None
+                return name
 
 
 class RequestConversation:
@@ -71,8 +109,7 @@ class RequestConversation:
         self._held_back: bytes | None = None  # the last progress, if it was one too many
         self._sending = False  # progress is being sent
         self._over = False
-        self._asked: Counter[str] = Counter()
-        self._names: dict[str, None] = {}  # of all questions so far, in their order
+        self._names = QuestionNames()
         self._asking: set[trio.CancelScope] = set()  # questions that wait for the client
         self._kept: dict[str, Json] = {}  # what the record of this round has to hold as well
         self._answers = self._recorded_answers(context.params)
@@ -172,6 +209,20 @@ class RequestConversation:
         if self.logs(level) and channel is not None:
             channel.send_notification_nowait(log_line(level, data, source))
 
+    async def notify(self, method: str, params: dict[str, Json]) -> None:
+        """Send a notification of an extension, if the caller has declared that."""
+        from trio_mcp.wire.extensions import declared_settings
+
+        await trio.lowlevel.checkpoint()
+        extensions, channel = self._registry.extensions, self._channel
+        owner = None if extensions is None else extensions.sent.get(method)
+        if owner is None:
+            raise ValueError(f"no extension of the registry sends {method!r:.100}")
+        settings = declared_settings(self._context.caller.capabilities, owner.identifier)
+        era = "modern" if self.revision.modern else "legacy"
+        if channel is not None and settings is not None and owner.era in (None, era):
+            await channel.send_notification(notification_line(method, params))
+
     def close_sse_stream(self) -> None:
         """Have the client come back for the rest."""
         channel = self._channel
@@ -187,18 +238,8 @@ class RequestConversation:
 
     def supports(self, *capability: str) -> bool:
         """Whether the caller has declared a capability that its revision has a question for."""
-        if self.cannot_ask is not None or not has_question(self.revision, capability):
-            return False
-        declared: Json = self._context.caller.capabilities
-        for place, name in enumerate(capability):
-            if not isinstance(declared, dict):
-                return False
-            if capability[:place] == ("elicitation",) and name == "form" and not declared:
-                return True  # what an empty object stands for
-            if name not in declared:
-                return False
-            declared = declared[name]
-        return True
+        able = self.cannot_ask is None
+        return able and declares(self.revision, self._context.caller.capabilities, capability)
 
     async def send_request(self, method: str, params: dict[str, Json], key: str | None) -> Json:
         """Ask the caller something, and return its result."""
@@ -243,10 +284,10 @@ class RequestConversation:
 
     async def _ask_by_result(self, method: str, params: dict[str, Json], key: str | None) -> Json:
         question: dict[str, Json] = {"method": method, "params": params}
-        key = self._key_of(question, key)
+        key = self._names.name_of(question, key)
         if key in self._answers:
             return self._answers[key]
-        method_row = METHODS[self._context.method]
+        method_row = self._registry.methods[self._context.method]
         if not method_row.may_ask:
             message = f"Revision {self.revision.name} allows no questions during {method_row.name}"
             raise McpError(INTERNAL_ERROR, message)
@@ -269,20 +310,6 @@ class RequestConversation:
             scope.cancel()
         await trio.lowlevel.checkpoint()
         raise InputRequired  # in a shield, or from a thread: cancellation does not get there
-
-    def _key_of(self, question: dict[str, Json], key: str | None) -> str:
-        """Name a question, so that it is known again when the handler runs again."""
-        if key is None:
-            text = orjson.dumps(question, option=orjson.OPT_SORT_KEYS)
-            key = hashlib.sha256(text).hexdigest()[:16]
-        name = key
-        while True:
-            self._asked[key] += 1
-            if self._asked[key] > 1:  # the same question, or another one of that name
-                name = f"{key}-{self._asked[key]}"
-            if name not in self._names:
-                self._names[name] = None
-                return name
 
     def _recorded_answers(self, params: dict[str, Json]) -> dict[str, Json]:
         if not self.revision.modern:
@@ -312,7 +339,7 @@ class RequestConversation:
 
     def input_required(self) -> dict[str, Json]:
         """Make the result that asks the client, and gives it the record to bring back."""
-        answered = {key: self._answers[key] for key in self._names if key in self._answers}
+        answered = {key: self._answers[key] for key in self._names.given if key in self._answers}
         record = {"answers": {**self._kept, **answered}, "asked": list(self.questions)}
         return {
             "resultType": "input_required",

@@ -8,10 +8,11 @@ is run in a task of its own.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.server.caller import UNKNOWN_CALLER, Caller, caller_of, is_modern
-from trio_mcp.server.methods import HANDLERS
+from trio_mcp.server.methods import HANDLERS, MethodHandler
 from trio_mcp.server.request import RequestContext
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
@@ -23,10 +24,12 @@ from trio_mcp.wire.errors import (
     McpError,
 )
 from trio_mcp.wire.jsonrpc import Malformed, Notification, Request, error_line, result_line
-from trio_mcp.wire.methods import METHODS, modern_only
-from trio_mcp.wire.revisions import META_CLIENT_CAPABILITIES, META_VERSION
+from trio_mcp.wire.methods import modern_only
+from trio_mcp.wire.revisions import META_CLIENT_CAPABILITIES, META_VERSION, Revision
 
 logger = logging.getLogger("trio_mcp")
+
+Handlers = Mapping[Revision, Mapping[str, MethodHandler]]
 
 
 class Dispatcher:
@@ -40,6 +43,8 @@ class Dispatcher:
     def __init__(self, server: Server, session: Session) -> None:
         self.server = server
         self.session = session
+        extensions = server.registry.extensions
+        self._handlers = HANDLERS if extensions is None else _extended_handlers(server)
 
     @property
     def takes_batches(self) -> bool:
@@ -56,11 +61,11 @@ class Dispatcher:
                 caller = caller_of(meta)
             else:
                 caller = session.caller
-            handler = HANDLERS[caller.revision].get(request.method)
+            handler = self._handlers[caller.revision].get(request.method)
             if handler is None:
                 raise self._unknown_method(request, caller)
             if in_batch:
-                _check_batched(request, caller)
+                self._check_batched(request, caller)
             context = RequestContext(
                 self.server,
                 request.id,
@@ -83,6 +88,27 @@ class Dispatcher:
     def notified(self, notification: Notification) -> None:
         """Take note of a notification. None needs an answer, and unknown ones are allowed."""
         logger.debug("Notification %s", notification.method[:200])
+        if self.server.registry.extensions is None:
+            return
+        from trio_mcp.server.extended import take_notification
+
+        session, meta = self.session, notification.params.get("_meta")
+        try:
+            caller = caller_of(meta) if meta is not None and is_modern(meta) else session.caller
+        except McpError as error:
+            logger.debug("Notification %s: %s", notification.method[:200], error)
+            return
+        take_notification(
+            RequestContext(
+                self.server,
+                "",
+                notification.method,
+                notification.params,
+                caller,
+                session,
+                session.authorization,
+            )
+        )
 
     def malformed(self, message: Malformed, line: bytes) -> bytes:
         """Answer what is no message: a client wants to know, and so does who runs the server."""
@@ -97,17 +123,26 @@ class Dispatcher:
             "method": method[:200],
             "requestId": request.id,
         }
-        if modern_only(method):  # and the request does not say that it is modern
+        methods = self.server.registry.methods
+        if modern_only(method, methods):  # and the request does not say that it is modern
             needed = f"_meta fields {META_VERSION} and {META_CLIENT_CAPABILITIES}"
             return McpError(INVALID_PARAMS, f"Invalid params: {method} needs the {needed}", data)
         message = f"Method not found: {method[:200]}"
-        if method in METHODS and METHODS[method].sender == "client":
+        if method in methods and methods[method].sender == "client":
             message += f" (in revision {caller.revision.name})"
         return McpError(METHOD_NOT_FOUND, message, data)
 
+    def _check_batched(self, request: Request, caller: Caller) -> None:
+        allowed = self.server.registry.methods[request.method].batchable
+        if caller.revision.modern or not allowed:
+            what = "a modern request" if allowed else request.method
+            raise McpError(INVALID_REQUEST, f"Invalid request: {what} cannot be part of a batch")
 
-def _check_batched(request: Request, caller: Caller) -> None:
-    allowed = METHODS[request.method].batchable
-    if caller.revision.modern or not allowed:
-        what = "a modern request" if allowed else request.method
-        raise McpError(INVALID_REQUEST, f"Invalid request: {what} cannot be part of a batch")
+
+def _extended_handlers(server: Server) -> Handlers:
+    from trio_mcp.server.extensioncall import extended_handlers  # few servers have extensions
+
+    if server.handlers is None:
+        server.handlers = extended_handlers(server)
+    handlers: Handlers = server.handlers
+    return handlers

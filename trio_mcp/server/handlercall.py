@@ -42,8 +42,8 @@ from trio_mcp.wire.jsonrpc import Json, error_line, result_line, sendable_text
 from trio_mcp.wire.revisions import Revision
 
 if TYPE_CHECKING:
+    from trio_mcp.registry.conversation import OpenConversation
     from trio_mcp.registry.log_bridge import LogBridge
-    from trio_mcp.server.conversation import RequestConversation
 
 _CANCELLED: Final = McpError(INTERNAL_ERROR, "Request cancelled")
 
@@ -65,7 +65,7 @@ class HandlerCall(InboundRequest):
         self.label = handler.label
         timeout = handler.timeout
         self.timeout = context.server.usual_timeout if timeout is None else timeout
-        self.conversation: RequestConversation | None = None
+        self.conversation: OpenConversation | None = None
         """What was said and asked; `None` until the handler gets a context."""
         self.outcome = "cancelled"
         """How it ended, once it has."""
@@ -141,18 +141,24 @@ class HandlerCall(InboundRequest):
         handler, keywords, server = self.handler, self.keywords, self.context.server
         running: Awaitable[Any]
         if server.registry.log_bridge is not None:
-            running = self._run_bridged(server.registry.log_bridge)
+            running = self.work_bridged(server.registry.log_bridge)
         elif handler.is_direct and not isinstance(keywords, Unbound):
             running = handler.function(**keywords)
         else:
             running = handler.run(keywords, self.make_context, server.threads)
         return running
 
-    async def _run_bridged(self, bridge: LogBridge) -> Any:
+    async def work_bridged(self, bridge: LogBridge) -> Any:
+        """Do the work, and send the caller what is logged meanwhile."""
         with bridge.serving(self._converse()):
-            return await self.handler.run(
-                self.keywords, self.make_context, self.context.server.threads
-            )
+            return await self.work()
+
+    def work(self) -> Awaitable[Any]:
+        """Run the function."""
+        running: Awaitable[Any] = self.handler.run(
+            self.keywords, self.make_context, self.context.server.threads
+        )
+        return running
 
     def _finished_in_time(self, scope: Scope) -> bool:
         """Whether it did its work although it was told to stop, and that still counts."""
@@ -172,10 +178,14 @@ class HandlerCall(InboundRequest):
                 whose = f"{self.kind.lower()} {self.handler.name}"
                 raise invalid_result(value, whose) from None
         except McpError as error:
-            reason = error.reason if isinstance(error, InvalidResult) else error.message
-            message = "%s: its result cannot be sent: %s"
-            logger.error(message, self.label, reason, extra=self._fields())
+            self.log_unsendable(error)
             raise
+
+    def log_unsendable(self, error: McpError) -> None:
+        """Say for the author what is wrong with a result."""
+        reason = error.reason if isinstance(error, InvalidResult) else error.message
+        message = "%s: its result cannot be sent: %s"
+        logger.error(message, self.label, reason, extra=self._fields())
 
     def _cut_short(self) -> bytes | None:
         """Return the answer to a call that has ended by its cancellation."""
@@ -207,7 +217,7 @@ class HandlerCall(InboundRequest):
             return error_line(self.context.id, _CANCELLED)
         return self.failed(f"{self.kind} {self.handler.name} timed out after {self.timeout:g} s")
 
-    def _ask(self, conversation: RequestConversation) -> bytes:
+    def _ask(self, conversation: OpenConversation) -> bytes:
         try:
             result = conversation.input_required()
         except (ValueError, TypeError) as error:  # more answers than a state can hold
@@ -254,7 +264,7 @@ class HandlerCall(InboundRequest):
             conversation=self._converse(),
         )
 
-    def _converse(self) -> RequestConversation:
+    def _converse(self) -> OpenConversation:
         """Begin the conversation with the caller, or return it."""
         from trio_mcp.server.conversation import RequestConversation  # not before it is needed
 

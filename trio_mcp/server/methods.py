@@ -258,11 +258,13 @@ def capabilities_of(
         revision: The revision that the client speaks.
         tells: Whether the client can be told of changes.
     """
-    return {
+    declared: dict[str, Json] = {
         offer: dict(capability.details) if tells else {}
         for offer, capability in CAPABILITIES.items()
         if offer in registry.offers and revision in SINCE[capability.since]
     }
+    extensions = registry.extensions and registry.extensions.capabilities(revision)
+    return {**declared, "extensions": extensions} if extensions else declared
 
 
 def _param(params: Mapping[str, Json], name: str) -> str:

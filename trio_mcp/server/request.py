@@ -9,6 +9,7 @@ from attrs import define
 from trio_mcp.server.caller import Caller
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
+from trio_mcp.wire.errors import INVALID_PARAMS, McpError
 from trio_mcp.wire.jsonrpc import Id, Json
 from trio_mcp.wire.revisions import Revision
 
@@ -46,3 +47,21 @@ class RequestContext:
     def complete(self, result: dict[str, Json]) -> dict[str, Json]:
         """Add to a result what the request's revision wants in every result."""
         return self.server.complete(result, self.caller.revision)
+
+
+def texts_of(name: str, value: Json, most: int, noun: str = "items") -> list[str]:
+    """Read a list of texts from parameters; each is there once.
+
+    Raises:
+        McpError: It is none, or too long (`-32602`).
+    """
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise invalid(f'"{name}" must be an array of strings')
+    if len(value) > most:
+        raise invalid(f'"{name}" holds {len(value)} {noun}; at most {most} are served')
+    return list(dict.fromkeys(value))
+
+
+def invalid(why: str) -> McpError:
+    """Make the error for parameters that are none."""
+    return McpError(INVALID_PARAMS, f"Invalid params: {why}")

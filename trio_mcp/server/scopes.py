@@ -25,8 +25,8 @@ def needed_scopes(registry: Registry, message: Message, limits: Limits) -> froze
     if not registry.has_scopes:
         return needed
     for each in message.messages if isinstance(message, Batch) else (message,):
-        if isinstance(each, Request) and each.method in _HANDLERS:
-            handlers = _HANDLERS[each.method](registry, each.params)
+        if isinstance(each, Request):
+            handlers = _handlers(registry, each)
             # Of more than that, all are refused; nobody has us look for a hundred thousand.
             for handler in islice(handlers, limits.max_subscriptions):
                 needed |= handler.scopes
@@ -50,6 +50,14 @@ def visible(context: RequestContext, items: Mapping[str, H]) -> Mapping[str, H]:
 
 
 # -- whom a request is for ------------------------------------------------------------------
+
+
+def _handlers(registry: Registry, request: Request) -> Iterator[Handler]:
+    find = _HANDLERS.get(request.method)
+    if find is not None:
+        yield from find(registry, request.params)
+    elif registry.extensions is not None and request.method in registry.extensions.methods:
+        yield registry.extensions.methods[request.method]
 
 
 def _tool(registry: Registry, params: Mapping[str, Json]) -> Iterator[Handler]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import trio
 
 from trio_mcp.registry import Registry
+from trio_mcp.registry.lifespan import Opened
 from trio_mcp.server import tracing
 from trio_mcp.server.lists import ListCache
 from trio_mcp.wire.conversion import to_wire
@@ -28,7 +29,8 @@ class Server:
     Args:
         registry: What is served.
         limits: The bounds to keep.
-        state: What the registry's lifespan yielded.
+        opened: What is open while it is served; `None` where `open` is called later.
+        wrapping: By method, the extensions that run something around it, where these are not all.
         observe: Entered around each call that runs a handler.
         on_refusal: Called with kind, name (if there is such a thing) and outcome of each call that
             is refused before.
@@ -38,20 +40,34 @@ class Server:
         self,
         registry: Registry,
         limits: Limits,
-        state: Json = None,
+        opened: Opened | None = None,
         observe: Observe | None = None,
         on_refusal: OnRefusal | None = None,
+        wrapping: Mapping[str, list[Any]] | None = None,
     ) -> None:
         self.registry = registry
         self.limits = limits
-        self.state = state
         self.usual_timeout = registry.usual_timeout(limits)
         """Seconds that a call may take, where the handler does not say."""
+        extensions = registry.extensions
+        if wrapping is None:
+            wrapping = {} if extensions is None else extensions.wrapping
+        self.wrapping: Mapping[str, list[Any]] = wrapping
+        """By method, the extensions that run something around it."""
+        self.handlers: Any = None
+        """Who answers what, where extensions add to that; for the dispatcher to keep here."""
+        self.open(opened or Opened())
         self.threads = trio.CapacityLimiter(limits.max_worker_threads)
         self.on_refusal = on_refusal
         self.observe = _with_tracing(observe)
         self.lists = ListCache(registry)
         self._meta: dict[Revision, Json] = {}
+
+    def open(self, opened: Opened) -> None:
+        """Give handlers what the lifespans yielded."""
+        self.state = opened.state
+        self.extensions = opened.extensions
+        """By identifier, what serves each extension."""
 
     def complete(self, result: dict[str, Json], revision: Revision) -> dict[str, Json]:
         """Add to a result what the modern revisions want in every result."""

@@ -10,35 +10,58 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from math import inf
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import trio
 from attrs import define, field
 
 from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
 from trio_mcp.peer.outbound import notification_line
-from trio_mcp.registry.changes import KINDS, Change, Kind, ListChanged, Listener
-from trio_mcp.server.request import RequestContext
-from trio_mcp.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND, McpError
+from trio_mcp.registry.changes import (
+    KINDS,
+    Change,
+    Kind,
+    ListChanged,
+    Listener,
+    ResourceUpdated,
+)
+from trio_mcp.server.request import RequestContext, invalid, texts_of
+from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Json, error_line, json_type, result_line
 from trio_mcp.wire.revisions import META_SUBSCRIPTION
+
+if TYPE_CHECKING:  # few servers have extensions
+    from trio_mcp.registry.topic import Topic
 
 _FILTERS: Final[dict[str, Kind]] = {f"{kind}ListChanged": kind for kind in KINDS}
 _RESOURCES: Final = "resourceSubscriptions"
 
 
-def change_line(change: Change, meta: dict[str, Json] | None = None) -> bytes:
-    """Write a change as a notification."""
-    params: dict[str, Json] = {} if meta is None else {"_meta": meta}
-    if isinstance(change, ListChanged):
-        return notification_line(f"notifications/{change.kind}/list_changed", params)
-    return notification_line("notifications/resources/updated", {**params, "uri": change.uri})
+Send = Callable[[bytes], Awaitable[None]]
 
 
-async def send_changes(listener: Listener, send: Callable[[bytes], Awaitable[None]]) -> None:
+async def send_changes(listener: Listener, send: Send) -> None:
     """Tell a legacy client of changes, until cancelled."""
     while True:
-        await send(change_line(await listener.next()))
+        await _tell(listener, await listener.next(), send)
+
+
+async def _tell(
+    listener: Listener, change: Change | Topic, send: Send, meta: dict[str, Json] | None = None
+) -> None:
+    """Send the notification that tells of a change, if there is one."""
+    params: dict[str, Json] = {} if meta is None else {"_meta": meta}
+    if isinstance(change, ListChanged):
+        await send(notification_line(f"notifications/{change.kind}/list_changed", params))
+    elif isinstance(change, ResourceUpdated):
+        params["uri"] = change.uri
+        await send(notification_line("notifications/resources/updated", params))
+    else:
+        from trio_mcp.server.topics import topic_line
+
+        line = await topic_line(listener, change, params)
+        if line is not None:
+            await send(line)
 
 
 @define
@@ -47,12 +70,16 @@ class Filter:
 
     kinds: list[Kind] = field(factory=list)
     uris: list[str] = field(factory=list)
+    topics: dict[str, list[str] | None] = field(factory=dict)
+    """By the keys of extensions, what is listed under them; `None` where that is nothing."""
 
     def wire(self) -> dict[str, Json]:
         """As it is written in an acknowledgement."""
         shown: dict[str, Json] = {f"{kind}ListChanged": True for kind in self.kinds}
         if self.uris:
             shown[_RESOURCES] = list(self.uris)
+        for key, values in self.topics.items():
+            shown[key] = True if values is None else values
         return shown
 
 
@@ -60,32 +87,29 @@ def read_filter(context: RequestContext) -> Filter:
     """Read what a client wants to know of, as far as there is such a thing here.
 
     Raises:
-        McpError: The filter is not one (`-32602`).
+        McpError: The filter is not one (`-32602`), or wants something of an extension that the
+            client has not declared (`-32021`).
     """
     wanted = context.params.get("notifications")
     if not isinstance(wanted, dict):
-        raise _invalid(f'"notifications" must be an object, not {json_type(wanted)}')
+        raise invalid(f'"notifications" must be an object, not {json_type(wanted)}')
     found = Filter()
     registry = context.server.registry
     declared = registry.offers
     for name, kind in _FILTERS.items():
         value = wanted.get(name, False)
         if not isinstance(value, bool):
-            raise _invalid(f'"{name}" must be a boolean, not {json_type(value)}')
+            raise invalid(f'"{name}" must be a boolean, not {json_type(value)}')
         if value and kind in declared:
             found.kinds.append(kind)
-    uris = wanted.get(_RESOURCES, [])
-    if not isinstance(uris, list) or not all(isinstance(each, str) for each in uris):
-        raise _invalid(f'"{_RESOURCES}" must be an array of strings')
     most = context.server.limits.max_subscriptions
-    if len(uris) > most:
-        raise _invalid(f'"{_RESOURCES}" holds {len(uris)} URIs; at most {most} are served')
-    found.uris = [each for each in dict.fromkeys(uris) if registry.has_resource(each)]
+    uris = texts_of(_RESOURCES, wanted.get(_RESOURCES, []), most, "URIs")
+    found.uris = [each for each in uris if registry.has_resource(each)]
+    if registry.extensions is not None:
+        from trio_mcp.server.topics import read_topics
+
+        found.topics = read_topics(context, wanted)
     return found
-
-
-def _invalid(why: str) -> McpError:
-    return McpError(INVALID_PARAMS, f"Invalid params: {why}")
 
 
 class Listen(InboundRequest):
@@ -112,14 +136,21 @@ class Listen(InboundRequest):
                 return error_line(self.id, McpError(METHOD_NOT_FOUND, why))
             changes = self.context.server.registry.changes
             with changes.listen(self.filter.kinds, self.filter.uris) as listener:
+                if self.filter.topics:
+                    from trio_mcp.server.topics import watch_topics
+
+                    topics = await watch_topics(self.context, self.filter.topics, listener, self)
+                    self.filter.topics = topics
                 if self.cause is not Cause.PEER:
                     await channel.send_notification(self._acknowledgement())
                 while (change := await self._next(listener)) is not None:
-                    await channel.send_notification(change_line(change, self._meta))
+                    await _tell(listener, change, channel.send_notification, self._meta)
                 if self.cause is Cause.SHUTDOWN and not self.answered:
                     for change in listener.rest():
-                        await channel.send_notification(change_line(change, self._meta))
+                        await _tell(listener, change, channel.send_notification, self._meta)
             return self.unfinished()
+        except McpError as error:  # of an extension, about what it was asked to tell of
+            return None if self.answered else error_line(self.id, error)
         finally:
             self.context.session.subscriptions -= 1
 
@@ -131,7 +162,7 @@ class Listen(InboundRequest):
         shown = {"_meta": self._meta, "notifications": self.filter.wire()}
         return notification_line("notifications/subscriptions/acknowledged", shown)
 
-    async def _next(self, listener: Listener) -> Change | None:
+    async def _next(self, listener: Listener) -> Change | Topic | None:
         """Wait for a change, and keep the way back open meanwhile.
 
         Returns:

@@ -69,8 +69,8 @@ class ControlRouter:
         """Open the registries' lifespans."""
         async with AsyncExitStack() as opening:
             for name, registry in self._registries.items():
-                state = await opening.enter_async_context(registry.state(self._limits))
-                self._servers[name].open(state)
+                opened = await opening.enter_async_context(registry.opened(self._limits))
+                self._servers[name].open(opened)
             self._lifespans = opening.pop_all()
         return self
 

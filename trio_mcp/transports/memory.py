@@ -26,6 +26,7 @@ from trio_mcp.peer.runner import Runner
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.registry.entrances import check_trio
+from trio_mcp.registry.lifespan import Opened
 from trio_mcp.registry.registry import check_registry
 from trio_mcp.server.dispatcher import Dispatcher
 from trio_mcp.server.server import Server
@@ -95,10 +96,10 @@ async def serve_in_memory(registry: Registry, limits: Limits) -> AsyncIterator[M
 
     At the end, and when it is cancelled, the calls that still run are cancelled.
     """
-    async with registry.state(limits) as state:
+    async with registry.opened(limits) as opened:
         ours, theirs = memory_lines_pair()
         session = Session()
-        dispatcher = Dispatcher(Server(registry, limits, state), session)
+        dispatcher = Dispatcher(Server(registry, limits, opened), session)
         # Who leaves the block wants no answers, so what runs then gets no grace.
         connection = Connection(theirs, dispatcher, evolve(limits, eof_grace=0))
         finished = trio.Event()
@@ -124,18 +125,18 @@ class Embedded:
     Args:
         registry: What is served.
         limits: The bounds to keep.
-        state: What the registry's lifespan yielded.
+        opened: What is open while the registry is served; `None` where `open` is called later.
 
     Raises:
         TypeError: There is no registry to serve.
     """
 
     def __init__(
-        self, registry: Registry, limits: Limits | None = None, state: object = None
+        self, registry: Registry, limits: Limits | None = None, opened: Opened | None = None
     ) -> None:
         check_registry(registry)
         self._limits = limits or Limits()
-        self._server = Server(registry, self._limits, state)
+        self._server = Server(registry, self._limits, opened)
         self.session = Session("in-process")
         """What is known of the client."""
         self._idle = trio.lowlevel.ParkingLot()
@@ -146,11 +147,11 @@ class Embedded:
         )
         self._runner = Runner(self._limits.cancel_patience)
         self.is_open = False
-        """Whether a state was given with `open`."""
+        """Whether `open` was called."""
 
-    def open(self, state: object) -> None:
-        """Give handlers what the registry's lifespan yielded."""
-        self._server.state = state
+    def open(self, opened: Opened) -> None:
+        """Give handlers what the registry's lifespan yielded, and extensions what theirs did."""
+        self._server.open(opened)
         self.is_open = True
 
     async def aclose(self) -> None:
@@ -196,8 +197,8 @@ class Embedded:
 @asynccontextmanager
 async def embed(registry: Registry, limits: Limits | None = None) -> AsyncIterator[Embedded]:
     """Open a registry's lifespan and yield it as an `Embedded` server."""
-    async with registry.state(limits) as state:
-        embedded = Embedded(registry, limits, state)
+    async with registry.opened(limits) as opened:
+        embedded = Embedded(registry, limits, opened)
         try:
             yield embedded
         finally:

@@ -11,11 +11,12 @@ import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Final
 
 import trio
 
 from trio_mcp.registry import Registry
+from trio_mcp.registry.lifespan import Opened
 from trio_mcp.wire.limits import Limits
 
 logger = logging.getLogger("trio_mcp")
@@ -40,10 +41,10 @@ def leave_process(labels: list[str]) -> None:
 
 
 class Serving:
-    """What a lifespan yielded, and the nursery of the tasks that use it."""
+    """What the lifespans yielded, and the nursery of the tasks that use it."""
 
-    def __init__(self, state: Any, nursery: trio.Nursery) -> None:
-        self.state: Final = state
+    def __init__(self, opened: Opened, nursery: trio.Nursery) -> None:
+        self.opened: Final = opened
         self.nursery: Final = nursery
         """Cancelled at the end of the block."""
         self.stuck: list[str] = []
@@ -107,10 +108,10 @@ async def serving(
 
     async with trio.open_nursery() as outer:
         try:
-            async with registry.state(limits) as state:
+            async with registry.opened(limits) as opened:
                 ended = trio.Event()
                 nursery = await outer.start(_hold_nursery, ended)
-                here = Serving(state, nursery)
+                here = Serving(opened, nursery)
                 try:
                     yield here
                 finally:

@@ -73,7 +73,7 @@ async def serve_connection(
     try:
         async with serving(registry, limits, on_stuck) as here:
             session = Session()
-            server = Server(registry, limits, here.state)
+            server = Server(registry, limits, here.opened)
             connection = Connection(
                 StreamLines(stream, limits.max_message_bytes, send_nowait),
                 Dispatcher(server, session),

@@ -9,14 +9,16 @@ from typing import Final, Literal
 
 from attrs import frozen
 
+from trio_mcp.public import public
 from trio_mcp.wire import revisions
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import FIRST, SINCE, Revision
 
 
+@public
 @frozen(kw_only=True)
 class Method:
-    """One request."""
+    """One request: a row of the protocol, or of an extension."""
 
     name: str
 
@@ -116,15 +118,15 @@ def has_question(revision: Revision, capability: tuple[str, ...]) -> bool:
     return all(each.is_in(revision) for each in asked) and details.get(capability[:2], True)
 
 
-def modern_only(method: str) -> bool:
+def modern_only(method: str, methods: Mapping[str, Method] = METHODS) -> bool:
     """Whether whoever sends this must mean a modern revision."""
-    known = METHODS.get(method)
+    known = methods.get(method)
     return known is not None and known.era == "modern"
 
 
-def target_of(method: str) -> str | None:
+def target_of(method: str, methods: Mapping[str, Method] = METHODS) -> str | None:
     """The parameter that names what a request is about; `None` if it has none."""
-    known = METHODS.get(method)
+    known = methods.get(method)
     return None if known is None else known.target
 
 

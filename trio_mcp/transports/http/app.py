@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -68,7 +68,7 @@ from trio_mcp.wire.jsonrpc import (
     is_id,
 )
 from trio_mcp.wire.limits import Limits
-from trio_mcp.wire.methods import METHODS, modern_only
+from trio_mcp.wire.methods import Method, modern_only
 from trio_mcp.wire.revisions import BY_NAME, LEGACY, MODERN
 
 if TYPE_CHECKING:  # few servers have one
@@ -154,7 +154,7 @@ class HttpApp:
         async with serving(self.registry, self._limits, on_stuck) as here:
             metrics, policy = self.metrics, self._policy
             watch = () if metrics is None else (metrics.observe_call, metrics.refused)
-            server = self._server = Server(self.registry, self._limits, here.state, *watch)
+            server = self._server = Server(self.registry, self._limits, here.opened, *watch)
             sessions = Sessions(server, self._policy, self._slots, self._runner)
             self._sessions = sessions
             if self._sse_path is not None:
@@ -325,12 +325,13 @@ class HttpApp:
             raise Refusal(406, "The client must accept application/json and text/event-stream.")
         message, _ = await read_message(http, self._limits)
         self._require(http, message)
-        if _begins_something(message):  # which a server that stops would have to end at once
+        methods = self.registry.methods
+        if _begins_something(message, methods):  # a server that stops would end it at once
             self._refuse_if_stopping()
-        if isinstance(message, Request) and _speaks_modern(http, message):
+        if isinstance(message, Request) and _speaks_modern(http, message, methods):
             await self._answer_modern(http, message, server)
         elif http.headers.get(VERSION, b"").decode("latin-1") in MODERN:
-            await self._take_modern(http, message)
+            await self._take_modern(http, message, server)
         else:
             _check_version(http)
             if self._policy.stateless or _stands_alone(http, message):
@@ -359,10 +360,11 @@ class HttpApp:
         session = Session("http", principal=http.principal, authorization=http.authorization)
         await self._answer(http, request, server, session, modern=True)
 
-    async def _take_modern(self, http: HttpRequest, message: Message) -> None:
+    async def _take_modern(self, http: HttpRequest, message: Message, server: Server) -> None:
         """A notification is taken note of; there is nothing else without an answer."""
         if isinstance(message, Notification):
-            await self._take_notification(http, message)
+            session = Session("http", principal=http.principal, authorization=http.authorization)
+            await self._take_notification(http, message, Dispatcher(server, session))
             return
         what = "Invalid request: a modern client sends one request or notification at a time"
         raise bad_message(UNKNOWN_ID, McpError(INVALID_REQUEST, what))
@@ -383,15 +385,19 @@ class HttpApp:
             finally:
                 del self._alone[inbound]
         else:
-            await self._take_notification(http, message)
+            await self._take_notification(http, message, Dispatcher(server, session))
 
-    async def _take_notification(self, http: HttpRequest, message: Message) -> None:
-        """Take note of a cancellation; nothing else is about requests that stand for themselves.
+    async def _take_notification(
+        self, http: HttpRequest, message: Message, dispatcher: Dispatcher
+    ) -> None:
+        """Take note of a notification; only a cancellation is about requests that are open.
 
         Ids are the clients' own, so two may use the same. The sender may cancel what came with the
         same token, or without tokens from the same address; if that is not one request, none.
         """
-        if isinstance(message, Notification):
+        if isinstance(message, Notification) and message.method != "notifications/cancelled":
+            dispatcher.notified(message)
+        elif isinstance(message, Notification):
             id, sender = message.params.get("requestId"), _sender_of(http)
             meant = [
                 inbound
@@ -547,8 +553,8 @@ _METHODS: Final[dict[str, Callable[[HttpApp, HttpRequest, Server, Sessions], Awa
 }
 
 
-def _begins_something(message: Message) -> bool:
-    known = METHODS.get(message.method) if isinstance(message, Request) else None
+def _begins_something(message: Message, methods: Mapping[str, Method]) -> bool:
+    known = methods.get(message.method) if isinstance(message, Request) else None
     return known is not None and known.lasting
 
 
@@ -563,9 +569,9 @@ def _stands_alone(http: HttpRequest, message: Message) -> bool:
     return not (isinstance(message, Request) and message.method == "initialize")
 
 
-def _speaks_modern(http: HttpRequest, request: Request) -> bool:
+def _speaks_modern(http: HttpRequest, request: Request, methods: Mapping[str, Method]) -> bool:
     """Whether a request means to be a modern one."""
-    if is_modern(request.params.get("_meta")) or modern_only(request.method):
+    if is_modern(request.params.get("_meta")) or modern_only(request.method, methods):
         return True
     return http.headers.get(VERSION, b"").decode("latin-1") in MODERN
 

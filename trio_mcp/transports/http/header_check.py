@@ -50,7 +50,7 @@ class HeaderCheck:
         if isinstance(version, str):  # else the dispatcher says that it is missing, or odd
             _compare("MCP-Protocol-Version", headers.get(VERSION), version)
         _compare("Mcp-Method", headers.get(METHOD), request.method)
-        where = target_of(request.method)
+        where = target_of(request.method, self._registry.methods)
         if where is None:
             return
         name = request.params.get(where)

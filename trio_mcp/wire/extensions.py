@@ -1,0 +1,152 @@
+"""Extensions of the protocol: their identifiers, and what a side declares of them (SEP-2133).
+
+Both sides declare settings under `capabilities.extensions`, by the identifier of each extension. A
+side that does not name an extension does not have it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from trio_mcp.wire.errors import MISSING_CLIENT_CAPABILITY, McpError
+from trio_mcp.wire.jsonrpc import Json, json_type
+from trio_mcp.wire.methods import METHODS, Method
+from trio_mcp.wire.revisions import SINCE
+
+EXTENSIONS: Final = "extensions"
+"""The capability that holds the settings of all extensions."""
+
+_NOTIFICATIONS: Final = frozenset(
+    f"notifications/{name}"
+    for name in (
+        "cancelled",
+        "elicitation/complete",
+        "initialized",
+        "message",
+        "progress",
+        "prompts/list_changed",
+        "resources/list_changed",
+        "resources/updated",
+        "roots/list_changed",
+        "subscriptions/acknowledged",
+        "tools/list_changed",
+    )
+)
+"""Those of the protocol itself."""
+
+_RESULT_TYPES: Final = frozenset({"complete", "input_required"})
+"""Likewise, of `resultType`."""
+
+_FILTER_KEYS: Final = frozenset(
+    {"toolsListChanged", "resourcesListChanged", "promptsListChanged", "resourceSubscriptions"}
+)
+"""Likewise, of the filter of `subscriptions/listen`."""
+
+_LABEL: Final = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?"
+_IDENTIFIER: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*/{_NAME}")
+
+
+def check_identifier(identifier: Any) -> str:
+    """Return the identifier of an extension: a key of `_meta` whose prefix is not left out.
+
+    Raises:
+        ValueError: It is none.
+
+    Example:
+        >>> check_identifier("com.example/audit")
+        'com.example/audit'
+    """
+    if isinstance(identifier, str) and _IDENTIFIER.fullmatch(identifier):
+        return identifier
+    raise ValueError(
+        f"an extension cannot be called {identifier!r:.100}: it needs a prefix (a domain of yours, "
+        'reversed) and a name, such as "com.example/audit"'
+    )
+
+
+def declared_settings(capabilities: Mapping[str, Json], identifier: str) -> dict[str, Json] | None:
+    """Return what a side declares of an extension; `None` if it does not have it."""
+    declared = capabilities.get(EXTENSIONS)
+    settings = declared.get(identifier) if isinstance(declared, dict) else None
+    return settings if isinstance(settings, dict) else None
+
+
+def shared(ours: Collection[str], capabilities: Mapping[str, Json]) -> dict[str, dict[str, Json]]:
+    """Return those of ours that the other side declares, with what it declares of them."""
+    theirs = {name: declared_settings(capabilities, name) for name in ours}
+    return {name: settings for name, settings in theirs.items() if settings is not None}
+
+
+def missing(capabilities: Mapping[str, Json], identifier: str) -> McpError:
+    """Make the error for a client that has not declared the extension that a request needs."""
+    message = f"Missing required client capability: extension {identifier}"
+    declared = capabilities.get(EXTENSIONS, {})
+    got = declared.get(identifier, {}) if isinstance(declared, dict) else declared
+    if not isinstance(got, dict):
+        what = "extensions" if got is declared else "its settings"
+        message += f" ({what} must be an object, not {json_type(got)})"
+    data: dict[str, Json] = {"requiredCapabilities": {EXTENSIONS: {identifier: {}}}}
+    return McpError(MISSING_CLIENT_CAPABILITY, message, data)
+
+
+# -- what an extension may add ----------------------------------------------------------------
+
+
+def check_method(method: Method, methods: Mapping[str, Method] = METHODS) -> None:
+    """Make sure that an extension may add a method to those that there are.
+
+    Raises:
+        ValueError: There is one of that name, or it is not one.
+    """
+    if not isinstance(method, Method):
+        raise ValueError(f"a method must be described by Method(name=...), not {method!r:.60}")
+    name = method.name
+    if not isinstance(name, str) or not name or name.startswith("notifications/"):
+        raise ValueError(f"a method cannot be called {name!r:.100}")
+    if name in methods:
+        whose = "the protocol" if name in METHODS else "another extension"
+        raise ValueError(f"{whose} has a method {name!r} already")
+    if method.sender != "client":
+        raise ValueError(f"method {name!r}: an extension adds methods that clients send")
+    for revision in (method.since, method.until):
+        if revision is not None and revision not in SINCE:
+            raise ValueError(f"method {name!r}: there is no revision {revision!r}")
+
+
+def check_notification(name: Any) -> None:
+    """Make sure that a notification may belong to an extension.
+
+    Raises:
+        ValueError: It is the protocol's, or none.
+    """
+    if not isinstance(name, str) or not name.startswith("notifications/"):
+        raise ValueError(f'a notification cannot be called {name!r:.100}: take "notifications/..."')
+    if name in _NOTIFICATIONS:
+        raise ValueError(f"the protocol has {name!r} already")
+
+
+def check_result_type(name: Any) -> None:
+    """Make sure that a `resultType` may belong to an extension.
+
+    Raises:
+        ValueError: It is the protocol's, or none.
+    """
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"a result type cannot be called {name!r:.100}")
+    if name in _RESULT_TYPES:
+        raise ValueError(f"the protocol has a result type {name!r} already")
+
+
+def check_filter_key(name: Any) -> None:
+    """Make sure that a key of the filter of `subscriptions/listen` may belong to an extension.
+
+    Raises:
+        ValueError: It is the protocol's, or none.
+    """
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"a subscription cannot have the key {name!r:.100}")
+    if name in _FILTER_KEYS:
+        raise ValueError(f"the protocol has a subscription with the key {name!r} already")
