@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from typing import Final
 
 import trio
@@ -29,11 +29,18 @@ class ChangeStream:
     subscription.
     """
 
-    def __init__(self, kinds: Collection[Kind], uris: Collection[str]) -> None:
+    def __init__(
+        self,
+        kinds: Collection[Kind],
+        uris: Collection[str],
+        extensions: Mapping[str, Json] | None = None,
+    ) -> None:
         self.kinds: Collection[Kind] = frozenset(kinds)
         """The lists that the server tells of; once it has answered, those that it agreed to."""
         self.uris: Collection[str] = frozenset(uris)
         """The resources that the server tells of, likewise."""
+        self.extensions: Mapping[str, Json] = dict(extensions or {})
+        """What extensions tell of, by their keys, likewise."""
         self.id: Id | None = None
         self.agreed = trio.Event()
         self._pending: dict[Change, None] = {}
@@ -96,6 +103,7 @@ class ChangeStream:
         """Take note of what the server has agreed to."""
         if isinstance(wanted, dict):
             self.kinds = frozenset(kind for kind in KINDS if wanted.get(f"{kind}ListChanged"))
+            self.extensions = {key: wanted[key] for key in self.extensions if key in wanted}
             uris = wanted.get("resourceSubscriptions")
             self.uris = frozenset(uris) if isinstance(uris, list) else frozenset()
         self.agreed.set()

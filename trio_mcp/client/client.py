@@ -75,6 +75,11 @@ class Client:
         return MappingProxyType(self._session.negotiated.capabilities)
 
     @property
+    def extensions(self) -> Mapping[str, Mapping[str, Json]]:
+        """The extensions that both sides have, with what the server declares of each."""
+        return MappingProxyType(self._session.shared_extensions)
+
+    @property
     def instructions(self) -> str | None:
         """How the server is meant to be used."""
         return self._session.negotiated.instructions
@@ -517,20 +522,27 @@ class Client:
     # -- changes --------------------------------------------------------------------------
 
     def subscribe(
-        self, *, resources: Sequence[str] = (), lists: Sequence[Kind] = ()
+        self,
+        *,
+        resources: Sequence[str] = (),
+        lists: Sequence[Kind] = (),
+        extensions: Mapping[str, Sequence[str] | bool] | None = None,
     ) -> AbstractAsyncContextManager[ChangeStream]:
         """Subscribe to changes for as long as the block lasts.
 
         Args:
             resources: URIs of resources.
             lists: Which lists: `tools`, `resources`, `prompts`.
+            extensions: What extensions are to tell of, by the keys that they have for it. Their
+                notifications go to the extensions. Only modern servers are asked.
 
         Returns:
             A context manager that yields an asynchronous iterator of `ResourceUpdated` and
-            `ListChanged`. Its `uris` and `kinds` say what the server has agreed to; it may tell of
-            less than was wanted, or of nothing.
+            `ListChanged`. Its `uris`, `kinds` and `extensions` say what the server has agreed to;
+            it may tell of less than was wanted, or of nothing.
 
         Raises:
+            ValueError: There is no such list, or no extension has one of the keys.
             McpError: The server refused.
             ClientError: As for `request`; also while you iterate, if the connection ends.
 
@@ -542,4 +554,4 @@ class Client:
             ...         async for change in changes:
             ...             print(change)
         """
-        return subscription(self._session, lists, resources)
+        return subscription(self._session, lists, resources, extensions or {})

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from types import TracebackType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
+from attrs import evolve
 
 from trio_mcp.client.cache import ConnectionCache, ResponseCache
 from trio_mcp.client.client import Client
@@ -28,6 +29,9 @@ from trio_mcp.version import __version__
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.limits import SERVER_BOUNDS, Limits
 from trio_mcp.wire.payloads import Implementation, LoggingLevel
+
+if TYPE_CHECKING:  # few clients have extensions
+    from trio_mcp.client.extension import ClientExtension
 
 _SHUTDOWN_TIMEOUT: Final = 1.0
 _REFUSALS: Final = (ClientError, McpError)
@@ -120,6 +124,7 @@ def connect(
     log_level: LoggingLevel | None = None,
     send_shutdown: bool = False,
     cache: ResponseCache | None = None,
+    extensions: Sequence[ClientExtension] = (),
 ) -> ClientConnection:
     """Connect to a server for as long as the block lasts.
 
@@ -156,6 +161,7 @@ def connect(
             MCP, but some servers expect it.
         cache: Keeps lists and resources for as long as the server says; by default, one of the
             connection's own.
+        extensions: Extensions of the protocol that the client has.
 
     Returns:
         A context manager that yields the `Client`, once the handshake is done and the tools are
@@ -173,8 +179,8 @@ def connect(
         ProtocolError: It does not speak MCP, or none of the revisions that you allow.
         TypeError: The target is none of those, or there is none.
         ValueError: The URL is invalid, there is no such revision, a tool has two of the
-            `tool_names`, `limits` sets a bound that only a server has, or HTTP+SSE needs more
-            connections than `HttpOptions.max_connections`.
+            `tool_names`, extensions clash, `limits` sets a bound that only a server has, or
+            HTTP+SSE needs more connections than `HttpOptions.max_connections`.
         RuntimeError: For a URL, the package `httpx2` is needed (`trio-mcp[http]`).
 
     If cancelled at any point, it leaves nothing behind: the process and its children end within
@@ -199,7 +205,12 @@ def connect(
     identity = ClientIdentity(
         info=client_info, capabilities=handlers.capabilities, required_revision=required_revision
     )
+    added = None
+    if extensions:
+        from trio_mcp.client.extension import ClientExtensions
 
+        added = ClientExtensions(extensions)
+        identity = evolve(identity, extensions=added.by_era, one_sided=added.one_sided)
     limits = limits or Limits()
     if not isinstance(target, Registry):
         _refuse_server_bounds(limits)
@@ -218,8 +229,11 @@ def connect(
         max_timeout=max_timeout,
         limits=limits,
         log_level=log_level,
+        extensions=added,
     )
     way = way_to(target, handshake, process_options, http)
+    if added is not None:
+        way = added.running(way)
     return ClientConnection(_shut_down_after(way) if send_shutdown else way, states, lines)
 
 

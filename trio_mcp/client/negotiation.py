@@ -11,10 +11,11 @@ the probe has failed, with an error or with a status that says that nobody under
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Final, Literal
 
 import trio
-from attrs import frozen
+from attrs import field, frozen
 
 from trio_mcp.client.transport import ClientTransport
 from trio_mcp.errors import (
@@ -92,19 +93,40 @@ class ClientIdentity:
     capabilities: dict[str, Json]
     required_revision: Revision | None = None
     """The only legacy revision that will do."""
+    extensions: Mapping[Era, Mapping[str, Json]] = field(factory=dict)
+    """The settings of extensions, by identifier, in each era."""
+    one_sided: frozenset[str] = frozenset()
+    """Those that servers are told of that do not have them."""
 
-    def capabilities_in(self, revision: Revision) -> dict[str, Json]:
-        """The capabilities in a revision. In legacy ones, servers are told when roots change."""
-        if revision.modern or "roots" not in self.capabilities:
-            return self.capabilities
-        return {**self.capabilities, "roots": {"listChanged": True}}
+    def extensions_in(self, revision: Revision) -> Mapping[str, Json]:
+        """The settings of extensions in a revision."""
+        return self.extensions.get("modern" if revision.modern else "legacy", {})
 
-    def meta(self, revision: Revision) -> dict[str, Json]:
-        """The `_meta` of a modern request."""
+    def capabilities_in(
+        self, revision: Revision, shared: Collection[str] | None = None
+    ) -> dict[str, Json]:
+        """The capabilities in a revision. In legacy ones, servers are told when roots change.
+
+        Args:
+            revision: The revision.
+            shared: The extensions that the server has; `None` where that is not known.
+        """
+        capabilities = self.capabilities
+        if "roots" in capabilities and not revision.modern:
+            capabilities = {**capabilities, "roots": {"listChanged": True}}
+        declared = {
+            name: settings
+            for name, settings in self.extensions_in(revision).items()
+            if shared is None or name in shared or name in self.one_sided
+        }
+        return {**capabilities, "extensions": declared} if declared else capabilities
+
+    def meta(self, revision: Revision, shared: Collection[str] | None = None) -> dict[str, Json]:
+        """The `_meta` of a modern request. The arguments are those of `capabilities_in`."""
         return {
             META_VERSION: revision.name,
             META_CLIENT_INFO: to_wire(self.info, revision),
-            META_CLIENT_CAPABILITIES: self.capabilities,
+            META_CLIENT_CAPABILITIES: self.capabilities_in(revision, shared),
         }
 
 

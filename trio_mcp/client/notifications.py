@@ -41,6 +41,8 @@ class Notifications:
         self.cache: Final = cache
         self.subscriptions: Final = Subscriptions(cache.forget)
         """Those that are open; see `Client.subscribe`."""
+        self.added: Final[dict[str, Callable[[dict[str, Json]], object]]] = {}
+        """By method, who takes the notifications of extensions."""
 
     @contextmanager
     def progress_to(self, callback: ProgressCallback) -> Iterator[Json]:
@@ -54,12 +56,16 @@ class Notifications:
 
     def take(self, notification: Notification) -> None:
         """Pass a notification on."""
-        take = _CALLBACKS.get(notification.method)
-        if take is None:
+        method = notification.method
+        known, added = _CALLBACKS.get(method), self.added.get(method)
+        if known is None and added is None:
             self.subscriptions.take(notification)
             return
         try:
-            take(self, notification.params)
+            if known is not None:
+                known(self, notification.params)
+            elif added is not None:
+                added(notification.params)
         except Exception:  # a callback's mistake must not end the connection
             logger.exception("The callback for %s failed", notification.method)
 

@@ -41,9 +41,11 @@ from trio_mcp.transports.memory import serve_in_memory
 from trio_mcp.transports.process import ProcessOptions, StdioTransport, ending_of, open_process
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.methods import METHODS
 from trio_mcp.wire.payloads import LoggingLevel
 
 if TYPE_CHECKING:
+    from trio_mcp.client.extension import ClientExtensions
     from trio_mcp.client.http.endpoint import Endpoint
 
 Target = Sequence[str | Path] | str | Registry | trio.abc.Stream
@@ -117,6 +119,7 @@ class Handshake:
     max_timeout: float
     limits: Limits
     log_level: LoggingLevel | None
+    extensions: ClientExtensions | None = None
 
     def time_limit(self) -> TimeLimit:
         """The time that there is, from now on."""
@@ -141,6 +144,8 @@ class Handshake:
         client = Client(session, self.tools)
         with (limit or self.time_limit()).scope() as scope:
             await session.negotiate(era or self.era)
+            if self.extensions is not None:
+                self.extensions.agree(client, session)
             if "tools" not in client.capabilities:
                 self.tools.update([])
             elif self.list_tools:
@@ -186,7 +191,9 @@ async def _over_http(url: str, options: HttpOptions, handshake: Handshake) -> As
 
     async with Endpoint(url, options).opened() as endpoint:
         limit = handshake.time_limit()
-        async with open_http(endpoint, options, handshake.inbound, handshake.limits) as transport:
+        methods = METHODS if handshake.extensions is None else handshake.extensions.methods
+        way = open_http(endpoint, options, handshake.inbound, handshake.limits, methods)
+        async with way as transport:
             session = handshake.session(transport)
             try:
                 client = await handshake.run(session, limit=limit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import trio
@@ -15,6 +15,7 @@ from trio_mcp.client.transport import ClientTransport, InboundHandler, Params
 from trio_mcp.errors import CallTimeout, ClientError, NotConnected, ProtocolError
 from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed
 from trio_mcp.peer.time_limits import TimeLimit
+from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Id, Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
@@ -22,6 +23,10 @@ from trio_mcp.wire.questions import Root
 from trio_mcp.wire.revisions import META_LOG_LEVEL
 
 _MOST_ROUNDS: Final = 10
+
+
+Finish = Callable[["ClientRequest", dict[str, Json], TimeLimit], Awaitable[dict[str, Json]]]
+"""Makes the final result of a request of one that an extension deals with, in the time there is."""
 
 
 def _block_was_left() -> ClientError:
@@ -101,6 +106,14 @@ class ClientSession:
         """Set when the session has ended, and it is known how."""
         self.stderr: Callable[[], str] = str
         """Gives the end of what the server wrote to stderr, as far as that is known."""
+        self.shared_extensions: Mapping[str, dict[str, Json]] = {}
+        """The extensions that both sides have, with what the server declares of each."""
+        self.unshared_methods: Mapping[str, str] = {}
+        """The methods of other extensions, and which one each is of."""
+        self.finishers: Final[dict[str, tuple[Collection[str], Finish]]] = {}
+        """By `resultType`, which methods may be answered so, and what deals with it."""
+        self.subscription_keys: Mapping[str, bool] = {}
+        """What extensions add to what can be subscribed to, and whether the server has that."""
 
     @property
     def negotiated(self) -> Negotiated:
@@ -127,8 +140,14 @@ class ClientSession:
         except ConnectionEnded:
             await self.closed.wait()  # whoever sees the end finds out how it came, and says so
             raise self.failure() from None
-        if self._negotiated.revision.modern:
-            self._meta = self._identity.meta(self._negotiated.revision)
+        revision = self._negotiated.revision
+        if self._identity.extensions:
+            from trio_mcp.wire.extensions import shared
+
+            ours = self._identity.extensions_in(revision)
+            self.shared_extensions = shared(ours, self._negotiated.capabilities)
+        if revision.modern:
+            self._meta = self._identity.meta(revision, self.shared_extensions)
 
     def close(self, failure: Callable[[], ClientError] | None) -> None:
         """The connection ended, by itself (then `failure` tells how) or by leaving the block."""
@@ -154,6 +173,8 @@ class ClientSession:
 
         Raises, and behaves when it is cancelled, as `Client.request`.
         """
+        if request.method in self.unshared_methods:
+            raise self._unshared(request.method)
         timeout = self.request_timeout if request.timeout is None else request.timeout
         params, id = request.params, request.id
         started = self.now()
@@ -167,11 +188,9 @@ class ClientSession:
                         result.pop("ttlMs", None)
                     return result
                 if kind != "input_required":
-                    raise ProtocolError(
-                        f"{request.method}: the server answered with a {kind!r} result"
-                    )
+                    return await self._finish(request, result, limit)
                 with limit.paused():  # a person's time to think is not ours
-                    answers = await self._answer_in_time(request, result)
+                    answers = await self.answer_in_time(request, result)
                 params = {key: params[key] for key in params if key != "requestState"} | answers
                 id = None
         except DeadlinePassed:
@@ -182,6 +201,25 @@ class ClientSession:
         raise ProtocolError(
             f"{request.method}: the server asked for input {_MOST_ROUNDS} times in a row"
         )
+
+    def _unshared(self, method: str) -> McpError:
+        identifier = self.unshared_methods[method]
+        why = f"{method} is not sent: the server does not have the extension {identifier}"
+        return McpError(METHOD_NOT_FOUND, why)
+
+    async def _finish(
+        self, request: ClientRequest, result: dict[str, Json], limit: TimeLimit
+    ) -> dict[str, Json]:
+        """Let the extension that has such results make the final one of it."""
+        kind = result["resultType"]
+        finisher = self.finishers.get(kind) if isinstance(kind, str) else None
+        if finisher is None or request.method not in finisher[0]:
+            raise ProtocolError(f"{request.method}: the server answered with a {kind!r} result")
+        if not request.is_exact:  # then how long it takes is the extension's to say
+            limit = TimeLimit()
+        with limit.scope():
+            return await finisher[1](request, result, limit)
+        raise DeadlinePassed
 
     def next_id(self) -> Id:
         """Reserve the id of a request."""
@@ -235,7 +273,8 @@ class ClientSession:
 
     # -- what a modern server asks --------------------------------------------------------
 
-    async def _answer_in_time(self, request: ClientRequest, result: dict[str, Json]) -> Params:
+    async def answer_in_time(self, request: ClientRequest, result: dict[str, Json]) -> Params:
+        """Answer the questions in a result, and return what to send back."""
         timeout = self.limits.question_timeout
         with trio.move_on_after(timeout):
             return await self._input_responses(result)

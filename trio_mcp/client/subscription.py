@@ -7,7 +7,7 @@ asynchronous iterator of changes.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from math import inf
@@ -30,11 +30,19 @@ _CLOSE_TIMEOUT: Final = 1.0
 
 @asynccontextmanager
 async def subscription(
-    session: ClientSession, kinds: Collection[Kind], uris: Collection[str]
+    session: ClientSession,
+    kinds: Collection[Kind],
+    uris: Collection[str],
+    extensions: Mapping[str, Sequence[str] | bool],
 ) -> AsyncIterator[ChangeStream]:
     """Keep a subscription open for the length of the block (`Client.subscribe`)."""
     _check(kinds, uris)
-    stream = ChangeStream(kinds, uris)
+    keys = session.subscription_keys
+    for key in extensions:
+        if key not in keys:
+            raise ValueError(f"no extension of this client has the key {key!r:.100}")
+    shared = {key: extensions[key] for key in extensions if keys[key]}
+    stream = ChangeStream(kinds, uris, shared)
     open_ = _listening if session.negotiated.era == "modern" else _subscribed
     streams = session.notifications.subscriptions.streams
     streams.add(stream)  # before the request: changes may come before its acknowledgement is read
@@ -61,6 +69,7 @@ async def _listening(session: ClientSession, stream: ChangeStream) -> AsyncItera
     wanted: dict[str, Json] = {f"{kind}ListChanged": True for kind in stream.kinds}
     if stream.uris:
         wanted["resourceSubscriptions"] = list(stream.uris)
+    wanted |= stream.extensions
     stream.id = session.next_id()
 
     limit = TimeLimit.after(session.request_timeout)
@@ -117,6 +126,7 @@ async def _end_with(session: ClientSession, stream: ChangeStream) -> None:
 @asynccontextmanager
 async def _subscribed(session: ClientSession, stream: ChangeStream) -> AsyncIterator[None]:
     """Legacy: a request for each resource, and one to end it."""
+    stream.extensions = {}
     stream.kinds = frozenset(kind for kind in stream.kinds if _offers(session, kind, "listChanged"))
     mine: list[str] = []
     try:

@@ -8,15 +8,20 @@ from typing import Final
 from trio_mcp.errors import InvalidArguments
 from trio_mcp.wire.headers import Path, mirrored_parameters, parameter_headers
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.methods import METHODS
+from trio_mcp.wire.methods import Method, target_of
 
 _HINTS: Final = ("readOnlyHint", "idempotentHint")
 
 
 class KnownTools:
-    """The tools of the server, as far as HTTP is concerned."""
+    """The tools of the server, and its methods, as far as HTTP is concerned.
 
-    def __init__(self) -> None:
+    Args:
+        methods: The methods that there are.
+    """
+
+    def __init__(self, methods: Mapping[str, Method]) -> None:
+        self._methods = methods
         self._mirrored: dict[str, dict[str, Path]] = {}
         self._repeatable: set[str] = set()
 
@@ -42,6 +47,10 @@ class KnownTools:
                     self._mirrored[name] = mirrored
         return refused
 
+    def target_of(self, method: str) -> str | None:
+        """The parameter that names what a request is about."""
+        return target_of(method, self._methods)
+
     def headers(self, name: Json, arguments: Json) -> dict[str, str]:
         """The headers that mirror the arguments of a call.
 
@@ -60,4 +69,4 @@ class KnownTools:
         """Whether a request may be sent once more when nobody knows what became of it."""
         if method == "tools/call":
             return params.get("name") in self._repeatable
-        return method in METHODS and METHODS[method].repeatable
+        return method in self._methods and self._methods[method].repeatable

@@ -61,7 +61,7 @@ from trio_mcp.wire.jsonrpc import (
     decode,
 )
 from trio_mcp.wire.limits import Limits
-from trio_mcp.wire.methods import target_of
+from trio_mcp.wire.methods import Method
 from trio_mcp.wire.revisions import META_VERSION
 from trio_mcp.wire.sse import EventParser, EventTooLarge
 
@@ -93,13 +93,13 @@ class HttpTransport:
     options: HttpOptions
     limits: Limits
     nursery: trio.Nursery
+    _tools: KnownTools
     always_responds: ClassVar[bool] = True
     may_be_http_sse: bool = False
     """Whether the server refused `initialize` as one does that only knows HTTP+SSE."""
     _requests: OpenRequests = field(factory=OpenRequests)
     _posting: int = 0  # requests that are open, or about to leave
     _idle: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
-    _tools: KnownTools = field(factory=KnownTools)
     _server_requests: ServerRequests = field(init=False)
     _most: int = field(init=False)
     _session: Session | None = None
@@ -185,7 +185,7 @@ class HttpTransport:
 
     def _modern_headers(self, version: str, method: str, params: Params) -> Headers:
         headers = {VERSION_HEADER: version, METHOD_HEADER: method}
-        name = params.get(target_of(method) or "")
+        name = params.get(self._tools.target_of(method) or "")
         if isinstance(name, str):
             headers[NAME_HEADER] = encode_value(name)
         if method == "tools/call":
@@ -527,7 +527,11 @@ def _value(body: bytes) -> Json:
 
 @asynccontextmanager
 async def open_http(
-    endpoint: Endpoint, options: HttpOptions, inbound: InboundHandler, limits: Limits
+    endpoint: Endpoint,
+    options: HttpOptions,
+    inbound: InboundHandler,
+    limits: Limits,
+    methods: Mapping[str, Method],
 ) -> AsyncIterator[HttpTransport]:
     """Have a transport to a server for the length of the block.
 
@@ -536,13 +540,14 @@ async def open_http(
         options: How to reach it.
         inbound: Who deals with what the server sends.
         limits: The bounds of the connection.
+        methods: The methods that there are.
 
     Nothing is sent before the first request. At the end, however it comes, requests that are open
     end, and so does a legacy session, within a bounded time.
     """
     failure: BaseException | None = None
     async with trio.open_nursery() as nursery:
-        transport = HttpTransport(endpoint, inbound, options, limits, nursery)
+        transport = HttpTransport(endpoint, inbound, options, limits, nursery, KnownTools(methods))
         try:
             yield transport
         except BaseException as error:  # raised again below, outside of any exception group
