@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from trio_mcp.client.connect import ClientConnection as ClientConnection
     from trio_mcp.client.connect import connect as connect
     from trio_mcp.client.contents import ReadResult as ReadResult
+    from trio_mcp.client.extension import ClientExtension as ClientExtension
+    from trio_mcp.client.extension import PendingCall as PendingCall
     from trio_mcp.client.handlers import Handlers as Handlers
     from trio_mcp.client.http.options import HttpOptions as HttpOptions
     from trio_mcp.client.result import CallResult as CallResult
@@ -46,6 +48,9 @@ if TYPE_CHECKING:
     from trio_mcp.registry.changes import ListChanged as ListChanged
     from trio_mcp.registry.changes import ResourceUpdated as ResourceUpdated
     from trio_mcp.registry.context import Context as Context
+    from trio_mcp.registry.extension import ExtensionMethod as ExtensionMethod
+    from trio_mcp.registry.extension import ExtensionRequest as ExtensionRequest
+    from trio_mcp.registry.extension import ExtensionSubscription as ExtensionSubscription
     from trio_mcp.registry.options import FileOptions as FileOptions
     from trio_mcp.registry.options import PromptOptions as PromptOptions
     from trio_mcp.registry.options import ResourceOptions as ResourceOptions
@@ -61,6 +66,9 @@ if TYPE_CHECKING:
     from trio_mcp.schema.parameters import OneOf as OneOf
     from trio_mcp.schema.parameters import Parameter as Parameter
     from trio_mcp.schema.parameters import String as String
+    from trio_mcp.server.background import CallChannel as CallChannel
+    from trio_mcp.server.extension import ExtensionServing as ExtensionServing
+    from trio_mcp.server.extension import ServerExtension as ServerExtension
     from trio_mcp.server.lifecycle import ServerHandle as ServerHandle
     from trio_mcp.server.lifecycle import ServerState as ServerState
     from trio_mcp.server.signals import stop_at_signals as stop_at_signals
@@ -84,6 +92,7 @@ if TYPE_CHECKING:
     from trio_mcp.wire.errors import ResourceNotFound as ResourceNotFound
     from trio_mcp.wire.errors import ToolError as ToolError
     from trio_mcp.wire.limits import Limits as Limits
+    from trio_mcp.wire.methods import Method as Method
     from trio_mcp.wire.offers import Completion as Completion
     from trio_mcp.wire.offers import GetPromptResult as GetPromptResult
     from trio_mcp.wire.offers import PromptArgument as PromptArgument
@@ -129,6 +138,7 @@ _NAMES: Final = {
         "connect",
     ),
     "client.contents": ("ReadResult",),
+    "client.extension": ("ClientExtension", "PendingCall"),
     "client.handlers": ("Handlers",),
     "client.http.options": ("HttpOptions",),
     "client.result": ("CallResult",),
@@ -145,6 +155,7 @@ _NAMES: Final = {
         "ResourceUpdated",
     ),
     "registry.context": ("Context",),
+    "registry.extension": ("ExtensionMethod", "ExtensionRequest", "ExtensionSubscription"),
     "registry.options": ("FileOptions", "PromptOptions", "ResourceOptions", "ToolOptions"),
     "registry.registry": ("Registry",),
     "schema.errors": ("SchemaError",),
@@ -159,6 +170,8 @@ _NAMES: Final = {
         "Parameter",
         "String",
     ),
+    "server.background": ("CallChannel",),
+    "server.extension": ("ExtensionServing", "ServerExtension"),
     "server.lifecycle": (
         "ServerHandle",
         "ServerState",
@@ -190,6 +203,7 @@ _NAMES: Final = {
         "ToolError",
     ),
     "wire.limits": ("Limits",),
+    "wire.methods": ("Method",),
     "wire.offers": (
         "Completion",
         "GetPromptResult",

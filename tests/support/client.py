@@ -39,6 +39,8 @@ class RawClient:
         self.stream = stream
         self.revision = revision
         self.judging = True
+        self.added: tuple[str, ...] = ()
+        """Notifications and result types of extensions."""
         self.told: list[Any] = []
         """The notifications that came before an answer."""
         self.answers: dict[str, Callable[[Any], Any]] = {}
@@ -79,7 +81,8 @@ class RawClient:
         message = json.loads(line)
         if self.judging:
             for each in message if isinstance(message, list) else [message]:
-                official.judge(each, self.revision, self._methods.get(each.get("id")))
+                method = self._methods.get(each.get("id"))
+                official.judge(each, self.revision, method, self.added)
         return message
 
     async def receive_all(self) -> list[Any]:

@@ -5,6 +5,7 @@ They lie beside the checkout, not in it. Where they are not there, messages go u
 """
 
 import json
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -55,13 +56,16 @@ def _validator(revision: str, definition: str) -> Draft7Validator | Draft202012V
     return validator_for(whole, validate_formats=False)
 
 
-def judge(message: Any, revision: str, method: str | None = None) -> None:
+def judge(
+    message: Any, revision: str, method: str | None = None, added: Collection[str] = ()
+) -> None:
     """Fail unless a message that the server sent is valid in a revision.
 
     Args:
         message: One message, parsed; or a batch.
         revision: The revision that it was sent in.
         method: What it answers, if it is a response.
+        added: The notifications and result types that an extension adds.
     """
     if not available():
         return
@@ -82,8 +86,12 @@ def judge(message: Any, revision: str, method: str | None = None) -> None:
         if message["result"].get("resultType") == "input_required":
             assert method in MAY_ASK, f"{method} must not be answered with a question"
             kind = "InputRequiredResult"
+        elif message["result"].get("resultType") in added:
+            kind = "Result"
         _validator(revision, kind if kind in definitions else "Result").validate(message["result"])
     elif "id" in message:
         _validator(revision, "ServerRequest").validate(message)
+    elif message["method"] in added:
+        _validator(revision, "JSONRPCNotification").validate(message)
     else:
         _validator(revision, "ServerNotification").validate(message)

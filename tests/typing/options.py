@@ -26,6 +26,8 @@ async def decorated(a: int) -> int:
 
 
 registry.add_tool(plain, name="other", annotations={"readOnlyHint": True}, max_concurrent=1)
+registry.add_tool(plain, name="extended", extensions={"com.example/x": 1})
+registry.add_tool(plain, extensions=["com.example/x"])  # type: ignore[arg-type]
 registry.add_tool(plain, titel="x")  # type: ignore[call-arg]
 registry.add_tool(plain, timeout="x")  # type: ignore[arg-type]
 registry.tool(titel="x")  # type: ignore[call-overload]
