@@ -1,0 +1,61 @@
+"""Which store a URL means."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trio_mcp.store.changes import Put
+from trio_mcp.store.errors import StoreFull
+from trio_mcp.store.memory import MemoryStore
+from trio_mcp.store.opening import open_store
+from trio_mcp.store.sqlite import SQLiteStore
+
+
+@pytest.mark.parametrize("url", ["memory:", "memory://", "MEMORY:"])
+async def test_memory(url: str) -> None:
+    async with open_store(url) as store:
+        assert isinstance(store, MemoryStore)
+
+
+@pytest.mark.parametrize("url", ["sqlite:///jobs.db", "SQLite:///jobs.db", "jobs.db", "./jobs.db"])
+async def test_a_file_in_the_working_directory(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with open_store(url) as store:
+        assert isinstance(store, SQLiteStore)
+    assert [each.name for each in tmp_path.iterdir()] == ["jobs.db"]
+
+
+@pytest.mark.parametrize("name", ["jobs.db", "with space & 100% é?#.db", ":memory:"])
+async def test_a_file_anywhere(name: str, tmp_path: Path) -> None:
+    for url in (f"sqlite:///{tmp_path}/{name}", f"{tmp_path}/{name}", tmp_path / name):
+        async with open_store(url) as store:
+            await store.commit(Put("a:x", b"", ttl=99))
+        assert [each.name for each in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://localhost", "sqlite:", "sqlite:///", "sqlite://jobs.db", "memory:jobs", "s3:x"]
+)
+async def test_what_is_no_store(url: str) -> None:
+    with pytest.raises(ValueError, match=r"memory:.*sqlite:///path"):
+        async with open_store(url):
+            pass
+
+
+@pytest.mark.parametrize("kind", ["memory:", "store.db"])
+async def test_a_store_has_a_bound(kind: str, tmp_path: Path) -> None:
+    url = kind if kind == "memory:" else tmp_path / kind
+    async with open_store(url, max_bytes=200_000) as store:
+        with pytest.raises(StoreFull):
+            await store.commit(Put("a:x", bytes(300_000), ttl=99))
+
+
+def test_memory_needs_no_sqlite() -> None:
+    program = "import sys, trio_mcp.store.opening; sys.exit('trio_mcp.store.sqlite' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

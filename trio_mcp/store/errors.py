@@ -1,0 +1,34 @@
+"""What goes wrong with a store."""
+
+from __future__ import annotations
+
+
+class StoreError(Exception):
+    """Anything that goes wrong between a program and its store."""
+
+
+class StoreFull(StoreError):
+    """There is no room for what was to be written. Nothing was written.
+
+    The disk is full, the store has reached its bound, or the value is longer than any may be.
+    """
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached now: locked, gone, closed, or its disk fails.
+
+    What was to be written may have been written, or not. So whoever tries again does it in a way
+    that works in both cases: with `expect`, or by looking first.
+    """
+
+
+class StoreUnusable(StoreError):
+    """The store cannot be used until a person has looked at it.
+
+    It is damaged, cannot be written to, belongs to something else, or was written by a newer
+    version of this package.
+    """
+
+
+class LeaseLost(Exception):
+    """A lease could not be renewed in time, so somebody else may have it by now."""

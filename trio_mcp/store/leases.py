@@ -1,0 +1,100 @@
+"""Being the only one: leases that are renewed while a block runs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+import trio
+
+from trio_mcp.store.changes import ABSENT, Check, Conflict, Delete, Put, Touch
+from trio_mcp.store.errors import LeaseLost, StoreError
+from trio_mcp.store.protocol import Store
+
+_RENEWALS: Final = 4
+"""In the time of a lease, so that one or two of them may fail."""
+
+_RELEASE: Final = 1.0
+"""Seconds that giving a lease back may take. Otherwise it ends by itself."""
+
+
+@asynccontextmanager
+async def lease(
+    store: Store, key: str, seconds: float, *, value: bytes = b""
+) -> AsyncIterator[Check]:
+    """Hold a lease of a name while the block lasts.
+
+    Args:
+        store: Where.
+        key: An entry that is there as long as somebody holds the lease.
+        seconds: How long it outlives a process that dies. The clocks of the machines have to run
+            equally fast, but need not agree.
+        value: What others find there.
+
+    Yields:
+        What has to be part of each commit that only the holder may make. Its `expect` is a fencing
+        token: it grows with each holder, so other systems can use it in the same way.
+
+    Raises:
+        Conflict: Somebody has it.
+        LeaseLost: It could not be renewed in time. The block is cancelled before that.
+    """
+    (version,) = await store.commit(Put(key, value, ttl=seconds, expect=ABSENT))
+    try:
+        async with heartbeat(store, Touch(key, ttl=seconds, expect=version), seconds):
+            yield Check(key, expect=version)
+    finally:
+        with trio.move_on_after(_RELEASE, shield=True), suppress(Conflict, StoreError):
+            await store.commit(Delete(key, expect=version))
+
+
+@asynccontextmanager
+async def heartbeat(store: Store, touch: Touch, seconds: float) -> AsyncIterator[None]:
+    """Renew a lease, or what was claimed, while the block lasts.
+
+    Args:
+        store: Where.
+        touch: What renews it: with a `ttl`, or a `delay` for what was claimed, of `seconds`.
+        seconds: How long the lease is. It was got just now.
+
+    Raises:
+        LeaseLost: It could not be renewed in time. The block is cancelled before that.
+
+    Example:
+        >>> (entry,) = (await store.claim("jobs:queue", 30)).entries
+        >>> async with heartbeat(store, Touch(entry.key, delay=30, expect=entry.version), 30):
+        ...     await work(entry)
+    """
+    failure: BaseException | None = None
+    finished = False
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_renew, store, touch, seconds, nursery.cancel_scope)
+        try:
+            yield
+            finished = True
+        except trio.Cancelled:
+            raise
+        except BaseException as error:  # raised again below, and not in a group
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    if not finished:
+        raise LeaseLost(f"the lease of {touch.key!r} could not be renewed in time")
+
+
+async def _renew(store: Store, touch: Touch, seconds: float, block: trio.CancelScope) -> None:
+    """Renew again and again, and let the block run no longer than the lease."""
+    block.deadline = trio.current_time() + seconds
+    while True:
+        await trio.sleep(seconds / _RENEWALS)
+        asked = trio.current_time()  # the new lease counts from here at the earliest
+        try:
+            await store.commit(touch)
+        except Conflict:
+            block.cancel()
+        except StoreError:
+            pass  # it may be back in time
+        else:
+            block.deadline = asked + seconds

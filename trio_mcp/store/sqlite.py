@@ -1,0 +1,310 @@
+"""A store in a file, which all processes of a machine share.
+
+The standard library's SQLite is used in worker threads, through two connections: one writes, one
+reads. In WAL mode (write-ahead log) readers and a writer do not wait for each other, and what was
+not committed when a process died is simply not there.
+
+Every commit is flushed to the disk before it is acknowledged (`synchronous=FULL`): the file would
+stay consistent without, but what somebody was told is kept might be lost with the power. The
+flush is what a commit costs, so all that are waiting share one (`Lane`).
+
+Writers of several processes take turns. SQLite waits for the lock, in the thread, with pauses of
+some milliseconds; nobody spins.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+import stat
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar
+
+import trio
+
+from trio_mcp.store.bell import Bell, ring
+from trio_mcp.store.changes import Change, News, check_channels, size_of
+from trio_mcp.store.errors import StoreError, StoreFull, StoreUnavailable, StoreUnusable
+from trio_mcp.store.lane import Job, Lane
+from trio_mcp.store.sqlite_tables import SQLiteTables, prepare
+from trio_mcp.store.tables import TablesStore, Work
+from trio_mcp.store.watching import Watch, Watches
+
+_LATEST: Final = 1.0
+"""Seconds that news is late at most, if the process that wrote it died before it could ring."""
+
+_PAUSE: Final = 10
+"""Milliseconds for which SQLite waits for the lock before it is asked anew.
+
+It pauses longer and longer, up to 100 ms, so among others who come and go it would hardly ever get
+the lock. Asked anew, it begins with 1 ms again.
+"""
+
+_LOG_BYTES: Final = 64 * 1024 * 1024
+"""What is left of the write-ahead log on the disk after it was longer."""
+
+_FAILURES: Final[dict[int, tuple[type[StoreError], str]]] = {
+    sqlite3.SQLITE_BUSY: (StoreUnavailable, "another process keeps it locked"),
+    sqlite3.SQLITE_IOERR: (StoreUnavailable, "the disk fails, or is full"),
+    sqlite3.SQLITE_FULL: (StoreFull, "the disk is full, or max_bytes are used"),
+    sqlite3.SQLITE_CORRUPT: (StoreUnusable, "it is damaged: restore it, or move it away"),
+    sqlite3.SQLITE_NOTADB: (StoreUnusable, "it is no SQLite database, or is damaged"),
+    sqlite3.SQLITE_READONLY: (StoreUnusable, "it cannot be written to"),
+    sqlite3.SQLITE_CANTOPEN: (StoreUnusable, "it cannot be opened"),
+}
+
+_GONE: Final = "it was moved or deleted while it was open; open it again"
+
+T = TypeVar("T")
+
+
+class SQLiteStore(TablesStore):
+    """A store in a SQLite database, which has a task for each connection (`open_store`).
+
+    Args:
+        path: The file. It is made if there is none, for this user only. Not on a network drive.
+        max_bytes: What it may grow to; None for whatever the disk has.
+        patience: Seconds to wait while another process keeps it locked.
+        clock: Tells the time, in seconds, the same in all processes. If it is set forward,
+            everything expires that much sooner, and leases end early.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        max_bytes: int | None = None,
+        patience: float = 5.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._path = Path(os.path.abspath(path))
+        self._max_bytes = max_bytes
+        self._patience = patience
+        self._clock = clock
+        self._writes = Lane(partial(self._do, self._write_all), finish=True)
+        self._reads = Lane(partial(self._do, self._read_all), finish=False)
+        self._watches = Watches()
+        self._name = secrets.token_hex(8)
+        self._bell: Bell | None = None
+        self._listening = trio.Lock()
+        self._dead: list[str] = []  # listeners that were not there, but are written down
+
+    # -- its life -----------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[SQLiteStore]:
+        """Keep the store open while the block lasts. What was begun is finished.
+
+        Raises:
+            StoreUnusable: The file cannot be used.
+            StoreUnavailable: It was locked for too long, or the disk fails.
+        """
+        failure: BaseException | None = None
+        thread = trio.CapacityLimiter(1)
+        await trio.to_thread.run_sync(self._connect, limiter=thread)
+        try:
+            async with trio.open_nursery() as self._nursery:
+                self._nursery.start_soon(self._writes.run)
+                self._nursery.start_soon(self._reads.run)
+                try:
+                    yield self
+                except BaseException as error:  # raised again below, and not in a group
+                    failure = error
+                self._nursery.cancel_scope.cancel()
+        finally:
+            with trio.CancelScope(shield=True):  # the last one to close writes the log back
+                await trio.to_thread.run_sync(self._disconnect, limiter=thread)
+        if failure is not None:
+            raise failure
+
+    def _connect(self) -> None:
+        with self._failures():
+            self._inode = self._make_file()
+            self._writer = self._connection()
+            self._reader = self._connection()
+            try:
+                self._set_up()
+            except BaseException:
+                self._disconnect()
+                raise
+
+    def _make_file(self) -> tuple[int, int]:
+        # Made here, it is nobody else's to read; SQLite gives its other files the same mode.
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+        try:
+            found = os.fstat(fd)
+        finally:
+            os.close(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise StoreUnusable("it is no regular file")
+        return found.st_dev, found.st_ino
+
+    def _connection(self) -> sqlite3.Connection:
+        # Each connection is used by one thread at a time, but not always by the same one.
+        return sqlite3.connect(
+            self._path, timeout=self._patience, isolation_level=None, check_same_thread=False
+        )
+
+    def _set_up(self) -> None:
+        execute = self._writer.execute
+        self._lock()
+        with self._writer:
+            prepare(self._writer)
+        execute("PRAGMA journal_mode = WAL")  # of the file, for all who open it from now on
+        execute("PRAGMA synchronous = FULL")
+        execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
+        if self._max_bytes is not None:
+            (size,) = execute("PRAGMA page_size").fetchone()
+            execute(f"PRAGMA max_page_count = {max(1, self._max_bytes // size)}")
+        execute(f"PRAGMA busy_timeout = {_PAUSE}")
+        self._write_tables = SQLiteTables(self._writer)
+        self._read_tables = SQLiteTables(self._reader)
+
+    def _disconnect(self) -> None:
+        if self._bell is not None:
+            self._bell.close()
+            with suppress(sqlite3.Error):  # otherwise others find out
+                self._write_tables.forget([self._name])
+        self._reader.close()
+        self._writer.close()
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError, StoreError) as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: Exception) -> StoreError:
+        """Say in words of ours what failed, and where."""
+        kind: type[StoreError] = StoreUnavailable
+        reason = str(error)
+        if isinstance(error, sqlite3.Error):
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without what is beside it
+            kind, reason = _FAILURES.get(code, (kind, reason))
+        elif isinstance(error, OSError):
+            kind, reason = StoreUnusable, f"it cannot be opened ({error.strerror})"
+        elif isinstance(error, StoreError):
+            kind = type(error)
+        return kind(f"the store {self._path} cannot be used: {reason}")
+
+    # -- in the threads -----------------------------------------------------------------------
+
+    def _do(self, transact: Callable[[list[Job]], None], jobs: list[Job]) -> None:
+        """Do jobs in one transaction, or each in its own if one of them is too much."""
+        try:
+            transact(jobs)
+            if not self._in_place():
+                raise StoreUnavailable(_GONE)
+        except (sqlite3.Error, StoreError) as error:
+            reason = error if self._in_place() else StoreUnavailable(_GONE)
+            alone = len(jobs) == 1 or isinstance(self._failure(reason), StoreUnavailable)
+            for job in jobs:
+                if alone:
+                    job.outcome = self._failure(reason)
+                else:
+                    self._do(transact, [job])
+
+    def _read_all(self, jobs: list[Job]) -> None:
+        self._reader.execute("BEGIN")
+        with self._reader:
+            now = self._clock()
+            for job in jobs:
+                job.run(self._read_tables, now, passed_on=sqlite3.Error)
+
+    def _write_all(self, jobs: list[Job]) -> None:
+        tables = self._write_tables
+        self._lock()
+        with self._writer:
+            now = self._clock()  # which may be much later than when the jobs came
+            tables.begin()
+            tables.forget(self._dead)
+            tables.sweep(now, len(jobs))
+            for job in jobs:
+                job.run(tables, now, passed_on=sqlite3.Error)
+            done = (job for job in jobs if not isinstance(job.outcome, Exception))
+            channels = {channel: None for job in done for channel in job.channels}
+            listeners = tables.publish(channels, self._name) if channels else []
+            tables.end()
+        self._dead = [name for name in listeners if not ring(self._pipe_of(name))]
+
+    def _lock(self) -> None:
+        """Begin a transaction with the lock for writing."""
+        ends = time.monotonic() + self._patience
+        while True:
+            try:
+                self._writer.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > ends:
+                    raise
+
+    def _in_place(self) -> bool:
+        """Whether the file is still the one with that name.
+
+        SQLite would go on writing to a file that was deleted, and all of it would be lost.
+        """
+        with suppress(OSError):
+            found = os.stat(self._path)
+            return (found.st_dev, found.st_ino) == self._inode
+        return False
+
+    # -- in Trio ------------------------------------------------------------------------------
+
+    async def _read(self, work: Work[T]) -> T:
+        return await self._reads.submit(work)
+
+    async def _write(self, work: Work[T], changes: Sequence[Change] = ()) -> T:
+        channels = tuple(each.key for each in changes if isinstance(each, News))
+        result = await self._writes.submit(work, channels, size_of(changes))
+        self._watches.tell(channels)
+        return result
+
+    @asynccontextmanager
+    async def watch(self, *channels: str) -> AsyncIterator[Watch]:
+        """Hear of news."""
+        with self._watches.open(check_channels(channels)) as watch:
+            await self._listen()
+            yield watch
+
+    async def _listen(self) -> None:
+        """Have others ring, if they do not already."""
+        async with self._listening:
+            if self._bell is not None:
+                return
+            with self._failures():
+                bell = Bell(self._pipe_of(self._name), stat.S_IMODE(os.stat(self._path).st_mode))
+            try:
+                last = await self._writes.submit(
+                    lambda _, __: self._write_tables.listen(self._name)
+                )
+            except BaseException:
+                bell.close()
+                raise
+            self._bell = bell
+            self._nursery.start_soon(self._hear, bell, last)
+
+    def _pipe_of(self, name: str) -> str:
+        return f"{self._path}-news-{name}"
+
+    async def _hear(self, bell: Bell, last: int) -> None:
+        """Tell news of other processes, until cancelled."""
+        while True:
+            with trio.move_on_after(_LATEST):
+                await bell.wait()
+            try:
+                last, channels = await self._reads.submit(partial(self._news_after, last))
+            except StoreError:
+                channels = None  # whoever looks will be told why there is nothing to see
+            if channels is None:
+                self._watches.tell_all()
+            else:
+                self._watches.tell(channels)
+
+    def _news_after(self, last: int, _: object, __: float) -> tuple[int, set[str] | None]:
+        return self._read_tables.news(last, self._name)

@@ -1,0 +1,248 @@
+"""What commits and claims do, whatever keeps the data.
+
+`Tables` is given the time and never waits; memory and SQLite fill in how a single entry or log is
+read and written. A store in another process would do the same in its own language.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar
+
+from attrs import frozen
+
+from trio_mcp.store.changes import (
+    ABSENT,
+    READ_BYTES,
+    Add,
+    Append,
+    Change,
+    Claimed,
+    Conflict,
+    Delete,
+    Drop,
+    Entry,
+    LogPage,
+    News,
+    Page,
+    Put,
+    Touch,
+    check_commit,
+    check_key,
+)
+from trio_mcp.store.protocol import Store
+
+_PAGE_BYTES: Final = 8 * 1024 * 1024
+_VERSIONED: Final = (Put, Add)
+_LARGEST: Final = 2**63 - 1
+
+T = TypeVar("T")
+
+
+@frozen
+class Row:
+    """An entry as it is kept. Its times are those of the store's clock, in seconds."""
+
+    value: bytes
+    version: int
+    expires: float
+    due: float | None
+
+
+class Tables(ABC):
+    """Entries and logs, and what is done with them. What has expired by `now` is not there."""
+
+    version: int
+    """The one that was given last."""
+
+    # -- what an implementation provides ------------------------------------------------------
+
+    @abstractmethod
+    def load(self, key: str, now: float) -> Row | None:
+        """Return an entry."""
+
+    @abstractmethod
+    def save(self, key: str, row: Row | None) -> None:
+        """Write an entry, or remove it."""
+
+    @abstractmethod
+    def listed(self, folder: str, cursor: str, now: float) -> Iterable[tuple[str, Row]]:
+        """Go through a folder, after a key, in the order of keys."""
+
+    @abstractmethod
+    def due(self, folder: str, now: float, most: int) -> list[tuple[float, str]]:
+        """Return the times and keys of some entries that are, or will be, due, in their order."""
+
+    @abstractmethod
+    def append(self, change: Append, now: float) -> int:
+        """Append to a log, and forget items that it may not keep. Return the item's position."""
+
+    @abstractmethod
+    def drop(self, log: str, now: float) -> int:
+        """Remove a log. Return the position of its last item."""
+
+    @abstractmethod
+    def ends(self, log: str, now: float) -> tuple[int, int]:
+        """Return the positions of a log's first and last items."""
+
+    @abstractmethod
+    def items(self, log: str, after: int) -> Iterable[tuple[int, bytes]]:
+        """Go through a log that is there, after a position."""
+
+    # -- what is the same everywhere ----------------------------------------------------------
+
+    def commit(self, changes: Sequence[Change], now: float) -> list[int]:
+        """Make all changes, or none (`Store.commit`)."""
+        found = [(change, self._look(change, now)) for change in changes]  # raises before any
+        self.version += any(isinstance(each, _VERSIONED) for each in changes)
+        return [self._make(change, row, now) for change, row in found]
+
+    def _look(self, change: Change, now: float) -> Row | None:
+        """Return the entry that a change is about, or raise `Conflict`."""
+        match change:
+            case Append() | Drop() | News() | Put(expect=None):
+                return None
+            case Add():
+                row = self.load(change.key, now)
+                total = _sum(change, row)
+                holds = change.most is None or total <= change.most
+            case _:
+                row = self.load(change.key, now)
+                holds = change.expect in (None, ABSENT if row is None else row.version)
+                holds &= row is not None or not isinstance(change, Touch)
+        if not holds:
+            raise Conflict(change)
+        return row
+
+    def _make(self, change: Change, row: Row | None, now: float) -> int:
+        """Make a change, and return its result."""
+        match change:
+            case Put():
+                due = None if change.delay is None else now + change.delay
+                row = Row(change.value, self.version, now + change.ttl, due)
+                self.save(change.key, row)
+            case Touch():
+                assert row is not None
+                expires = row.expires if change.ttl is None else now + change.ttl
+                due = row.due if change.delay is None else now + change.delay
+                self.save(change.key, Row(row.value, row.version, expires, due))
+            case Delete():
+                self.save(change.key, None)
+            case Add():
+                total = _sum(change, row)
+                expires = now + change.ttl if row is None else row.expires
+                self.save(change.key, Row(b"%d" % total, self.version, expires, None))
+                return total
+            case Append():
+                return self.append(change, now)
+            case Drop():
+                return self.drop(change.key, now)
+        return ABSENT if row is None else row.version
+
+    def get(self, key: str, now: float) -> Entry | None:
+        """Return an entry (`Store.get`)."""
+        row = self.load(key, now)
+        return None if row is None else _entry(key, row, now)
+
+    def claim(self, folder: str, lease: float, most: int, now: float) -> Claimed:
+        """Take entries that are due (`Store.claim`)."""
+        keys = [key for time, key in self.due(folder, now, most) if time <= now]
+        self.version += bool(keys)
+        entries = []
+        for key in keys:
+            row = self.load(key, now)
+            assert row is not None
+            claimed = Row(row.value, self.version, row.expires, now + lease)
+            self.save(key, claimed)
+            entries.append(_entry(key, claimed, now))
+        ahead = self.due(folder, now, 1)
+        return Claimed(entries, max(0.0, ahead[0][0] - now) if ahead else math.inf)
+
+    def scan(self, folder: str, cursor: str, most: int, now: float) -> Page:
+        """Return entries of a folder (`Store.scan`)."""
+        entries: list[Entry] = []
+        size = 0
+        for key, row in self.listed(folder, cursor, now):
+            size += len(row.value)
+            if len(entries) == most or (entries and size > _PAGE_BYTES):
+                return Page(entries, entries[-1].key)
+            entries.append(_entry(key, row, now))
+        return Page(entries, None)
+
+    def read(self, log: str, after: int, most: int, most_bytes: int, now: float) -> LogPage:
+        """Return items of a log (`Store.read`)."""
+        first, last = self.ends(log, now)
+        items: list[tuple[int, bytes]] = []
+        size = 0
+        if after < last:
+            for position, item in self.items(log, after):
+                size += len(item)
+                if len(items) == most or (items and size > most_bytes):
+                    break
+                items.append((position, item))
+        return LogPage(items, first, last)
+
+
+def _entry(key: str, row: Row, now: float) -> Entry:
+    return Entry(key, row.value, row.version, row.expires - now)
+
+
+def _sum(change: Add, row: Row | None) -> int:
+    value = b"0" if row is None else row.value
+    try:
+        total = int(value) + change.amount
+    except ValueError:
+        raise ValueError(f"{change.key!r} has no number to add to") from None
+    if abs(total) > _LARGEST:
+        raise ValueError(f"the sum at {change.key!r} would be beyond 64 bits")
+    return total
+
+
+Work = Callable[[Tables, float], T]
+"""Something to be done with tables at a given time."""
+
+
+class TablesStore(Store):
+    """A store that has tables, and says when, and in which thread, something is done with them."""
+
+    @abstractmethod
+    async def _read(self, work: Work[T]) -> T:
+        """Do something that changes nothing."""
+
+    @abstractmethod
+    async def _write(self, work: Work[T], changes: Sequence[Change] = ()) -> T:
+        """Do something that makes these changes, or that claims."""
+
+    async def commit(self, *changes: Change) -> list[int]:
+        """Make all of these changes, or none."""
+        check_commit(changes)
+        return await self._write(lambda tables, now: tables.commit(changes, now), changes)
+
+    async def get(self, key: str) -> Entry | None:
+        """Return an entry, if it is there."""
+        check_key(key)
+        return await self._read(lambda tables, now: tables.get(key, now))
+
+    async def scan(self, folder: str, cursor: str = "", *, most: int = 100) -> Page:
+        """Return entries of a folder, in the order of their keys."""
+        _check_more_than_0(check_key(folder), most)
+        return await self._read(lambda tables, now: tables.scan(folder, cursor, most, now))
+
+    async def claim(self, folder: str, lease: float, *, most: int = 1) -> Claimed:
+        """Take entries that are due, so that nobody else gets them for a while."""
+        _check_more_than_0(check_key(folder), most, lease)
+        return await self._write(lambda tables, now: tables.claim(folder, lease, most, now))
+
+    async def read(
+        self, log: str, after: int = 0, *, most: int = 100, most_bytes: int = READ_BYTES
+    ) -> LogPage:
+        """Return items of a log."""
+        _check_more_than_0(check_key(log), most, most_bytes)
+        return await self._read(lambda tables, now: tables.read(log, after, most, most_bytes, now))
+
+
+def _check_more_than_0(what: str, *numbers: float) -> None:
+    if not all(number > 0 for number in numbers):
+        raise ValueError(f"of {what!r} more than 0 has to be asked for, not {min(numbers)}")
