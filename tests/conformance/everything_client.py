@@ -14,14 +14,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import httpx2
 
-    from trio_mcp import Client
+    from trio_mcp import Client, ClientExtension
 
 DONE = "done"
 PATIENCE = 100.0
@@ -41,6 +41,7 @@ async def connected(
     *,
     listen: bool = True,
     auth: httpx2.Auth | None = None,
+    extensions: Sequence[ClientExtension] = (),
 ) -> AsyncIterator[Client]:
     """Connect, as a client that can be asked for everything."""
     from trio_mcp import Handlers, HttpOptions, connect
@@ -50,8 +51,9 @@ async def connected(
     )
     # The suite's servers are on this machine.
     http = HttpOptions(trust_env=False, listen=listen, auth=auth)
+    limits: Any = {"connect_timeout": PATIENCE, "tool_timeout": PATIENCE}
     async with connect(
-        url, handlers=handlers, http=http, connect_timeout=PATIENCE, tool_timeout=PATIENCE
+        url, handlers=handlers, http=http, extensions=extensions, **limits
     ) as client:
         meant = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", client.revision)
         assert (client.era == "modern") == (meant >= "2026"), f"it speaks {client.revision}"
@@ -177,6 +179,35 @@ async def call_all_tools(url: str) -> None:
     async with connected(url) as client:
         for name, tool in client.tools.items():
             await client.call_tool(name, arguments_for(tool.input_schema))
+
+
+# -- skills ----------------------------------------------------------------------------------------
+
+
+async def list_skills(url: str) -> None:
+    """See what skills there are, and load none."""
+    from trio_mcp.extensions.skills import SkillsClient
+
+    skills = SkillsClient("suite")
+    async with connected(url, extensions=[skills]):
+        [skill] = await skills.list()
+        assert skill.problem is None
+
+
+async def refuse_skill(url: str) -> None:
+    """Find that a skill is not what its entry says, which is what the scenario wants."""
+    from trio_mcp.extensions.skills import SkillsClient, UnverifiedSkill
+
+    skills = SkillsClient("suite")
+    async with connected(url, extensions=[skills]):
+        [skill] = await skills.list()
+        try:
+            loaded = await skills.load(skill)
+        except UnverifiedSkill as error:
+            print(error)
+        else:
+            await loaded.read("references/FORMS.md")
+            raise AssertionError("it was loaded")
 
 
 # -- getting in ------------------------------------------------------------------------------------
@@ -345,6 +376,10 @@ SCENARIOS: dict[str, Callable[[str], Awaitable[None]]] = {
     "http-standard-headers": use_everything,
     "http-custom-headers": call_as_told,
     "http-invalid-tool-headers": call_all_tools,
+    "sep-2640-client-no-prefetch": list_skills,
+    "sep-2640-client-verify-digest": refuse_skill,
+    "sep-2640-client-verify-frontmatter": refuse_skill,
+    "sep-2640-client-verify-size": refuse_skill,
     **{f"auth/{name}": log_in for name in LOGINS},
     **{f"auth/{name}": be_refused for name in REFUSALS},
     "auth/authorization-server-migration": log_in_twice,

@@ -1,7 +1,7 @@
 """A server with everything that the server scenarios of the conformance suite ask for.
 
 Names, texts and keys are the suite's; each thing is registered the way a user of the library would
-do it. The tasks and skills extensions are left out.
+do it. The tasks extension is left out.
 
     python -m tests.conformance.everything_server
 
@@ -30,8 +30,23 @@ from trio_mcp import (
     ToolError,
     serve_http,
 )
+from trio_mcp.extensions.skills import Skill, Skills
 
-registry = Registry("everything", version="1.0.0", title="Everything")
+SKILLS = Skills(
+    *(
+        Skill(
+            path,
+            {
+                "SKILL.md": f"---\nname: {path.split('/')[-1]}\ndescription: Do {path}\n---\n\nDo it.\n",
+                "references/FORMS.md": "# Forms\n",
+            },
+        )
+        for path in ("pdf-processing", "acme/refunds")
+    ),
+    page_size=1,
+)
+
+registry = Registry("everything", version="1.0.0", title="Everything", extensions=[SKILLS])
 
 _PAUSE = 0.05  # seconds, between notifications that the client is to get one by one
 

