@@ -157,6 +157,30 @@ class Client:
         )
         return await self._session.send(request)
 
+    async def answer(self, questions: Mapping[str, Json]) -> dict[str, Json]:
+        """Have the handlers that were given to `connect` answer questions of the server's.
+
+        This is for extensions; what a server asks during a request is answered anyway. They are
+        asked side by side.
+
+        Args:
+            questions: By key, each with its `method` and `params`, as in `inputRequests`.
+
+        Returns:
+            By key, the results for the server, as in `inputResponses`.
+
+        Raises:
+            McpError: There is no handler for one of them.
+            CallTimeout: `Limits.question_timeout` has passed.
+            ProtocolError: One of them is no question.
+            Exception: Whatever a handler raises.
+        """
+        asked: dict[str, Json] = {"inputRequests": dict(questions)}
+        request = ClientRequest(method="a question", params={})
+        answers = await self._session.answer_in_time(request, asked)
+        given: dict[str, Json] = answers.get("inputResponses", {})
+        return given
+
     async def notify(self, method: str, params: dict[str, Json] | None = None) -> None:
         """Send a notification, which has no answer.
 

@@ -1,5 +1,7 @@
 """What a tool call gave, and its conversion into a type of the caller's choice."""
 
+from __future__ import annotations
+
 from functools import cache
 from typing import Any, Final, TypeVar
 
@@ -35,6 +37,15 @@ class CallResult:
     """Seconds from sending the call to receiving its result."""
     meta: dict[str, Json] | None = field(default=None)
     """The result's `_meta`."""
+
+    @classmethod
+    def from_wire(cls, wire: dict[str, Json]) -> CallResult:
+        """Make one of the members of a result, such as `Client.request` returns.
+
+        Raises:
+            ValueError: It is no result of a tool call.
+        """
+        return call_result(wire, 0.0)
 
     @property
     def success(self) -> bool:

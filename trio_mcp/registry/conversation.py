@@ -47,6 +47,10 @@ class OpenConversation(Conversation, Protocol):
     unwinding: bool
     """Whether the handler was cancelled because of what it asked."""
 
+    @property
+    def answers(self) -> dict[str, Json]:
+        """What the caller has answered in earlier rounds, by the names of the questions."""
+
     def log_nowait(self, level: LoggingLevel, data: Json, logger: str | None) -> None:
         """Send a log message without waiting for room."""
 

@@ -63,6 +63,9 @@ class ExtensionRequest:
     """What the registry's lifespan yielded."""
     request_id: Id | None = None
     connection_id: str | None = None
+    answers: dict[str, Json] = field(factory=dict, repr=False)
+    """What its sender has answered in earlier rounds of a modern request, by the names of the
+    questions."""
     context: Context = Factory(lambda self: Context(tool=self.method), takes_self=True)
     """The way to talk back to the sender: progress, log, questions."""
     _watcher: Watcher | None = field(default=None, repr=False)

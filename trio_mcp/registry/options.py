@@ -32,6 +32,7 @@ class ToolOptions(TypedDict, total=False):
     timeout: float | None
     max_concurrent: int | None
     scopes: Sequence[str]
+    task: Any
     extensions: Mapping[str, Any]
 
 

@@ -221,6 +221,8 @@ class Registry:
                 together. Further calls wait, and their time counts. A call that goes on after its
                 time limit, such as one in a worker thread, keeps its slot until it ends.
             scopes: What a caller's access token must allow, where callers have one.
+            task: `True`, or `TaskOptions`, if calls outlive their connection, for clients that know
+                of tasks. The registry must have the extension `Tasks`.
             extensions: What extensions are to know of it, by their identifiers.
 
         Returns:

@@ -41,6 +41,7 @@ from trio_mcp.schema import (
     describe_function,
 )
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
+from trio_mcp.wire.extensions import TASKS
 from trio_mcp.wire.headers import mirrored_parameters
 from trio_mcp.wire.jsonrpc import Json, json_type
 from trio_mcp.wire.payloads import CONTENT_BLOCKS, CallToolResult, ToolAnnotations, ToolDescription
@@ -144,10 +145,13 @@ def make_tool(
     timeout: float | None = None,
     max_concurrent: int | None = None,
     scopes: Sequence[str] = (),
+    task: Any = False,
     extensions: Mapping[str, Any] = NO_EXTENSIONS,
 ) -> Tool:
     """Make a tool of a function. The arguments are those of `Registry.tool`."""
     check_function(function)
+    if task is not False:
+        extensions = {**extensions, TASKS: task}
     name = _checked_name(str(getattr(function, "__name__", "")) if name is None else name)
     try:
         check_timeout(timeout)

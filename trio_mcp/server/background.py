@@ -133,6 +133,11 @@ class BackgroundConversation:
     """Never: it waits for its answers where it is."""
 
     @property
+    def answers(self) -> dict[str, Json]:
+        """None: it waits for its answers where it is."""
+        return {}
+
+    @property
     def cannot_ask(self) -> str | None:
         """Why nobody can be asked."""
         return None if self._channel.can_ask else _NOBODY

@@ -232,6 +232,11 @@ class RequestConversation:
     # -- questions ---------------------------------------------------------------------------
 
     @property
+    def answers(self) -> dict[str, Json]:
+        """What the caller has answered in earlier rounds, by the names of the questions."""
+        return dict(self._answers)
+
+    @property
     def cannot_ask(self) -> str | None:
         """Why this caller cannot be asked anything; `None` if it can."""
         return None if self.revision.modern else self._inbound.channel.cannot_ask

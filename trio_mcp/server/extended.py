@@ -26,6 +26,7 @@ def request_for(
     context: RequestContext,
     talk: Context,
     option: Any = None,
+    answers: dict[str, Json] | None = None,
 ) -> ExtensionRequest:
     """Make what an extension gets of a request."""
     server, session, caller = context.server, context.session, context.caller
@@ -45,6 +46,7 @@ def request_for(
         registry_state=server.state,
         request_id=talk.request_id,
         connection_id=session.connection_id,
+        answers=answers or {},
         watcher=_watcher_of(identifier, context),
         context=talk,
     )

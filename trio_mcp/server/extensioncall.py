@@ -161,7 +161,9 @@ class _Wrapped(_Extended):
                 raise
         identifier = around[0].identifier
         option = self.handler.extensions.get(identifier)
-        request = request_for(identifier, self.context, self.make_context(), option)
+        talk = self.make_context()
+        answers = None if self.conversation is None else self.conversation.answers
+        request = request_for(identifier, self.context, talk, option, answers)
         result = await around[0].around(request, partial(self._proceed, around[1:]))
         if not isinstance(result, Mapping) or not self._may_be_sent(result, around):
             refused = invalid_result(result, f"extension {identifier}")

@@ -18,6 +18,9 @@ from trio_mcp.wire.revisions import SINCE
 EXTENSIONS: Final = "extensions"
 """The capability that holds the settings of all extensions."""
 
+TASKS: Final = "io.modelcontextprotocol/tasks"
+"""The extension that has a short way in, `@registry.tool(task=True)`."""
+
 _NOTIFICATIONS: Final = frozenset(
     f"notifications/{name}"
     for name in (
