@@ -1,0 +1,77 @@
+"""The call of a task, as it is kept: all that it takes to run it, in this process or another."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+from attrs import asdict, frozen
+
+from trio_mcp import Authorization, ExtensionRequest, Implementation
+from trio_mcp.extensions.tasks.options import OnRestart, TaskOptions
+
+_OF_ONE_ROUND: Final = ("inputResponses", "requestState")
+_OF_A_TOKEN: Final = ("subject", "client_id", "issuer", "expires_at", "key_thumbprint")
+_FORM: Final = 1
+
+
+@frozen(kw_only=True)
+class KeptCall:
+    """What is to be run, for whom, and what a restart does to it."""
+
+    request: dict[str, Any]
+    on_restart: OnRestart
+    timeout: float | None
+
+    @classmethod
+    def of(cls, request: ExtensionRequest, options: TaskOptions) -> KeptCall:
+        """Keep what matters of a request. Access tokens are not among it."""
+        client, token = request.client, request.authorization
+        kept: dict[str, Any] = {
+            "method": request.method,
+            "params": {k: v for k, v in request.params.items() if k not in _OF_ONE_ROUND},
+            "revision": request.revision,
+            "capabilities": request.capabilities,
+            "principal": request.principal,
+        }
+        if client is not None:
+            kept["client"] = {"name": client.name, "version": client.version}
+        if token is not None:
+            kept["authorization"] = {
+                **{name: getattr(token, name) for name in _OF_A_TOKEN},
+                "scopes": sorted(token.scopes),
+                "claims": dict(token.claims),
+            }
+        limit = options.timeout
+        return cls(
+            request=kept, on_restart=options.on_restart, timeout=limit if limit < 1e300 else None
+        )
+
+    def again(self) -> ExtensionRequest:
+        """Make a request of it."""
+        kept = dict(self.request)
+        if "client" in kept:
+            kept["client"] = Implementation(**kept["client"])
+        if "authorization" in kept:
+            token = kept["authorization"]
+            kept["authorization"] = Authorization(**{**token, "scopes": frozenset(token["scopes"])})
+        return ExtensionRequest(**kept)
+
+    def encode(self) -> bytes:
+        """Write it down. What an author's own claims have that is not JSON is kept as text."""
+        return orjson.dumps({"form": _FORM, **asdict(self, recurse=False)}, default=str)
+
+    @classmethod
+    def decode(cls, kept: bytes) -> KeptCall:
+        """Read what `encode` wrote.
+
+        Raises:
+            ValueError: It is damaged, or a newer version of this package wrote it.
+        """
+        try:
+            fields = orjson.loads(kept)
+            if fields.pop("form") == _FORM:
+                return cls(**fields)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError("the call of a task is damaged") from error
+        raise ValueError("the call of a task was written by a newer version")

@@ -1,0 +1,170 @@
+"""A task as it is kept: its states, and the ways from one to another. Values only; no store here.
+
+    working ⇄ input_required → completed, failed or cancelled, which are final
+
+Every move returns a record. One that changes nothing returns the same record, so that nothing has
+to be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+import orjson
+from attrs import asdict, evolve, field, frozen
+
+Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
+Wire = dict[str, Any]
+
+FINAL: Final = frozenset({"completed", "failed", "cancelled"})
+_FORM: Final = 1
+_MESSAGE_LENGTH: Final = 1000
+
+
+@frozen(kw_only=True)
+class Record:
+    """A task. Its questions have names that are never used for another one."""
+
+    id: str
+    owner: str | None
+    created: float
+    """Seconds since 1970, as `updated`."""
+    updated: float
+    ttl: float | None
+    """Seconds from its creation; `None` for ever."""
+    poll_interval: float
+    status: Status = "working"
+    message: str | None = None
+    questions: Wire = field(factory=dict)
+    """All that was ever asked, by name."""
+    waiting: list[str] = field(factory=list)
+    """The names of those that the tool waits for."""
+    answers: Wire = field(factory=dict)
+    outcome: Wire | None = None
+    """The result, or the JSON-RPC error."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it has ended."""
+        return self.status in FINAL
+
+    # -- moves ----------------------------------------------------------------------------------
+
+    def report(self, message: str, now: float) -> Record:
+        """Say how far it is."""
+        message = message[:_MESSAGE_LENGTH]
+        if self.is_final or message == self.message:
+            return self
+        return evolve(self, message=message, updated=now)
+
+    def ask(self, name: str, question: Wire, now: float) -> Record:
+        """Wait for an answer. A name that was asked before means what it meant then."""
+        if self.is_final or name in self.answers or name in self.waiting:
+            return self
+        questions = {**self.questions, name: self.questions.get(name, question)}
+        return self._wait(now, [*self.waiting, name], questions=questions)
+
+    def withdraw(self, name: str, now: float) -> Record:
+        """Wait for it no more."""
+        if self.is_final or name not in self.waiting:
+            return self
+        return self._wait(now, [each for each in self.waiting if each != name])
+
+    def answer(self, answers: Mapping[str, Any], now: float) -> Record:
+        """Take answers to what was asked and has no answer yet, and ignore all others.
+
+        A run that was interrupted may have asked it, so that nobody waits for it just now.
+        """
+        open_ = [name for name in self.questions if name not in self.answers]
+        taken = {name: answers[name] for name in open_ if name in answers}
+        if self.is_final or not taken:
+            return self
+        waiting = [name for name in self.waiting if name not in taken]
+        return self._wait(now, waiting, answers={**self.answers, **taken})
+
+    def restart(self, now: float) -> Record:
+        """Begin anew: nobody waits for what the last run has asked."""
+        return self if self.is_final or not self.waiting else self._wait(now, [])
+
+    def complete(self, result: Wire, now: float) -> Record:
+        """End with a result, of whatever kind."""
+        return self._end("completed", now, outcome=result, message=None)
+
+    def fail(self, code: int, text: str, data: Any, now: float) -> Record:
+        """End with a JSON-RPC error."""
+        error: Wire = {"code": code, "message": text}
+        if data is not None:
+            error["data"] = data
+        message = text[:_MESSAGE_LENGTH]
+        return self._end("failed", now, outcome=error, message=message)
+
+    def cancel(self, now: float) -> Record:
+        """End because its owner wants it no more."""
+        return self._end("cancelled", now, message=None)
+
+    def _wait(self, now: float, waiting: list[str], **changed: Any) -> Record:
+        status: Status = "input_required" if waiting else "working"
+        return evolve(self, updated=now, waiting=waiting, status=status, **changed)
+
+    def _end(self, status: Status, now: float, **changed: Any) -> Record:
+        if self.is_final:
+            return self
+        gone: Any = {"waiting": [], "questions": {}, "answers": {}}
+        return evolve(self, status=status, updated=now, **gone, **changed)
+
+    # -- as others see it ---------------------------------------------------------------------
+
+    def seed(self) -> Wire:
+        """What the call is answered with."""
+        return {"resultType": "task", **self._base()}
+
+    def details(self) -> Wire:
+        """What `tasks/get` returns."""
+        shown = self._base()
+        if self.status == "input_required":
+            shown["inputRequests"] = {name: self.questions[name] for name in self.waiting}
+        elif self.status == "completed":
+            shown["result"] = self.outcome
+        elif self.status == "failed":
+            shown["error"] = self.outcome
+        return shown
+
+    def _base(self) -> Wire:
+        told = {} if self.message is None else {"statusMessage": self.message}
+        return {
+            "taskId": self.id,
+            "status": self.status,
+            **told,
+            "createdAt": _timestamp(self.created),
+            "lastUpdatedAt": _timestamp(self.updated),
+            "ttlMs": None if self.ttl is None else round(self.ttl * 1000),
+            "pollIntervalMs": round(self.poll_interval * 1000),
+        }
+
+    # -- as it is kept --------------------------------------------------------------------------
+
+    def encode(self) -> bytes:
+        """Write it down."""
+        return orjson.dumps({"form": _FORM, **asdict(self, recurse=False)})
+
+    @classmethod
+    def decode(cls, kept: bytes) -> Record:
+        """Read what `encode` wrote.
+
+        Raises:
+            ValueError: It is damaged, or a newer version of this package wrote it.
+        """
+        try:
+            fields: Wire = orjson.loads(kept)
+            if fields.pop("form") == _FORM:
+                return cls(**fields)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError("the record of a task is damaged") from error
+        raise ValueError("the record of a task was written by a newer version")
+
+
+def _timestamp(seconds: float) -> str:
+    time = datetime.fromtimestamp(seconds, UTC)
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,352 @@
+"""Tasks on the server's side: the extension, and its methods."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from contextvars import ContextVar
+from math import inf
+from typing import Any, Final
+
+import trio
+from attrs import define, field
+
+from trio_mcp import (
+    ExtensionMethod,
+    ExtensionRequest,
+    ExtensionServing,
+    ExtensionSubscription,
+    McpError,
+    ServerExtension,
+)
+from trio_mcp.extensions.tasks.call import KeptCall
+from trio_mcp.extensions.tasks.kept import KeptTasks, NoTask
+from trio_mcp.extensions.tasks.options import CANCEL, CHANGED, FILTER, GET, TASKS, UPDATE
+from trio_mcp.extensions.tasks.options import TaskOptions as Options
+from trio_mcp.extensions.tasks.record import Record
+from trio_mcp.extensions.tasks.run import INTERNAL_ERROR, Slots
+from trio_mcp.extensions.tasks.worker import Worker
+from trio_mcp.store.changes import Conflict, Entry
+from trio_mcp.store.errors import StoreError, StoreFull
+from trio_mcp.store.opening import open_store
+from trio_mcp.store.protocol import Store
+
+logger = logging.getLogger("trio_mcp.tasks")
+
+INVALID_PARAMS: Final = -32602
+TOO_MANY: Final = -32000
+_ID_BYTES: Final = 16
+_ID: Final = re.compile(rf"[0-9a-f]{{{2 * _ID_BYTES}}}")
+
+_may_continue: ContextVar[bool] = ContextVar("may_continue", default=False)
+
+
+class _Continue(BaseException):  # no `except Exception` of the author's is meant
+    """The tool goes on as a task."""
+
+
+async def continue_as_task() -> None:
+    """Go on as a task, where the tool is declared with `TaskOptions(at_once=False)`.
+
+    Until then the call is an ordinary one, which may also end without having become a task. The
+    task runs the tool from its beginning. What was asked so far is answered from memory then, so
+    ask first, call this, and begin the work after it.
+
+    Where there cannot be a task, because the client has not declared the extension or because there
+    is one already, this does nothing. Do not catch what it raises, nor call it in a nursery.
+
+    Example:
+        >>> async def convert(context: Context) -> str:
+        ...     kind = await context.elicit("Into what?", str)
+        ...     await continue_as_task()
+        ...     return await work_for_an_hour(kind.value)
+    """
+    await trio.lowlevel.checkpoint()
+    if _may_continue.get():
+        raise _Continue
+
+
+@define(eq=False)
+class _Serving:
+    """What belongs to one registry while it is served."""
+
+    kept: KeptTasks
+    worker: Worker
+    serving: ExtensionServing
+    nursery: trio.Nursery
+    followed: set[str] = field(factory=set)
+
+
+class Tasks(ServerExtension):
+    """Has calls of tools outlive their connection, and their process (SEP-2663).
+
+    A tool that is registered with `task=True` (or `task=TaskOptions(...)`) runs as a task if its
+    client has declared the extension, and as ever if not. Tasks are of the modern era only.
+
+    Args:
+        store: Where tasks are kept: a path or URL, as for `open_store`, or a store that is open.
+            Without one they are in memory, and end with the process. Processes that share a file,
+            and serve registries of the same name, share the tasks.
+        ttl: Seconds for which a task is kept, from its creation; `inf` for ever. It is ended when
+            they have passed.
+        poll_interval: Seconds between two questions of a client how a task is doing.
+        max_running: How many tasks run at once in this process. Those that wait for answers do not
+            count.
+        max_queued: How many tasks may be unfinished, in all processes; further ones are refused.
+        max_result_bytes: What a result may have as JSON. A longer one fails the task.
+        lease: Seconds after which the tasks of a process that died are run by another one, or fail.
+            A process that is stopped for longer loses its tasks.
+
+    Raises:
+        ValueError: A number is not more than 0.
+
+    Example:
+        >>> registry = Registry("films", extensions=[Tasks(store="sqlite:///tasks.db")])
+        >>> @registry.tool(task=True)
+        ... async def render(film: str) -> str:
+        ...     return await an_hour_of_work(film)
+    """
+
+    identifier = TASKS
+    era = "modern"
+    wraps = ("tools/call",)
+    result_types = ("task",)
+
+    def __init__(
+        self,
+        *,
+        store: str | os.PathLike[str] | Store | None = None,
+        ttl: float = 86_400.0,
+        poll_interval: float = 1.0,
+        max_running: int = 16,
+        max_queued: int = 1000,
+        max_result_bytes: int = 8 * 1024 * 1024,
+        lease: float = 30.0,
+    ) -> None:
+        given = (ttl, poll_interval, max_running, max_queued, max_result_bytes, lease)
+        if not all(number > 0 for number in given):  # NaN is not
+            raise ValueError(f"a number of Tasks must be more than 0, not {min(given)!r}")
+        self._store = "memory:" if store is None else store
+        self._ttl = ttl
+        self._poll_interval = poll_interval
+        self._max_running = max_running
+        self._max_queued = max_queued
+        self._max_result_bytes = max_result_bytes
+        self._lease = lease
+
+    # -- what it adds --------------------------------------------------------------------------
+
+    def methods(self) -> Sequence[ExtensionMethod]:
+        """Return the three methods of tasks."""
+        handlers = {GET: self._get, UPDATE: self._update, CANCEL: self._cancel}
+        return [ExtensionMethod(row=row, handler=handler) for row, handler in handlers.items()]
+
+    def subscriptions(self) -> Sequence[ExtensionSubscription]:
+        """Return the subscription to tasks, by their ids."""
+        return [
+            ExtensionSubscription(
+                key=FILTER, notification=CHANGED, params=self._told, accept=self._accept
+            )
+        ]
+
+    def check_option(self, kind: str, name: str, value: Any) -> Options:
+        """Take `True` or options, on a tool."""
+        if kind == "tool" and value is True:
+            return Options()
+        if kind == "tool" and isinstance(value, Options):
+            return value
+        raise ValueError(f"only tools are tasks, with True or TaskOptions(...), not {value!r:.60}")
+
+    @asynccontextmanager
+    async def lifespan(self, serving: ExtensionServing) -> AsyncIterator[_Serving]:
+        """Open the store, and run what is due."""
+        failure: BaseException | None = None
+        async with AsyncExitStack() as stack:
+            store: Any = self._store
+            if isinstance(store, (str, os.PathLike)):
+                store = await stack.enter_async_context(open_store(store))
+            # Not the nursery of `serving`: what runs there would outlive the store.
+            async with trio.open_nursery() as nursery:
+                kept = KeptTasks(store, serving.registry.name)
+                worker = Worker(
+                    kept,
+                    serving,
+                    nursery,
+                    Slots(self._max_running),
+                    lease=self._lease,
+                    pause=self._poll_interval,
+                    most_bytes=self._max_result_bytes,
+                )
+                nursery.start_soon(worker.run)
+                try:
+                    yield _Serving(kept, worker, serving, nursery)
+                except BaseException as error:  # raised again below, and not in a group
+                    failure = error
+                nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    # -- calls ------------------------------------------------------------------------------
+
+    async def around(
+        self, request: ExtensionRequest, proceed: Callable[[], Awaitable[dict[str, Any]]]
+    ) -> Mapping[str, Any]:
+        """Answer a call with a task, if its tool is one and its client knows of tasks."""
+        options: Options | None = request.option
+        if options is None:
+            return await proceed()
+        if request.settings is None:
+            if options.required:
+                request.require()
+            return await proceed()
+        if not options.at_once:
+            result = await _until_it_continues(proceed)
+            if result is not None:
+                return result
+        return await self._create(request, options)
+
+    async def _create(self, request: ExtensionRequest, options: Options) -> dict[str, Any]:
+        state: _Serving = request.state
+        now, ttl = time.time(), self._ttl if options.ttl is None else options.ttl
+        record = Record(
+            id=secrets.token_hex(_ID_BYTES),
+            owner=request.principal,
+            created=now,
+            updated=now,
+            ttl=None if ttl == inf else ttl,
+            poll_interval=self._poll_interval,
+            answers=dict(request.answers),
+        )
+        call = KeptCall.of(request, options)
+        slots = state.worker.slots
+        lease = self._lease if slots.took() else None
+        claim = None
+        try:
+            claim = await state.kept.create(record, call, most=self._max_queued, lease=lease)
+        except Conflict:
+            text = f"There are {self._max_queued} unfinished tasks already; try again later"
+            raise McpError(TOO_MANY, text) from None
+        except StoreFull as error:
+            raise _unavailable("There is no room for another task", error) from None
+        except StoreError as error:
+            raise _unavailable("The task cannot be stored now", error) from None
+        finally:
+            if claim is not None:
+                state.worker.begin(claim, call)
+            elif lease is not None:
+                slots.give()
+        return record.seed()
+
+    # -- methods ----------------------------------------------------------------------------
+
+    async def _get(self, request: ExtensionRequest) -> dict[str, Any]:
+        return (await _find(request, request.params.get("taskId")))[0].details()
+
+    async def _update(self, request: ExtensionRequest) -> dict[str, Any]:
+        answers = request.params.get("inputResponses")
+        if not isinstance(answers, dict):
+            raise McpError(INVALID_PARAMS, "Invalid params: inputResponses must be an object")
+        return await _move(request, lambda record: record.answer(answers, time.time()))
+
+    async def _cancel(self, request: ExtensionRequest) -> dict[str, Any]:
+        return await _move(request, lambda record: record.cancel(time.time()))
+
+    # -- subscriptions ----------------------------------------------------------------------
+
+    async def _accept(self, request: ExtensionRequest, ids: Sequence[str]) -> Collection[str]:
+        """Tell everybody of their own tasks, and of no others."""
+        state: _Serving = request.state
+        mine = []
+        for id in dict.fromkeys(ids):
+            try:
+                _, entry = await _find(request, id)
+            except McpError as error:
+                if error.code != INVALID_PARAMS:
+                    raise
+            else:
+                mine.append(id)
+                if id not in state.followed:
+                    state.followed.add(id)
+                    state.nursery.start_soon(_follow, state, id, entry.version)
+        return mine
+
+    async def _told(self, request: ExtensionRequest, id: str | None) -> dict[str, Any] | None:
+        try:
+            return (await _find(request, id))[0].details()
+        except McpError:
+            return None
+
+
+async def _until_it_continues(
+    proceed: Callable[[], Awaitable[dict[str, Any]]],
+) -> dict[str, Any] | None:
+    token = _may_continue.set(True)
+    try:
+        return await proceed()
+    except _Continue:
+        return None
+    finally:
+        _may_continue.reset(token)
+
+
+async def _find(request: ExtensionRequest, id: Any) -> tuple[Record, Entry]:
+    """Find a task of the caller's. For all others the answer is the same: there is none."""
+    if not isinstance(id, str):
+        raise McpError(INVALID_PARAMS, "Invalid params: taskId must be a string")
+    state: _Serving = request.state
+    none = McpError(INVALID_PARAMS, "Task not found: it never was, is not yours, or has expired")
+    if not _ID.fullmatch(id):
+        raise none
+    try:
+        record, entry = await state.kept.find(id)
+    except NoTask:
+        raise none from None
+    except StoreError as error:
+        raise _unavailable("The task cannot be looked up now", error) from None
+    if record.owner != request.principal:
+        raise none
+    return record, entry
+
+
+async def _move(request: ExtensionRequest, move: Callable[[Record], Record]) -> dict[str, Any]:
+    """Move a task of the caller's on, and acknowledge it."""
+    record, _ = await _find(request, request.params.get("taskId"))
+    state: _Serving = request.state
+    try:
+        await state.kept.change(record.id, move)
+    except NoTask:
+        pass  # its time was over between the two; it needs nothing more
+    except StoreError as error:
+        raise _unavailable("The task cannot be changed now", error) from None
+    return {}
+
+
+def _unavailable(text: str, error: Exception) -> McpError:
+    logger.error("%s: %s", text, error)
+    return McpError(INTERNAL_ERROR, f"{text}; try again later")
+
+
+async def _follow(state: _Serving, id: str, version: int) -> None:
+    """Have those who subscribed be told of a task, to its end, whichever process runs it."""
+    try:
+        async with state.kept.store.watch(state.kept.key("task", id)) as news:
+            while True:
+                record, entry = await state.kept.find(id)
+                if entry.version != version:
+                    version = entry.version
+                    state.serving.changed(FILTER, id)
+                if record.is_final:
+                    break
+                with trio.move_on_after(entry.ttl):
+                    await news.wait()
+    except NoTask:
+        pass
+    except StoreError as error:  # its clients still ask how it is
+        logger.warning("Task %s is not followed any more: %s", id, error)
+    finally:
+        state.followed.discard(id)

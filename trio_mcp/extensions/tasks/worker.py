@@ -1,0 +1,147 @@
+"""Runs tasks that are due: those of this process, and those that another one has left behind."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Final
+
+import trio
+from attrs import define, field
+
+from trio_mcp import ExtensionServing
+from trio_mcp.extensions.tasks.call import KeptCall
+from trio_mcp.extensions.tasks.kept import Claim, Damaged, KeptTasks, Move, NoTask, as_it_is
+from trio_mcp.extensions.tasks.run import STOPPED, Run, Slots, failing
+from trio_mcp.store.changes import Conflict, Entry
+from trio_mcp.store.errors import StoreError
+
+logger = logging.getLogger("trio_mcp.tasks")
+
+_MOST_RUNS: Final = 10
+"""A task that is interrupted so often is probably what ends its processes."""
+
+_AT_ONCE: Final = 100
+_PATIENCE: Final = (1.0, 30.0)
+"""Seconds between attempts to reach a store that is not there: the first ones, and the most."""
+
+
+@define(eq=False)
+class Worker:
+    """Runs the tasks of one server in this process.
+
+    Args:
+        kept: Where they are.
+        serving: What runs their calls.
+        nursery: Where they run.
+        slots: How many may run at once.
+        lease: Seconds after which those of a dead process are run by others.
+        pause: Seconds between two messages that a task writes.
+        most_bytes: What a result may have.
+    """
+
+    kept: KeptTasks
+    serving: ExtensionServing
+    nursery: trio.Nursery
+    slots: Slots
+    lease: float
+    pause: float
+    most_bytes: int
+    _running: set[str] = field(factory=set)
+
+    async def run(self) -> None:
+        """Run what is due, for ever."""
+        pause, longest = _PATIENCE
+        while True:
+            try:
+                async with self.kept.store.watch(self.kept.queue) as news:
+                    while True:
+                        wait = await self._take_some()
+                        pause, _ = _PATIENCE
+                        with trio.move_on_after(wait):
+                            await news.wait()
+            except StoreError as error:
+                logger.error("The store of tasks cannot be used: %s", error)
+            await trio.sleep(pause)
+            pause = min(2 * pause, longest)
+
+    async def _take_some(self) -> float:
+        """Begin as many as there are slots. Return how many seconds there is nothing more to do."""
+        await self.slots.take()
+        slots = 1
+        try:
+            while slots < _AT_ONCE and self.slots.took():
+                slots += 1
+            claimed = await self.kept.store.claim(self.kept.queue, self.lease, most=slots)
+            for entry in claimed.entries:
+                id = entry.key.rpartition("/")[2]
+                if id in self._running:  # its claim was not renewed in time, and it has not stopped
+                    continue
+                slots -= 1
+                self._running.add(id)
+                self.nursery.start_soon(self._resume, id, entry)
+        finally:
+            for _ in range(slots):
+                self.slots.give()
+        return claimed.wait
+
+    def begin(self, claim: Claim, call: KeptCall) -> None:
+        """Run a task that was just made. Its slot is taken already."""
+        self._running.add(claim.id)
+        self.nursery.start_soon(self._live, claim, call)
+
+    async def _resume(self, id: str, entry: Entry) -> None:
+        found = None
+        try:
+            found = await self._prepared(Claim(id, entry.version, int(entry.value)))
+        except (ValueError, Damaged) as error:
+            logger.error("Task %s cannot be run: %s", id, error)
+        except (StoreError, Conflict) as error:  # it is due again when the lease ends
+            logger.warning("Task %s cannot be begun now: %s", id, error)
+        finally:
+            if found is None:
+                self._running.discard(id)
+                self.slots.give()
+        if found is not None:
+            await self._live(*found)
+
+    async def _prepared(self, claim: Claim) -> tuple[Claim, KeptCall] | None:
+        """Note that a task begins, perhaps again. `None` if it must not."""
+        kept = self.kept
+        move: Move = as_it_is
+        try:
+            record, _ = await kept.find(claim.id)
+            if not record.is_final:
+                call = await kept.call_of(claim.id)
+                refusal = _refusal(claim, call)
+                if refusal is None:
+                    await kept.change(claim.id, lambda old: old.restart(time.time()))
+                    return await kept.begin_again(claim, self.lease), call
+                move = failing(refusal)
+        except NoTask:
+            pass  # its time is over
+        await kept.end(claim, move)
+        return None
+
+    async def _live(self, claim: Claim, call: KeptCall) -> None:
+        run = Run(
+            self.kept,
+            claim,
+            lease=self.lease,
+            slots=self.slots,
+            pause=self.pause,
+            most_bytes=self.most_bytes,
+        )
+        try:
+            await run.live(call, self.serving)
+        finally:
+            self._running.discard(claim.id)
+
+
+def _refusal(claim: Claim, call: KeptCall) -> str | None:
+    """Say why a task must not be begun again, if so."""
+    if claim.runs and call.on_restart == "fail":
+        return STOPPED
+    if claim.runs >= _MOST_RUNS:
+        return f"The task was interrupted {claim.runs} times, and is not tried again"
+    return None
