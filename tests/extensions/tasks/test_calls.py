@@ -1,0 +1,213 @@
+"""Calls that are tasks, and a client that waits for them as for any call."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import trio
+
+from tests.extensions.tasks.jobs import Gate, make
+from tests.extensions.tasks.support import HANDLERS, client_of, each_way, say_blue
+from trio_mcp import Handlers, McpError, Registry, SchemaError, connect
+from trio_mcp.errors import CallTimeout, ToolFailed
+from trio_mcp.extensions.tasks import TaskOptions, Tasks, TasksClient
+
+pytestmark = pytest.mark.requirement("K2")
+
+
+@each_way
+async def test_the_same_call_gets_the_result_with_and_without_tasks(way: str) -> None:
+    created: list[Any] = []
+    ours = TasksClient(on_created=lambda id, name: created.append(name))
+    registry = None if way == "stdio" else make()
+    async with client_of(registry, ours, way) as client:
+        assert await client.call_tool("plain", returns=str) == "plain"
+        assert created == []
+        assert await client.call_tool("add", {"a": 1, "b": 2}, returns=int) == 3
+        assert await client.call_tool("paint", {"thing": "door"}, returns=str) == "door is blue"
+        assert await client.call_tool("only_as_task", returns=str) == "fine"
+        assert created == ["add", "paint", "only_as_task"]
+    async with client_of(registry, None, way) as client:
+        assert await client.call_tool("add", {"a": 1, "b": 2}, returns=int) == 3
+        assert await client.call_tool("paint", {"thing": "door"}, returns=str) == "door is blue"
+        with pytest.raises(McpError, match=r"extension io\.modelcontextprotocol/tasks") as caught:
+            await client.call_tool("only_as_task")
+        assert caught.value.code == -32021
+        assert caught.value.data == {
+            "requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+        }
+
+
+async def test_in_legacy_sessions_there_are_no_tasks() -> None:
+    async with client_of(make(), TasksClient(), era="legacy") as client:
+        assert client.extensions == {}
+        assert await client.call_tool("paint", {"thing": "door"}, returns=str) == "door is blue"
+
+
+async def test_failures_are_those_of_the_call() -> None:
+    async with client_of(make(), TasksClient()) as client:
+        with pytest.raises(ToolFailed, match="did not work"):
+            await client.call_tool("only_as_task", {"how": "tool"}, returns=str)
+        with pytest.raises(McpError, match="broken") as caught:
+            await client.call_tool("only_as_task", {"how": "protocol"})
+        assert (caught.value.code, caught.value.data) == (-32050, {"why": 1})
+        with pytest.raises(ToolFailed, match="internal error") as failed:
+            await client.call_tool("only_as_task", {"how": "surprise"}, returns=str)
+        assert "secret" not in str(failed.value)
+        with pytest.raises(McpError, match="add"):  # no task is made of what cannot be begun
+            await client.request("tools/call", {"name": "adds", "arguments": {}})
+
+
+async def test_everything_that_can_be_asked_is_asked_once() -> None:
+    gate = Gate()
+    gate.open.set()
+    asked: list[str] = []
+
+    async def elicit(params: dict[str, Any]) -> dict[str, Any]:
+        asked.append(params["message"])
+        await trio.sleep(0.2)  # in which the others are answered, and it is polled again
+        return await say_blue(params)
+
+    handlers = Handlers(elicitation=elicit, sampling=HANDLERS.sampling, roots=HANDLERS.roots)
+    async with client_of(make(gate), TasksClient(), handlers=handlers) as client:
+        said = await client.call_tool("ask_all", returns=str)
+    assert said == "blue file:///home hello"
+    assert asked == ["Which colour?"]
+
+
+async def test_what_cannot_be_answered_ends_the_task() -> None:
+    async def fail(params: dict[str, Any]) -> dict[str, Any]:
+        raise OSError("the screen is broken")
+
+    ids: list[str] = []
+    ours = TasksClient(on_created=lambda id, name: ids.append(id))
+    async with client_of(make(), ours, handlers=Handlers(elicitation=fail)) as client:
+        with pytest.raises(OSError, match="screen"):
+            await client.call_tool("paint", {"thing": "door"})
+        assert (await ours.get(ids[0])).status == "cancelled"
+
+
+async def test_progress_is_told_in_words() -> None:
+    gate, told = Gate(), []
+    gate.open.set()
+    async with client_of(make(gate), TasksClient()) as client:
+        await client.call_tool(
+            "paint", {"thing": "door"}, on_progress=lambda *each: told.append(each)
+        )
+    assert told == [(1, None, "1 of 2")]
+
+
+@pytest.mark.parametrize("later", [False, True])
+async def test_a_call_may_become_a_task_after_its_questions(later: bool) -> None:
+    asked: list[str] = []
+    ids: list[str] = []
+
+    async def elicit(params: dict[str, Any]) -> dict[str, Any]:
+        asked.append(params["message"])
+        return {"action": "accept", "content": {"value": f"{len(asked)}"}}
+
+    ours = TasksClient(on_created=lambda id, name: ids.append(id))
+    async with client_of(make(), ours, handlers=Handlers(elicitation=elicit)) as client:
+        assert await client.call_tool("maybe", {"later": later}, returns=str) == "2 1"
+    assert asked == ["Which colour?", "Which shade?"]
+    assert len(ids) == later
+
+
+# -- times --------------------------------------------------------------------------------------
+
+
+async def test_a_task_takes_as_long_as_it_takes(autojump_clock: object) -> None:
+    async with client_of(make(), TasksClient(), tool_timeout=2) as client:
+        assert await client.call_tool("long", returns=str) == "done"
+    async with client_of(make(), None) as client:  # as a plain call it has the tool's time
+        with pytest.raises(ToolFailed, match="5"):
+            await client.call_tool("long", returns=str)
+
+
+async def test_a_task_may_have_a_limit(autojump_clock: object) -> None:
+    async with client_of(make(), TasksClient()) as client:
+        with pytest.raises(ToolFailed, match="10"):
+            await client.call_tool("limited", returns=str)
+
+
+@pytest.mark.parametrize("how", ["timeout", "cancelled"])
+async def test_who_waits_no_more_cancels_it(how: str, autojump_clock: object) -> None:
+    gate = Gate()
+    async with client_of(make(gate), TasksClient()) as client:
+        if how == "timeout":
+            with pytest.raises(CallTimeout):
+                await client.call_tool("wait", timeout=3)
+        else:
+            with trio.move_on_after(3) as scope:
+                await client.call_tool("wait")
+            assert scope.cancelled_caught
+        await gate.has_ended(1)
+    assert gate.ended == ["cancelled"]
+
+
+async def test_polls_are_as_far_apart_as_the_server_says(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = TasksClient()
+    polls: list[float] = []
+    get = TasksClient.get
+
+    async def counting(self: TasksClient, id: str) -> Any:
+        polls.append(trio.current_time())
+        return await get(self, id)
+
+    monkeypatch.setattr(TasksClient, "get", counting)
+    async with client_of(make(poll_interval=20), ours) as client:
+        await client.call_tool("long")
+    # 180 intervals fit into an hour. The end is told, and need not be asked for.
+    assert 175 <= len(polls) <= 182
+    assert min(b - a for a, b in pairwise(polls[1:])) >= 20
+
+
+# -- registration -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ("yes", "True or TaskOptions"),
+        (None, "True or TaskOptions"),
+        (1, "True or TaskOptions"),
+    ],
+)
+def test_what_is_no_option_is_refused(task: Any, message: str) -> None:
+    registry = Registry("x", extensions=[Tasks()])
+    with pytest.raises(SchemaError, match=message):
+        registry.add_tool(lambda: None, name="f", task=task)
+
+
+def test_without_the_extension_no_tool_is_a_task() -> None:
+    registry = Registry("x")
+    with pytest.raises(SchemaError, match=r"no extension 'io\.modelcontextprotocol/tasks'"):
+        registry.add_tool(lambda: None, name="f", task=True)
+    registry.add_tool(lambda: None, name="f", task=False)
+
+
+@pytest.mark.parametrize(
+    "options", [{"ttl": 0}, {"ttl": float("nan")}, {"timeout": -1}, {"on_restart": "again"}]
+)
+def test_options_are_checked(options: Any) -> None:
+    with pytest.raises(ValueError, match=r"ttl|timeout|on_restart"):
+        TaskOptions(**options)
+
+
+@pytest.mark.parametrize("name", ["ttl", "poll_interval", "max_running", "max_queued", "lease"])
+def test_numbers_are_checked(name: str) -> None:
+    with pytest.raises(ValueError, match="more than 0"):
+        Tasks(**{name: 0})  # type: ignore[arg-type]
+
+
+async def test_one_that_is_not_connected_says_so() -> None:
+    ours = TasksClient()
+    with pytest.raises(RuntimeError, match="extensions="):
+        await ours.get("x")
+    async with connect(Registry("none"), extensions=[ours]):
+        with pytest.raises(RuntimeError, match=r"client\.extensions"):
+            await ours.get("x")

@@ -1,0 +1,205 @@
+"""Tasks whose store is full, locked, gone, damaged, or of a newer version."""
+
+from __future__ import annotations
+
+import logging
+from math import inf
+from typing import Any
+
+import orjson
+import pytest
+import trio
+
+from tests.extensions.tasks.jobs import Gate, make
+from tests.extensions.tasks.support import client_of, until
+from trio_mcp import McpError
+from trio_mcp.extensions.tasks import TasksClient
+from trio_mcp.extensions.tasks.kept import KeptTasks
+from trio_mcp.store.changes import Change, Put
+from trio_mcp.store.errors import StoreError, StoreFull, StoreUnavailable, StoreUnusable
+from trio_mcp.store.memory import MemoryStore
+
+pytestmark = pytest.mark.requirement("K3")
+
+
+class Faulty(MemoryStore):
+    """A store that fails as it is told to."""
+
+    failure: StoreError | None = None
+    loses: bool = False
+    """Whether what it fails to do has been done all the same."""
+
+    async def commit(self, *changes: Change) -> list[int]:
+        failure = self.failure
+        if isinstance(failure, StoreFull) and not any(isinstance(each, Put) for each in changes):
+            failure = None
+        if failure is None or self.loses:
+            results = await super().commit(*changes)
+        return results if failure is None else await self.fail(failure)
+
+    async def get(self, key: str) -> Any:
+        failure = self.failure
+        full = isinstance(failure, StoreFull)
+        return await (super().get(key) if failure is None or full else self.fail(failure))
+
+    async def claim(self, folder: str, lease: float, *, most: int = 1) -> Any:
+        failure = self.failure
+        if failure is None or isinstance(failure, StoreFull):
+            return await super().claim(folder, lease, most=most)
+        return await self.fail(failure)
+
+    async def fail(self, failure: StoreError) -> Any:
+        await trio.lowlevel.checkpoint()
+        raise failure
+
+
+each_failure = pytest.mark.parametrize(
+    "failure",
+    [StoreFull("x.db: no room"), StoreUnavailable("x.db: locked"), StoreUnusable("x.db: damaged")],
+    ids=lambda failure: type(failure).__name__,
+)
+
+
+@each_failure
+async def test_no_task_is_acknowledged_that_is_not_kept(
+    failure: StoreError, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, ours = Faulty(), TasksClient()
+    async with client_of(make(store=store), ours) as client:
+        store.failure = failure
+        with pytest.raises(McpError, match="try again later") as caught:
+            await client.call_tool("add", {"a": 1, "b": 2})
+        assert caught.value.code == -32603
+        assert "x.db" not in str(caught.value)  # that is for the log
+        assert "x.db" in caplog.text
+        assert await client.call_tool("plain", returns=str) == "plain"
+        store.failure = None
+        assert await client.call_tool("add", {"a": 1, "b": 2}, returns=int) == 3
+
+
+@pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
+async def test_what_cannot_be_looked_up_is_not_said_to_be_unknown(method: str) -> None:
+    store, ours = Faulty(), TasksClient()
+    async with client_of(make(store=store), ours) as client:
+        id = (await ours.start("wait")).id
+        store.failure = StoreUnavailable("locked")
+        with pytest.raises(McpError, match="try again later") as caught:
+            await client.request(method, {"taskId": id, "inputResponses": {}})
+        assert caught.value.code == -32603
+        store.failure = None
+        assert (await ours.get(id)).status == "working"
+
+
+@pytest.mark.parametrize("loses", [False, True])
+async def test_a_result_waits_for_its_store_to_come_back(
+    loses: bool, autojump_clock: object
+) -> None:
+    store, gate, ours = Faulty(), Gate(), TasksClient()
+    store.loses = loses
+    async with client_of(make(gate, store=store), ours):
+        id = (await ours.start("wait")).id
+        await gate.has_begun(1)
+        store.failure = StoreUnavailable("locked")
+        gate.open.set()
+        await trio.sleep(20)
+        store.failure = None
+        assert (await ours.result(id)).text == "waited"
+        assert gate.begun == 1
+
+
+async def test_a_run_whose_lease_cannot_be_renewed_is_ended(autojump_clock: object) -> None:
+    """Somebody else may have it by then; here it is ourselves, as soon as the store is back."""
+    store, gate, ours = Faulty(), Gate(), TasksClient()
+    async with client_of(make(gate, store=store, lease=20), ours):
+        id = (await ours.start("wait_again")).id
+        await gate.has_begun(1)
+        store.failure = StoreUnavailable("gone")
+        await gate.has_ended(1)
+        assert gate.ended == ["cancelled"]
+        store.failure = None
+        await gate.has_begun(2)
+        gate.open.set()
+        assert (await ours.result(id)).text == "waited"
+
+
+async def test_a_result_that_there_is_no_room_for_fails_the_task(autojump_clock: object) -> None:
+    store, ours = MemoryStore(max_bytes=100_000), TasksClient()
+    async with client_of(make(store=store), ours) as client:
+        with pytest.raises(McpError, match="there is no room"):
+            await client.call_tool("big", {"size": 200_000})
+        assert await client.call_tool("big", {"size": 2_000})
+        with pytest.raises(McpError, match="There is no room for another task; try again later"):
+            for _ in range(10):
+                await ours.start("big", {"size": 20_000})
+                await trio.sleep(1)
+
+
+async def test_a_question_that_cannot_be_kept_fails_for_its_tool(autojump_clock: object) -> None:
+    store, gate, ours = Faulty(), Gate(), TasksClient()
+    async with client_of(make(gate, store=store), ours):
+        id = (await ours.start("ask_later")).id
+        await gate.has_begun(1)
+        store.failure = StoreUnavailable("locked")
+        gate.open.set()
+        await trio.sleep(3)
+        store.failure = None
+        with pytest.raises(McpError, match="cannot be stored"):
+            await ours.result(id)
+
+
+@pytest.mark.parametrize("kind", ["task", "call", "queue"])
+@pytest.mark.parametrize(
+    "value", [b"", b"{", b"[]", b"\xff", orjson.dumps({"form": 2})], ids=range(5)
+)
+async def test_what_is_damaged_or_newer_is_told_and_in_nobodys_way(
+    kind: str, value: bytes, autojump_clock: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, gate, ours = MemoryStore(), Gate(), TasksClient()
+    async with client_of(make(gate, store=store, max_running=1), ours) as client:
+        first = (await ours.start("wait")).id
+        damaged = (await ours.start("add", {"a": 1, "b": 2})).id
+        last = (await ours.start("add", {"a": 3, "b": 4})).id
+        key = KeptTasks(store, "jobs").key(kind, damaged)
+        await store.commit(Put(key, value, ttl=inf, delay=0 if kind == "queue" else None))
+        await gate.has_begun(1)
+        gate.open.set()
+        assert (await ours.result(first)).text == "waited"
+        assert (await ours.result(last)).text == "7"
+        await trio.sleep(1)
+        assert f"Task {damaged} cannot be run" in caplog.text
+        if kind == "task":
+            with pytest.raises(McpError, match="cannot be looked up"):
+                await ours.get(damaged)
+        else:
+            assert (await ours.get(damaged)).status == "working"
+        assert await client.call_tool("add", {"a": 1, "b": 2}, returns=int) == 3
+
+
+async def test_a_damaged_file_keeps_the_server_from_starting(tmp_path: Any) -> None:
+    (tmp_path / "tasks.db").write_bytes(b"this is no database" * 1000)
+    with pytest.raises(Exception, match=r"tasks\.db"):
+        async with client_of(make(store=tmp_path / "tasks.db"), TasksClient()):
+            pass
+
+
+async def test_a_file_by_its_path_or_url(tmp_path: Any) -> None:
+    for store in (tmp_path / "tasks.db", f"sqlite:///{tmp_path}/tasks.db"):
+        async with client_of(make(store=store), TasksClient()) as client:
+            assert await client.call_tool("paint", {"thing": "door"}, returns=str) == "door is blue"
+
+
+async def test_the_log_has_no_arguments_results_or_answers(
+    caplog: pytest.LogCaptureFixture, autojump_clock: object
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    store, ours = Faulty(), TasksClient()
+    async with client_of(make(store=store), ours) as client:
+        await client.call_tool("paint", {"thing": "secret-door"})
+        id = (await ours.start("big", {"size": 5})).id
+        store.failure = StoreUnavailable("locked")
+        await trio.sleep(5)
+        store.failure = None
+        await until(ours, id, "completed")
+    assert "secret-door" not in caplog.text
+    assert "xxxxx" not in caplog.text
+    assert "blue" not in caplog.text
