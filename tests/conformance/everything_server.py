@@ -1,7 +1,7 @@
 """A server with everything that the server scenarios of the conformance suite ask for.
 
 Names, texts and keys are the suite's; each thing is registered the way a user of the library would
-do it. The tasks extension is left out.
+do it.
 
     python -m tests.conformance.everything_server
 
@@ -23,6 +23,7 @@ from trio_mcp import (
     Context,
     EmbeddedResource,
     ImageContent,
+    McpError,
     PromptMessage,
     Registry,
     TextContent,
@@ -31,6 +32,7 @@ from trio_mcp import (
     serve_http,
 )
 from trio_mcp.extensions.skills import Skill, Skills
+from trio_mcp.extensions.tasks import TaskOptions, Tasks, continue_as_task
 
 SKILLS = Skills(
     *(
@@ -46,7 +48,9 @@ SKILLS = Skills(
     page_size=1,
 )
 
-registry = Registry("everything", version="1.0.0", title="Everything", extensions=[SKILLS])
+registry = Registry(
+    "everything", version="1.0.0", title="Everything", extensions=[SKILLS, Tasks()]
+)
 
 _PAUSE = 0.05  # seconds, between notifications that the client is to get one by one
 
@@ -192,6 +196,13 @@ class Color:
     """A colour."""
 
     color: str
+
+
+@frozen
+class Deletion:
+    """Yes or no."""
+
+    confirm: bool
 
 
 @frozen
@@ -364,6 +375,64 @@ async def test_input_required_result_capabilities(context: Context) -> str:
     if context.supports("elicitation", "form"):
         return (await context.elicit("What is your name?", Name, key="user_name")).value.name
     return (await context.sample("Invent a name.", max_tokens=20, key="invented_name")).text
+
+
+# -- tools: tasks ----------------------------------------------------------------------------------
+
+
+@registry.tool
+async def greet(name: str) -> str:
+    """Greet somebody; never a task."""
+    return f"Hello, {name}!"
+
+
+@registry.tool(task=True)
+async def slow_compute(seconds: float, label: str = "") -> str:
+    """Take some time."""
+    await trio.sleep(seconds)
+    return f"computed {label}"
+
+
+@registry.tool(task=TaskOptions(required=True))
+async def failing_job() -> str:
+    """Fail in a second, as a task only."""
+    await trio.sleep(1)
+    raise ToolError("This job always fails")
+
+
+@registry.tool(task=True)
+async def protocol_error_job() -> str:
+    """Fail by an error of the protocol."""
+    raise McpError(-32603, "This job always breaks")
+
+
+@registry.tool(task=True)
+async def confirm_delete(filename: str, context: Context) -> str:
+    """Ask before something is deleted."""
+    answer = await context.elicit(f"Delete {filename}?", Deletion)
+    return f"deleted {filename}" if answer.accepted and answer.value.confirm else "kept"
+
+
+@registry.tool(task=True)
+async def multi_input(context: Context) -> str:
+    """Ask two things at once."""
+    answers = {}
+
+    async def ask(what: str) -> None:
+        answers[what] = (await context.elicit(f"Which {what}?", Name, key=what)).value.name
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask, "first")
+        nursery.start_soon(ask, "second")
+    return f"{answers['first']} and {answers['second']}"
+
+
+@registry.tool(task=TaskOptions(required=True, at_once=False))
+async def test_tool_with_task(context: Context) -> str:
+    """Ask first, and go on as a task."""
+    answer = await context.elicit("What is your name?", Name, key="user_name")
+    await continue_as_task()
+    return f"Hello, {answer.value.name}!"
 
 
 # -- tools: schemas -------------------------------------------------------------------------------

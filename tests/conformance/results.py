@@ -17,8 +17,11 @@ from tests.conformance.everything_client import DONE
 
 Side = Literal["server", "client"]
 
-NOT_OFFERED = {"tasks-": "tasks extension"}
+NOT_OFFERED: dict[str, str] = {}
 """What the library does not have, by how the names of its scenarios begin."""
+
+EMPTIED = frozenset({"tasks-status-notifications"})
+"""Scenarios in which the suite checks nothing for the time being, and says so by skipping."""
 
 _LONGEST_REASON = 300
 
@@ -82,7 +85,7 @@ def outcome_of(scenario: Scenario, output: Path) -> Outcome:
     checks = json.loads(found[0].read_text())
     problems = [_reason(each) for each in checks if each["status"] in ("FAILURE", "WARNING")]
     passed = sum(each["status"] == "SUCCESS" for each in checks)
-    if not passed and not problems:
+    if not passed and not problems and not (checks and scenario.name in EMPTIED):
         problems.append("nothing was checked")
     if scenario.side == "client":
         problems += _complaint(found[0].parent)

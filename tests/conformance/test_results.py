@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.results import (
+    NOT_OFFERED,
     Outcome,
     Scenario,
     as_json,
@@ -23,10 +24,16 @@ REQUIREMENTS: dict[str, Any] = {
     "server": ["ping", "tools-list"],
     "client": ["auth/basic"],
     "not_scored": [
-        {"scenario": "tasks-lifecycle", "leg": "server", "reason": "extension"},
+        {"scenario": "dreams-lifecycle", "leg": "server", "reason": "extension"},
         {"scenario": "server-sse-polling", "leg": "server", "reason": "pending"},
     ],
 }
+
+
+@pytest.fixture(autouse=True)
+def dreams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something that the library does not have; at present it has all that there is."""
+    monkeypatch.setitem(NOT_OFFERED, "dreams-", "dreams extension")
 
 
 def check(status: str, **more: Any) -> dict[str, Any]:
@@ -64,6 +71,16 @@ def test_a_scenario_that_checked_nothing_fails(tmp_path: Path, status: str) -> N
     assert outcome(tmp_path, check(status)).problems == ["nothing was checked"]
 
 
+def test_a_scenario_that_the_suite_has_emptied_may_skip_but_not_vanish(tmp_path: Path) -> None:
+    emptied = Scenario("2026-07-28", "server", "tasks-status-notifications", "extension")
+    assert outcome_of(emptied, tmp_path).failed
+    folder = tmp_path / "server-tasks-status-notifications-2026-01-01T00-00-00-000Z"
+    folder.mkdir()
+    for status, failed in (("SKIPPED", False), ("FAILURE", True)):
+        (folder / "checks.json").write_text(json.dumps([check(status)]))
+        assert outcome_of(emptied, tmp_path).failed is failed
+
+
 def test_a_scenario_that_left_nothing_behind_fails(tmp_path: Path) -> None:
     found = outcome_of(Scenario("2025-11-25", "server", "ping", "required"), tmp_path)
     assert found.failed
@@ -81,7 +98,7 @@ def test_what_the_suite_does_not_count_is_counted_but_for_what_is_not_offered() 
     assert [(each.name, each.counted, each.missing) for each in found] == [
         ("ping", "required", None),
         ("tools-list", "required", None),
-        ("tasks-lifecycle", "extension", "tasks extension"),
+        ("dreams-lifecycle", "extension", "dreams extension"),
         ("server-sse-polling", "pending", None),
     ]
     (login,) = scenarios_of("2026-07-28", "client", REQUIREMENTS)
@@ -102,7 +119,7 @@ def test_the_table_and_the_list_of_failures() -> None:
     assert [line.split() for line in table(outcomes).splitlines()] == [
         ["revision", "side", "counted", "as", "scenarios", "passed", "checks"],
         ["2026-07-28", "server", "required", "2", "1", "6"],
-        ["2026-07-28", "server", "not", "offered:", "tasks", "extension", "1", "-", "-"],
+        ["2026-07-28", "server", "not", "offered:", "dreams", "extension", "1", "-", "-"],
         ["2026-07-28", "server", "pending", "1", "1", "3"],
         ["total", "3", "2", "9"],
     ]
