@@ -181,6 +181,7 @@ OPTIONS: dict[str, Any] = {
     "timeout": 3.0,
     "max_concurrent": 2,
     "scopes": ["files"],
+    "task": False,
     "extensions": {},
 }
 WIRE = {"output_schema": "outputSchema", "meta": "_meta"}

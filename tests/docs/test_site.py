@@ -61,7 +61,7 @@ def test_type_checkers_and_programs_see_the_same_names() -> None:
 
 def test_plumbing_is_not_reachable_on_a_client() -> None:
     assert {name for name in dir(Client) if not name.startswith("_")} == {
-        *("call_tool", "capabilities", "complete", "era", "extensions", "get_prompt"),
+        *("answer", "call_tool", "capabilities", "complete", "era", "extensions", "get_prompt"),
         *("instructions", "list_all"),
         *("list_prompts", "list_resource_templates", "list_resources", "messages", "noise"),
         *("notify", "ping", "read_resource", "refresh_tools", "request", "revision", "server_info"),

@@ -33,6 +33,7 @@ _COMMANDS: Final = {
     "Using a server": {
         "tools": ("listing:tools", "Show the tools of a server."),
         "call": ("calling:call", "Call a tool."),
+        "tasks": ("tasks:tasks", "See to a task that was started with call --task."),
         "resources": ("listing:resources", "Show the resources of a server."),
         "read": ("calling:read", "Read a resource."),
         "prompts": ("listing:prompts", "Show the prompts of a server."),

@@ -19,6 +19,7 @@ from trio_mcp.cli.schemas import field_of
 from trio_mcp.cli.session import Session, command
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import McpError, ResourceNotFound
+from trio_mcp.wire.extensions import TASKS
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import META_SERVER_INFO, NEWEST
 
@@ -29,13 +30,16 @@ async def call(
     name: Annotated[str, Parameter(help="The tool.")],
     /,
     *arguments: ToolArguments,
+    task: Annotated[
+        bool, Parameter(help="Do not wait: write the task's ID, for `trio-mcp tasks`.")
+    ] = False,
 ) -> int:
     """Call a tool.
 
     On a terminal, required arguments that are missing are asked for, and so is what the server
     wants to know meanwhile.
     """
-    return await call_tool(session, name, arguments)
+    return await call_tool(session, name, arguments, as_task=task)
 
 
 @command
@@ -61,18 +65,55 @@ async def prompt(
 
 
 async def call_tool(
-    session: Session, name: str, words: Sequence[str], *, end_line: bool = False
+    session: Session,
+    name: str,
+    words: Sequence[str],
+    *,
+    end_line: bool = False,
+    as_task: bool = False,
 ) -> int:
-    """Call a tool and show its result, on lines of its own if need be; return the exit status."""
+    """Call a tool and show its result, on lines of its own if need be; return the exit status.
+
+    Where the server makes a task of it, that may be left alone; then its id is shown.
+    """
     tool = session.tool(name)
     given = parse_arguments(words, tool.input_schema)
     arguments = await ask_for_missing(session, given, field_of(tool.input_schema))
     check_arguments(tool, arguments)
     params: dict[str, Json] = {"name": name, "arguments": arguments}
-    async with _doing(session, f"tool {name!r}") as bar:
-        wire = await session.client.request(
-            "tools/call", params, timeout=session.timeout, on_progress=bar.update
-        )
+    async with doing(session, f"tool {name!r}") as bar:
+        if as_task:
+            wire = await start_task(session, name, arguments)
+        else:
+            wire = await session.client.request(
+                "tools/call", params, timeout=session.timeout, on_progress=bar.update
+            )
+    if wire is None:
+        return OK
+    return await show_call(session, name, wire, end_line=end_line)
+
+
+async def start_task(
+    session: Session, name: str, arguments: dict[str, Json]
+) -> dict[str, Json] | None:
+    """Call a tool, and show the id of the task; or return the result if there is none."""
+    if TASKS not in session.client.extensions:
+        raise Failure("the server has no tasks; leave out --task")
+    started = await session.tasks.start(name, arguments)
+    if not started.id:
+        session.screen.note(f"trio-mcp: tool {name!r} is no task; this is its result")
+        return started.final()
+    if session.screen.as_json:
+        session.screen.json({"taskId": started.id})
+    else:
+        session.screen.text(started.id)
+    return None
+
+
+async def show_call(
+    session: Session, name: str, wire: dict[str, Json], *, end_line: bool = False
+) -> int:
+    """Show the result of a tool; return the exit status."""
     result = _part(wire, "content", "structuredContent")
     result["isError"] = failed = wire.get("isError") is True
     if failed:
@@ -89,7 +130,7 @@ async def call_tool(
 
 async def read_resource(session: Session, uri: str, *, end_line: bool = False) -> int:
     """Read a resource and show it, on lines of its own if need be; return the exit status."""
-    async with _doing(session, f"resource {uri}") as bar:
+    async with doing(session, f"resource {uri}") as bar:
         try:
             found = await session.client.read_resource(uri, on_progress=bar.update)
         except ResourceNotFound:
@@ -119,7 +160,7 @@ async def get_prompt(session: Session, name: str, words: Sequence[str]) -> int:
         takes = prompt_signature(whole)
         raise Failure(f"prompt {name!r} needs {', '.join(absent)}; it takes: {takes}")
     params: dict[str, Json] = {"name": name, "arguments": arguments}
-    async with _doing(session, f"prompt {name!r}") as bar:
+    async with doing(session, f"prompt {name!r}") as bar:
         wire = await session.client.request("prompts/get", params, on_progress=bar.update)
     messages = wire.get("messages")
     if session.screen.as_json:
@@ -132,7 +173,7 @@ async def get_prompt(session: Session, name: str, words: Sequence[str]) -> int:
 
 
 @asynccontextmanager
-async def _doing(session: Session, what: str) -> AsyncIterator[ProgressBar]:
+async def doing(session: Session, what: str) -> AsyncIterator[ProgressBar]:
     """Show how far something is; and if it fails, where, and which capability we lack for it.
 
     Raises:

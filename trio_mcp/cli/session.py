@@ -23,6 +23,7 @@ from trio_mcp.cli.running import run_async
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.target import Target, parse_target
 from trio_mcp.errors import PipeClosed, ServerExited
+from trio_mcp.extensions.tasks import TasksClient
 from trio_mcp.wire.limits import Limits
 
 _START_PATIENCE: Final = 60.0
@@ -46,6 +47,7 @@ class Session:
     prompter: Prompter
     timeout: float
     verbose: bool
+    tasks: TasksClient
     _stderr: str = field(default="", init=False)
 
     def tool(self, name: str) -> RemoteTool:
@@ -119,7 +121,7 @@ async def connected(
         Failure: The command line asks for something that cannot be.
         ClientError: As `trio_mcp.connect` does.
     """
-    prompter = Prompter(screen)
+    prompter, tasks = Prompter(screen), TasksClient()
     connection = connect(
         target.url or target.process or (),
         era=options.era,
@@ -131,12 +133,13 @@ async def connected(
         request_timeout=options.timeout,
         max_timeout=options.timeout,
         limits=Limits(question_timeout=_THINKING),
+        extensions=[tasks],
         on_log=screen.log,
         log_level=options.log_level,
     )
     with _plain_log():
         async with connection as client:
-            session = Session(client, screen, prompter, options.timeout, options.verbose)
+            session = Session(client, screen, prompter, options.timeout, options.verbose, tasks)
             with session.blaming_new_stderr():
                 yield session
 
@@ -145,8 +148,9 @@ def command(work: Callable[..., Awaitable[int | None]]) -> Callable[..., int]:
     """Make a command of what is done with a server.
 
     Args:
-        work: Takes a session, and then what the command takes behind the target; returns the exit
-            status, or `None` for success. Its docstring is the command's help.
+        work: Takes a session, and then what the command takes behind the target, and options of
+            its own by keyword; returns the exit status, or `None` for success. Its docstring is the
+            command's help.
 
     Returns:
         The command. It takes the target first, and how to reach it and `--json` as options.
@@ -158,12 +162,13 @@ def command(work: Callable[..., Awaitable[int | None]]) -> Callable[..., int]:
         *words: str,
         as_json: AsJson = False,
         options: ConnectionOptions = NO_OPTIONS,
+        **more: Any,
     ) -> int:
         place = parse_target(target)
 
         async def main() -> int:
             async with connected(place, options, Screen(as_json=as_json)) as session:
-                return await work(session, *words) or OK
+                return await work(session, *words, **more) or OK
 
         return run_async(main)
 

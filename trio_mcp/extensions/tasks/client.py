@@ -161,6 +161,15 @@ class TasksClient(ClientExtension):
             else:
                 return TaskInfo.from_wire(wire)
 
+    async def wait(self, id: str) -> TaskInfo:
+        """Wait until a task has ended, as `result` does, and return what has become of it.
+
+        Raises:
+            McpError: There is no such task (`-32602`).
+            ClientError: As for `Client.request`.
+        """
+        return await self._follow(await self.get(id), self._connected().answer, None)
+
     async def result(self, id: str) -> CallResult:
         """Wait for the result of a task. What it asks is answered by the `Handlers`.
 
@@ -171,7 +180,7 @@ class TasksClient(ClientExtension):
 
         If cancelled, the task goes on.
         """
-        task = await self._follow(await self.get(id), self._connected().answer, None)
+        task = await self.wait(id)
         try:
             return CallResult.from_wire(task.final())
         except ValueError as error:
