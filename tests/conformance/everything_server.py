@@ -48,9 +48,7 @@ SKILLS = Skills(
     page_size=1,
 )
 
-registry = Registry(
-    "everything", version="1.0.0", title="Everything", extensions=[SKILLS, Tasks()]
-)
+registry = Registry("everything", version="1.0.0", title="Everything", extensions=[SKILLS, Tasks()])
 
 _PAUSE = 0.05  # seconds, between notifications that the client is to get one by one
 

@@ -41,7 +41,6 @@ from trio_mcp.schema import (
     describe_function,
 )
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
-from trio_mcp.wire.extensions import TASKS
 from trio_mcp.wire.headers import mirrored_parameters
 from trio_mcp.wire.jsonrpc import Json, json_type
 from trio_mcp.wire.payloads import CONTENT_BLOCKS, CallToolResult, ToolAnnotations, ToolDescription
@@ -151,6 +150,8 @@ def make_tool(
     """Make a tool of a function. The arguments are those of `Registry.tool`."""
     check_function(function)
     if task is not False:
+        from trio_mcp.wire.extensions import TASKS  # few registries have extensions
+
         extensions = {**extensions, TASKS: task}
     name = _checked_name(str(getattr(function, "__name__", "")) if name is None else name)
     try:
