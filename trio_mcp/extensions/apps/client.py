@@ -1,0 +1,188 @@
+"""The client's side of the apps extension."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import trio
+from attrs import field, frozen
+
+from trio_mcp import CallResult, Client, ClientExtension
+from trio_mcp.errors import ClientError, ToolDisabled
+from trio_mcp.extensions.apps.page import (
+    CSP,
+    MIME_TYPE,
+    PERMISSIONS,
+    SCHEME,
+    UI,
+    check_html,
+    check_origin,
+    policy_of,
+)
+
+_OLD_KEY: Final = "ui/resourceUri"
+
+
+class InvalidPage(ClientError):
+    """What a server sent is no page, or wants what no page may have."""
+
+
+@frozen(kw_only=True)
+class RemotePage:
+    """A page of a server. Show it in a sandboxed frame, with this policy."""
+
+    uri: str
+    html: str = field(repr=False)
+    csp: Mapping[str, tuple[str, ...]]
+    """The origins that it wants to reach: `connect`, `resources`, `frames`, `base_uris`."""
+    permissions: frozenset[str]
+    """What it would like to use. The user decides."""
+    domain: str | None = None
+    prefers_border: bool | None = None
+
+    @property
+    def policy(self) -> str:
+        """The content security policy for it. Allow less if you like, and never more."""
+        return policy_of(self.csp)
+
+    @property
+    def allow(self) -> str:
+        """The `allow` attribute of its frame, if the user agrees."""
+        return "; ".join(PERMISSIONS[each] for each in sorted(self.permissions))
+
+
+class AppsClient(ClientExtension):
+    """Finds and reads the pages of tools, for hosts that show them.
+
+    Servers learn that the client shows pages, also those that do not declare the extension
+    themselves, as many do not.
+
+    Example:
+        >>> async def page_of(registry: Registry, tool: str) -> RemotePage | None:
+        ...     apps = AppsClient()
+        ...     async with connect(registry, extensions=[apps]) as client:
+        ...         uri = apps.page_of(client, tool)
+        ...         return None if uri is None else await apps.read(client, uri)
+    """
+
+    identifier = UI
+    settings = MappingProxyType({"mimeTypes": [MIME_TYPE]})
+    one_sided = True
+
+    def page_of(self, client: Client, tool: str) -> str | None:
+        """Return the URI of the page that shows a tool's results; `None` if there is none.
+
+        Raises:
+            KeyError: There is no such tool.
+        """
+        meta = _meta_of(client, tool)
+        uri = _ui_in(meta).get("resourceUri", meta.get(_OLD_KEY))
+        return uri if isinstance(uri, str) and uri.startswith(SCHEME) else None
+
+    def visible_to(self, client: Client, tool: str) -> frozenset[str]:
+        """Return who may call a tool: `model`, `app`, or both.
+
+        Raises:
+            KeyError: There is no such tool.
+        """
+        found = _ui_in(_meta_of(client, tool)).get("visibility", ["model", "app"])
+        named = found if isinstance(found, list) else []
+        return frozenset(each for each in ("model", "app") if each in named)
+
+    def for_model(self, client: Client) -> list[str]:
+        """Return the tools that the model may be told of. The others are for pages only."""
+        return [tool for tool in client.tools if "model" in self.visible_to(client, tool)]
+
+    async def call(
+        self, client: Client, tool: str, arguments: Mapping[str, Any] | None = None
+    ) -> CallResult:
+        """Call a tool because a page of the same server asks for it.
+
+        Raises:
+            ToolDisabled: Pages may not call it.
+            ClientError: As for `Client.call_tool`.
+        """
+        if tool in client.tools and "app" not in self.visible_to(client, tool):
+            raise ToolDisabled(f"pages may not call the tool {tool!r}")
+        return await client.call_tool(tool, arguments)
+
+    async def read(self, client: Client, uri: str) -> RemotePage:
+        """Read a page and check it.
+
+        Args:
+            client: The connection.
+            uri: Where it is, as `page_of` says.
+
+        Raises:
+            InvalidPage: What the server sent is no page, or wants what no page may have.
+            ClientError: As for `Client.request`.
+        """
+        if not uri.startswith(SCHEME):
+            raise InvalidPage(f"{uri:.200}: the URI of a page begins with {SCHEME}")
+        result = await client.request("resources/read", {"uri": uri})
+        try:
+            html, meta = await trio.to_thread.run_sync(
+                _content_in, result, uri, abandon_on_cancel=True
+            )
+            # What the page itself says counts; otherwise, what the list says of it.
+            wants = _ui_in(meta) or await self._listed(client, uri)
+            return _page(uri, html, wants)
+        except ValueError as error:
+            raise InvalidPage(f"{uri:.200}: {error}") from None
+
+    async def _listed(self, client: Client, uri: str) -> Mapping[str, Any]:
+        listed = await client.list_all("resources/list", "resources")
+        found = (each for each in listed if isinstance(each, dict) and each.get("uri") == uri)
+        return _ui_in(next(found, {}).get("_meta"))
+
+
+def _meta_of(client: Client, tool: str) -> Mapping[str, Any]:
+    meta = client.tools[tool].details.get("_meta")
+    return meta if isinstance(meta, dict) else {}
+
+
+def _ui_in(meta: Any) -> Mapping[str, Any]:
+    ui = meta.get("ui") if isinstance(meta, dict) else None
+    return ui if isinstance(ui, dict) else {}
+
+
+def _content_in(result: Mapping[str, Any], uri: str) -> tuple[str, Any]:
+    contents = result.get("contents")
+    for each in contents if isinstance(contents, list) else ():
+        if not isinstance(each, dict) or each.get("uri") != uri:
+            continue
+        if str(each.get("mimeType")).replace(" ", "").lower() != MIME_TYPE:
+            raise ValueError(f"its type is {each.get('mimeType')!r:.100}, not {MIME_TYPE}")
+        html = each.get("text")
+        if isinstance(each.get("blob"), str):
+            html = base64.b64decode(each["blob"], validate=True).decode()
+        if not isinstance(html, str):
+            raise ValueError("it is empty")
+        check_html(html)
+        return html, each.get("_meta")
+    raise ValueError("the server sent something else")
+
+
+def _page(uri: str, html: str, wants: Mapping[str, Any]) -> RemotePage:
+    csp = wants.get("csp", {})
+    permissions = wants.get("permissions", {})
+    if not isinstance(csp, dict) or not isinstance(permissions, dict):
+        raise ValueError("what it may reach and use must be objects")
+    reach: dict[str, tuple[str, ...]] = {}
+    for ours, theirs in CSP.items():
+        origins = csp.get(theirs, [])
+        if not isinstance(origins, list):
+            raise ValueError(f"{theirs} must be a list")
+        reach[ours] = tuple(check_origin(each) for each in origins)
+    domain, border = wants.get("domain"), wants.get("prefersBorder")
+    return RemotePage(
+        uri=uri,
+        html=html,
+        csp=reach,
+        permissions=frozenset(each for each in PERMISSIONS if each in permissions),
+        domain=domain if isinstance(domain, str) else None,
+        prefers_border=border if isinstance(border, bool) else None,
+    )
