@@ -229,6 +229,12 @@ def test_a_uri_that_cannot_be_registered() -> None:
         Registry("x", extensions=[Apps(Page("ui://a b", HTML))])
 
 
+@pytest.mark.parametrize("page", [None, HTML, Page])
+def test_what_is_no_page_at_all(page: Any) -> None:
+    with pytest.raises(SchemaError, match="Apps have pages"):
+        Apps(page)
+
+
 def test_two_pages_of_one_uri() -> None:
     with pytest.raises(SchemaError, match="two pages"):
         Apps(Page(FACE, HTML), Page(FACE, HTML))

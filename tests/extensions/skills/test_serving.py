@@ -372,6 +372,12 @@ def test_directories_that_are_too_deep(tmp_path: Path) -> None:
         Skills(tmp_path)
 
 
+@pytest.mark.parametrize("source", [None, 5, [], Skill, b"skills"])
+def test_what_is_no_source(source: Any) -> None:
+    with pytest.raises(SchemaError, match="come from a directory or a Skill"):
+        Skills(source)
+
+
 def test_no_directory(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="there is no directory"):
         Skills(tmp_path / "nowhere")
@@ -432,6 +438,8 @@ async def test_a_skill_of_code() -> None:
         ("x", {"SKILL.md": skill_md("x"), "": ""}, "a path has names"),
         ("/x", {"SKILL.md": skill_md("x")}, "a path has names"),
         ("x", {"SKILL.md": skill_md("x"), "a\nb": ""}, "control characters"),
+        ("x", {"SKILL.md": skill_md("x"), "y": 5}, "x/y: a file is text or bytes, not int"),
+        ("x", {"SKILL.md": skill_md("x"), "y": "\ud800"}, "x/y: .* surrogates not allowed"),
         ("x", {"SKILL.md": skill_md("x"), "y": b"x" * MOST_BYTES}, "more than 16 MiB"),
         (
             "x",
@@ -489,6 +497,23 @@ async def test_a_dynamic_skill() -> None:
         assert len(await ours.read_directory("skill://reports")) == 1
         with pytest.raises(McpError, match="not a directory"):
             await ours.read_directory("skill://reports/daily/raw")
+
+
+@pytest.mark.parametrize(
+    "name", ["../x", "..%2Fx", "%2e%2e/x", "a/../../x", "./x", "a//x", "%0a", "x/"]
+)
+async def test_a_dynamic_skill_is_asked_for_nothing_outside_of_it(name: str) -> None:
+    asked: list[str] = []
+
+    async def read(path: str) -> str:
+        asked.append(path)
+        return "x"
+
+    async with served(Skills(DynamicSkill("daily", "Every day", read))) as (client, _):
+        with pytest.raises(McpError, match="not found") as caught:
+            await client.request("resources/read", {"uri": f"skill://daily/{name}"})
+        assert caught.value.code == -32602
+        assert asked == []
 
 
 @pytest.mark.parametrize(

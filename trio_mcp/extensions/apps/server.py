@@ -176,6 +176,8 @@ class Apps(ServerExtension):
     def __init__(self, *pages: Page) -> None:
         self._pages: dict[str, Page] = {}
         for page in pages:
+            if not isinstance(page, Page):
+                raise SchemaError(f"Apps have pages, as in Page('ui://…', html), not {page!r:.60}")
             try:
                 self._check(page)
             except (OSError, ValueError) as error:

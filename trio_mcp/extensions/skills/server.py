@@ -103,6 +103,9 @@ class Skills(ServerExtension):
     ) -> None:
         if page_size < 1:
             raise ValueError(f"page_size must be at least 1, not {page_size}")
+        for each in sources:
+            if not isinstance(each, str | Path | Skill | DynamicSkill):
+                raise SchemaError(f"Skills come from a directory or a Skill, not from {each!r:.60}")
         try:
             made = [Directory(each) if isinstance(each, str | Path) else each for each in sources]
         except ValueError as error:
@@ -307,6 +310,10 @@ def _dynamic_at(catalogue: Catalogue, path: str) -> DynamicSkill | None:
 
 
 async def _make(skill: DynamicSkill, path: str) -> str | bytes | None:
+    try:
+        check_path(path)  # its author may well look for a file of that name
+    except ValueError:
+        return None
     name = path.removeprefix(f"{skill.path}/")
     content = await skill.read(name)
     if content is None or name != SKILL_FILE:

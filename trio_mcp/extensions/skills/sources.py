@@ -108,9 +108,12 @@ class Skill:
         found = Found()
         for name, content in self.files.items():
             path = f"{self.path}/{name}"
-            data = content.encode() if isinstance(content, str) else bytes(content)
             try:
                 check_path(path)
+                data = content if isinstance(content, bytes) else content.encode()
+            except AttributeError:
+                found.problems[path] = f"a file is text or bytes, not {type(content).__name__}"
+                continue
             except ValueError as error:
                 found.problems[path] = str(error)
                 continue
