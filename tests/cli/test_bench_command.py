@@ -17,7 +17,7 @@ def test_a_process(cli: CommandLine) -> None:
     assert [each["inFlight"] for each in told["runs"]] == [1, 8]
     for each in told["runs"]:
         assert each["failed"] == 0
-        assert each["calls"] > 8
+        assert each["calls"] >= each["inFlight"]
         assert 0 < each["p50Ms"] <= each["p99Ms"]
         assert each["callsPerSecond"] == pytest.approx(each["calls"] / each["seconds"], rel=0.1)
 
