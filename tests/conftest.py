@@ -12,8 +12,8 @@ from hypothesis import settings
 from tests.interop.packages import are_installed, has_fastmcp
 from tests.support.processes import SYSTEM_PATH
 
-# A failure comes again, and none comes by chance. `make rest` looks ten times as far.
-settings.register_profile("steady", deadline=None, derandomize=True, max_examples=50)
+# A failure comes again, and none comes by chance. `make rest` looks twenty times as far.
+settings.register_profile("steady", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("explore", deadline=None, derandomize=True, max_examples=500)
 settings.load_profile("steady")
 

@@ -138,6 +138,7 @@ def test_a_client_without_figures_has_failed(program, reason):
 
 
 @pytest.mark.parametrize("peer", list(map(as_param, clients())))
+@pytest.mark.long
 def test_every_client_can_be_measured(peer):
     assert peer.missing == ""
     sample = measure(peer, 0)

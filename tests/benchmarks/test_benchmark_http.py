@@ -52,6 +52,7 @@ def test_a_server_that_does_not_start_is_not_measured() -> None:
     assert found.peer.missing
 
 
+@pytest.mark.long
 def test_sessions_and_streams_can_be_opened(monkeypatch) -> None:
     monkeypatch.setattr(http, "_STREAMS", 3)
     monkeypatch.setattr(http, "_IDLE", 3)

@@ -88,6 +88,7 @@ BROKEN: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("text", "other"), [each[1:] for each in BROKEN], ids=lambda text: text)
+@pytest.mark.long
 async def test_the_demo_fails_when_a_server_does(text: str, other: str, tmp_path: Path) -> None:
     examples = tmp_path / "docs" / "examples"
     shutil.copytree(ROOT / "docs" / "examples", examples)

@@ -230,6 +230,7 @@ async def test_an_extension_brings_things_along() -> None:
 # -- many -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_a_thousand() -> None:
     names = [f"com.example/x{number}" for number in range(1000)]
     theirs = [

@@ -1343,6 +1343,7 @@ async def test_parts_of_a_resource_are_told_of_with_it(era: str) -> None:
                 assert await anext(changes) == ResourceUpdated(uri)
 
 
+@pytest.mark.long
 async def test_a_flood_of_different_changes_is_bounded() -> None:
     async with puppet("modern") as (client, server):
         async with client.subscribe(resources=["dir:/"]) as changes:

@@ -191,6 +191,7 @@ def test_the_reason_is_found_whatever_stands_before_it(count: int, row: Any, sen
         ({"propertyNames": {"maxLength": 3}}, {"x" * 10**6: 1}, "A property name in the arguments"),
     ],
 )
+@pytest.mark.long
 def test_large_values_have_reasons_too(schema: dict[str, Any], value: Any, words: str) -> None:
     assert words in (compile_validator(schema)(value) or "")
 

@@ -95,6 +95,7 @@ async def test_nothing_is_left_of_what_is_gone(time: Time) -> None:
     assert not [*tables._entries, *tables._folders, *tables._logs, *tables._expiry]
 
 
+@pytest.mark.long
 async def test_a_hundred_thousand_entries_are_swept_without_holding_the_loop(
     store: Store, time: Time
 ) -> None:

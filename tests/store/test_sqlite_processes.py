@@ -98,6 +98,7 @@ async def test_processes_that_begin_at_once_share_one_store(machine: Machine) ->
         assert await value_of(store, "a:n") == b"400"
 
 
+@pytest.mark.long
 async def test_what_was_acknowledged_outlives_kill_9(machine: Machine) -> None:
     """And of what was not, all is there or nothing."""
     chance = random.Random(7)

@@ -78,6 +78,7 @@ def test_an_endless_line_never_holds_more_than_the_limit():
     assert peak < 2.5 * limit  # a growing buffer is copied now and then
 
 
+@pytest.mark.long
 def test_one_byte_chunks_of_a_long_line_take_no_more_memory_than_the_line():
     decoder = LineDecoder(1024 * 1024)
     tracemalloc.start()

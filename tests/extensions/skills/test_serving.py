@@ -671,6 +671,7 @@ async def test_100_000_files_are_refused_off_the_loop(tmp_path: Path, monkeypatc
         shutil.rmtree(many)
 
 
+@pytest.mark.long
 async def test_thousands_of_skills() -> None:
     skills = [Skill(f"skill-{n}", {"SKILL.md": skill_md(f"skill-{n}")}) for n in range(3_000)]
     async with served(Skills(*skills, page_size=1000)) as (client, ours):
@@ -680,6 +681,7 @@ async def test_thousands_of_skills() -> None:
         assert len(json.dumps(page)) < 2 * 1024 * 1024
 
 
+@pytest.mark.long
 async def test_entries_that_are_large_make_short_pages() -> None:
     long = "x" * 60_000
     skills = [

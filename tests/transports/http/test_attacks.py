@@ -301,6 +301,7 @@ async def test_too_much_in_the_headers_of_a_session() -> None:
 # -- too many, too slow ---------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_thousands_of_connections_that_say_nothing() -> None:
     """No more are accepted than there may be; the others cost the server nothing."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
