@@ -18,8 +18,8 @@ from tests.extensions.ways import raw
 from tests.support.client import LEGACY, MODERN
 from trio_mcp import McpError, Registry, ResourceNotFound, SchemaError
 from trio_mcp.extensions.skills import DynamicSkill, Skill, Skills, SkillsClient
+from trio_mcp.extensions.skills.directory import Directory
 from trio_mcp.extensions.skills.format import IDENTIFIER, MOST_BYTES, MOST_FILES
-from trio_mcp.extensions.skills.sources import Directory
 
 pytestmark = pytest.mark.requirement("K4")
 

@@ -32,6 +32,7 @@ from trio_mcp.extensions.skills.catalogue import (
     directories_of,
     page,
 )
+from trio_mcp.extensions.skills.directory import Directory
 from trio_mcp.extensions.skills.format import (
     IDENTIFIER,
     SKILL_FILE,
@@ -42,7 +43,6 @@ from trio_mcp.extensions.skills.format import (
 )
 from trio_mcp.extensions.skills.methods import DIRECTORY_READ, GET, LIST
 from trio_mcp.extensions.skills.sources import (
-    Directory,
     DynamicSkill,
     File,
     Skill,
