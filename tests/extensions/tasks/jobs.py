@@ -160,6 +160,11 @@ def make(gate: Gate | None = None, *, name: str = "jobs", **options: Any) -> Reg
         return "x" * size
 
     @registry.tool(task=True)
+    async def echo(value: Any) -> Any:
+        """Return it."""
+        return value
+
+    @registry.tool(task=True)
     async def report(context: Context) -> str:
         """Say more than anybody wants to hear."""
         for step in range(1000):

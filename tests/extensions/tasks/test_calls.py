@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from typing import Any
 
@@ -38,6 +39,14 @@ async def test_the_same_call_gets_the_result_with_and_without_tasks(way: str) ->
         assert caught.value.data == {
             "requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}
         }
+
+
+@pytest.mark.parametrize("value", [10**40, -(2**63), 2**64, 1.5, "😀", {"a": [None, True]}])
+async def test_values_are_kept_as_they_are(value: Any) -> None:
+    gate = Gate()
+    async with client_of(make(gate), TasksClient()) as client:
+        got = await client.call_tool("echo", {"value": {"it": value}})
+        assert json.loads(got.text) == {"it": value}
 
 
 async def test_in_legacy_sessions_there_are_no_tasks() -> None:

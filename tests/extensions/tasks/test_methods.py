@@ -243,6 +243,27 @@ async def test_clients_that_have_not_declared_it_are_refused() -> None:
             assert (await error_of(client, method, about))["code"] == -32601
 
 
+async def test_answers_have_a_bound_however_they_are_made_up() -> None:
+    ours = TasksClient()
+    async with client_of(make(), ours) as client:
+        id = (await ours.start("paint", {"thing": "door"})).id
+        (key,) = (await until(ours, id, "input_required")).questions
+        longs: list[Any] = [
+            "x" * 3_000_000,
+            [[]] * 1_000_000,
+            {str(n): n for n in range(300_000)},
+        ]
+        for long in longs:
+            for name in (key, "never"):
+                params: dict[str, Any] = {"taskId": id, "inputResponses": {name: long}}
+                with pytest.raises(McpError, match="more than 2,097,152 bytes") as caught:
+                    await client.request("tasks/update", params)
+                assert caught.value.code == -32602
+        given = {**{str(n): BLUE for n in range(30_000)}, key: BLUE}
+        await client.request("tasks/update", {"taskId": id, "inputResponses": given})
+        assert (await ours.result(id)).text == "door is blue"
+
+
 # -- news ---------------------------------------------------------------------------------------
 
 

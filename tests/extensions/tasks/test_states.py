@@ -126,6 +126,12 @@ def test_answers_that_came_between_two_runs_count() -> None:
     assert answered.ask("colour", {"method": "m"}, 4.0) is answered
 
 
+@pytest.mark.parametrize("value", [10**40, 2**64, "\ud800", [1.5, None], {"é": "\x00"}])
+def test_values_are_read_as_they_were_written(value: Any) -> None:
+    ended = record().complete({"content": value}, 1.0)
+    assert Record.decode(ended.encode()) == ended
+
+
 @pytest.mark.parametrize(
     "kept", [b"", b"{", b"[]", b"null", b'{"form": 1}', b'{"form": 2}', b'{"form": 1, "x": 2}']
 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import orjson
 from attrs import asdict, frozen
 
 from trio_mcp import Authorization, ExtensionRequest, Implementation
+from trio_mcp.extensions.tasks.exact import dumps, loads
 from trio_mcp.extensions.tasks.options import OnRestart, TaskOptions
 
 _OF_ONE_ROUND: Final = ("inputResponses", "requestState")
@@ -59,7 +59,7 @@ class KeptCall:
 
     def encode(self) -> bytes:
         """Write it down. What an author's own claims have that is not JSON is kept as text."""
-        return orjson.dumps({"form": _FORM, **asdict(self, recurse=False)}, default=str)
+        return dumps({"form": _FORM, **asdict(self, recurse=False)})
 
     @classmethod
     def decode(cls, kept: bytes) -> KeptCall:
@@ -69,7 +69,7 @@ class KeptCall:
             ValueError: It is damaged, or a newer version of this package wrote it.
         """
         try:
-            fields = orjson.loads(kept)
+            fields = loads(kept)
             if fields.pop("form") == _FORM:
                 return cls(**fields)
         except (ValueError, TypeError, KeyError, AttributeError) as error:

@@ -20,7 +20,7 @@ _LAST_WORD: Final = 5.0
 _OUTAGE: Final = 60.0
 """Seconds for which a server over HTTP may be away, such as to be restarted."""
 
-_MOST_STREAMS: Final = 8
+_MOST_STREAMS: Final = 32
 """Tasks that are subscribed to at once: over HTTP each takes a connection, and others only poll."""
 
 Ask = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
-import orjson
 from attrs import asdict, evolve, field, frozen
+
+from trio_mcp.extensions.tasks.exact import dumps, loads
 
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
 Wire = dict[str, Any]
@@ -147,7 +148,7 @@ class Record:
 
     def encode(self) -> bytes:
         """Write it down."""
-        return orjson.dumps({"form": _FORM, **asdict(self, recurse=False)})
+        return dumps({"form": _FORM, **asdict(self, recurse=False)})
 
     @classmethod
     def decode(cls, kept: bytes) -> Record:
@@ -157,7 +158,7 @@ class Record:
             ValueError: It is damaged, or a newer version of this package wrote it.
         """
         try:
-            fields: Wire = orjson.loads(kept)
+            fields: Wire = loads(kept)
             if fields.pop("form") == _FORM:
                 return cls(**fields)
         except (ValueError, TypeError, KeyError, AttributeError) as error:

@@ -10,11 +10,11 @@ from functools import partial
 from math import inf
 from typing import Any, Final
 
-import orjson
 import trio
 
 from trio_mcp import CallChannel, ExtensionServing, McpError
 from trio_mcp.extensions.tasks.call import KeptCall
+from trio_mcp.extensions.tasks.exact import dumps
 from trio_mcp.extensions.tasks.kept import Claim, Damaged, KeptTasks, Move, NoTask, as_it_is
 from trio_mcp.extensions.tasks.record import Record
 from trio_mcp.store.changes import Conflict, Touch
@@ -197,12 +197,12 @@ class Run(CallChannel):
         timeout = inf if call.timeout is None else call.timeout
         try:
             result = await serving.call(call.again(), channel=self, timeout=timeout)
+            size = len(dumps(result))
         except McpError as error:
             return partial(_fail, error)
         except Exception:
             logger.exception("Task %s cannot be run", self._claim.id)
             return failing("Internal error")
-        size = len(orjson.dumps(result))
         if size > self._most_bytes:
             most = self._most_bytes
             return failing(f"The result has {size:,} bytes; at most {most:,} can be kept")

@@ -25,6 +25,7 @@ from trio_mcp import (
     ServerExtension,
 )
 from trio_mcp.extensions.tasks.call import KeptCall
+from trio_mcp.extensions.tasks.exact import dumps
 from trio_mcp.extensions.tasks.kept import KeptTasks, NoTask
 from trio_mcp.extensions.tasks.options import CANCEL, CHANGED, FILTER, GET, TASKS, UPDATE
 from trio_mcp.extensions.tasks.options import TaskOptions as Options
@@ -42,6 +43,9 @@ INVALID_PARAMS: Final = -32602
 TOO_MANY: Final = -32000
 _ID_BYTES: Final = 16
 _ID: Final = re.compile(rf"[0-9a-f]{{{2 * _ID_BYTES}}}")
+
+_MOST_ANSWERED: Final = 2 * 1024 * 1024
+"""Bytes of answers in one update: they are read again with the record, on every occasion."""
 
 _may_continue: ContextVar[bool] = ContextVar("may_continue", default=False)
 
@@ -251,6 +255,9 @@ class Tasks(ServerExtension):
         answers = request.params.get("inputResponses")
         if not isinstance(answers, dict):
             raise McpError(INVALID_PARAMS, "Invalid params: inputResponses must be an object")
+        if len(dumps(answers)) > _MOST_ANSWERED:
+            text = f"Invalid params: inputResponses has more than {_MOST_ANSWERED:,} bytes"
+            raise McpError(INVALID_PARAMS, text)
         return await _move(request, lambda record: record.answer(answers, time.time()))
 
     async def _cancel(self, request: ExtensionRequest) -> dict[str, Any]:

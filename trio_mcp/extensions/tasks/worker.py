@@ -134,6 +134,8 @@ class Worker:
         )
         try:
             await run.live(call, self.serving)
+        except Exception:  # one task must not end them all; it is due again when the lease ends
+            logger.exception("Task %s was given up", claim.id)
         finally:
             self._running.discard(claim.id)
 
