@@ -53,6 +53,10 @@ nitpick_ignore_regex = [
     ("py:class", r"trio_mcp\.auth\.fetching\.Fetcher"),
     ("py:class", r"trio_mcp\.schema\.parameters\.ParameterType"),
     ("py:class", r"trio_mcp\.transports\.http\.app\.HttpApp"),
+    # Of classes that nobody makes but the library itself.
+    ("py:class", r"trio_mcp\.client\.session\.(ClientRequest|ClientSession)"),
+    ("py:class", r"trio_mcp\.(peer\.time_limits\.TimeLimit|registry\.lifespan\.Opened)"),
+    ("py:class", r"trio_mcp\.(server\.server\.Server|store\.protocol\.Store)"),
 ]
 
 html_theme = "furo"
