@@ -45,6 +45,7 @@ def manifest_of(bundle: Path) -> Any:
 # -- bundles ---------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("K6")
 async def test_a_bundle_serves_wherever_it_is_unpacked(
     cli: CommandLine, project: Path, tmp_path: Path
 ) -> None:
@@ -175,6 +176,7 @@ def test_a_name_that_the_bundle_needs(cli: CommandLine, project: Path) -> None:
     )
 
 
+@pytest.mark.requirement("K6")
 @pytest.mark.needs("node")
 def test_the_official_validator_accepts_a_bundle(
     cli: CommandLine, project: Path, tmp_path: Path
@@ -200,6 +202,7 @@ def with_marker(project: Path) -> None:
     readme.write_text(f"{readme.read_text()}\n<!-- mcp-name: {NAME} -->\n")
 
 
+@pytest.mark.requirement("K6")
 def test_server_json(cli: CommandLine, project: Path) -> None:
     with_marker(project)
     remote = "https://mcp.example.com/mcp"

@@ -72,6 +72,7 @@ def with_resources(counted: Counted, **options: Any) -> Counted:
     return counted
 
 
+@pytest.mark.requirement("K7")
 @pytest.mark.parametrize("method", LISTS)
 async def test_a_list_is_kept_for_its_time(method: str, autojump_clock: Any) -> None:
     counted = with_resources(Counted(cache_ttl=10))
@@ -134,6 +135,7 @@ async def test_resources_are_kept_one_by_one(autojump_clock: Any) -> None:
         assert (await client.read_resource("config://app")).text == "3"
 
 
+@pytest.mark.requirement("K7")
 async def test_news_make_a_list_out_of_date() -> None:
     counted = Counted(cache_ttl=1000)
     async with (
@@ -161,6 +163,7 @@ async def test_news_make_a_resource_out_of_date() -> None:
         assert (await client.read_resource("config://app")).text == "2"
 
 
+@pytest.mark.requirement("K7")
 async def test_news_that_come_while_the_answer_is_on_its_way() -> None:
     """What was asked for before the change is not kept: it may be from before."""
     counted = Counted()
@@ -188,6 +191,7 @@ async def test_news_that_come_while_the_answer_is_on_its_way() -> None:
         assert (await client.read_resource("config://app")).text == "2"
 
 
+@pytest.mark.requirement("K7")
 async def test_what_depends_on_an_answer_is_not_kept() -> None:
     counted = Counted()
 

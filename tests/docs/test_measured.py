@@ -49,6 +49,15 @@ def test_every_scenario_about_authorization_has_passed() -> None:
     assert not any("OAuth" in (each.missing or "") for each in record.scenarios)
 
 
+@pytest.mark.requirement("K8")
+@pytest.mark.parametrize(("beginning", "number"), [("tasks-", 10), ("sep-2640-", 7)])
+def test_every_scenario_about_extensions_has_passed(beginning: str, number: int) -> None:
+    record = load(MEASURED / "conformance.json", Conformance, "make conformance")
+    about = [each for each in record.scenarios if each.name.startswith(beginning)]
+    assert len(about) >= number
+    assert [each.name for each in about if not (each.offered and each.passed)] == []
+
+
 @pytest.mark.parametrize("page", ["benchmarks.md", "conformance.md"])
 def test_no_prose_has_a_figure(page: str) -> None:
     """But for dates of revisions, and what names a figure (p50, 64 in flight)."""

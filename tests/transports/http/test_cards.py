@@ -31,6 +31,7 @@ def forecasts() -> Registry:
     return registry
 
 
+@pytest.mark.requirement("K6")
 async def test_a_card_says_who_the_server_is_and_where_to_connect() -> None:
     async with hosting(forecasts(), card=CARD) as host:
         response = await host.send("GET", PAGE).end()
@@ -68,6 +69,7 @@ async def test_the_catalog_points_to_the_card() -> None:
     assert response.json() == {"specVersion": "1.0", "entries": [entry]}
 
 
+@pytest.mark.requirement("K6")
 @pytest.mark.parametrize("path", [PAGE, CATALOG])
 async def test_anybody_may_read_them(path: str) -> None:
     """Without a token, from a page of any origin; and who has them already is told so."""
