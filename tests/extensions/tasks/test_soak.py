@@ -24,6 +24,8 @@ PROGRAM = Path(__file__).parent / "programs" / "working.py"
 COUNT = int(os.environ.get("TASKS", "2000"))
 WORKERS = 2
 AT_ONCE = 50
+KILLS = max(6, COUNT // 600)
+"""However quick the machine is: tasks are started only as workers are killed."""
 TIME_LIMIT = 60 + COUNT / 20
 
 
@@ -41,7 +43,7 @@ class Killer:
             try:
                 assert process.stdout is not None
                 assert await process.stdout.receive_some() == b"ready\n"
-                await trio.sleep(random.uniform(0.5, 4))
+                await trio.sleep(random.uniform(0.1, 1))
                 self.killed += 1
             finally:
                 with trio.CancelScope(shield=True):
@@ -58,6 +60,8 @@ async def test_none_is_lost_and_none_runs_twice_at_once(tmp_path: Path) -> None:
 
     async def start(numbers: list[int]) -> None:
         for number in numbers:
+            while killer.killed * COUNT < number * KILLS:
+                await trio.sleep(0.02)
             ids[number] = (await ours.start("work", {"number": number})).id
 
     async def collect(numbers: list[int]) -> None:
@@ -81,4 +85,4 @@ async def test_none_is_lost_and_none_runs_twice_at_once(tmp_path: Path) -> None:
     assert len(set(ids.values())) == COUNT
     assert not (tmp_path / "twice").exists(), (tmp_path / "twice").read_text()
     print(f"{COUNT} tasks, {killer.killed} workers killed")
-    assert killer.killed > WORKERS
+    assert killer.killed >= KILLS - 1
