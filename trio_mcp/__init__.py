@@ -244,13 +244,29 @@ MODULES: Final = {name: module for module, names in _NAMES.items() for name in n
 
 __all__ = sorted(MODULES)
 
+_EXTRAS: Final = {
+    "cryptography": "auth",
+    "httpx2": "auth",
+    "joserfc": "auth",
+    "platformdirs": "auth",
+}
+"""By the package that is missing, the extra that brings it, for names that need one at once."""
+
 
 def __getattr__(name: str) -> Any:
     if name == "errors":
         return import_module("trio_mcp.errors")
     if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{MODULES[name]}"), name)
+    try:
+        module = import_module(f"{__name__}.{MODULES[name]}")
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get(error.name or "")
+        if extra is None:
+            raise
+        why = f"{name} needs more packages: pip install 'trio-mcp[{extra}]'"
+        raise ModuleNotFoundError(why, name=error.name) from None
+    value = globals()[name] = getattr(module, name)
     return value
 
 

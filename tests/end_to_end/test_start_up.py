@@ -1,11 +1,12 @@
 """A stdio server is started anew for every client, so it imports only what it needs."""
 
 import json
+import subprocess
 import sys
 
 import pytest
 
-from tests.support.processes import EXAMPLES, call, lines, ping, python, run
+from tests.support.processes import ENVIRONMENT, EXAMPLES, call, lines, ping, python, run
 
 HEAVY = [
     "asyncio",
@@ -143,3 +144,14 @@ async def test_the_interpreter_may_be_optimised() -> None:
     done = await run(command, lines({**ping(1), "method": "tools/list"}))
     (answer,) = map(json.loads, done.stdout.splitlines())
     assert len(answer["result"]["tools"]) == 4
+
+
+@pytest.mark.parametrize("package", ["httpx2", "joserfc"])
+def test_a_name_that_needs_more_packages_says_which_extra_brings_them(package: str) -> None:
+    program = f"import sys; sys.modules[{package!r}] = None; from trio_mcp import OAuth"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=ENVIRONMENT
+    )
+    assert done.stderr.splitlines()[-1] == (
+        "ModuleNotFoundError: OAuth needs more packages: pip install 'trio-mcp[auth]'"
+    )
