@@ -42,9 +42,9 @@ BLUE = Handlers(elicitation=say_blue)
 
 @asynccontextmanager
 async def client_of(
-    registry: Registry, way: str, era: Any, **options: Any
+    registry: Registry, way: str, era: Any, *, program: Any = later, **options: Any
 ) -> AsyncIterator[Client]:
-    """A client of a registry; a process serves a registry of its own."""
+    """A client of a registry; a process serves a registry of its own, that of a program."""
     options = {"handlers": BLUE, "era": era, **options}
     with patience():
         if way == "in-process":
@@ -58,7 +58,7 @@ async def client_of(
                 async with connect(server.handle.url, **options) as client:
                     yield client
         else:
-            async with connect(python(Path(later.__file__)), **options) as client:
+            async with connect(python(Path(program.__file__)), **options) as client:
                 yield client
 
 

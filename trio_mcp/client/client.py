@@ -175,11 +175,7 @@ class Client:
             ProtocolError: One of them is no question.
             Exception: Whatever a handler raises.
         """
-        asked: dict[str, Json] = {"inputRequests": dict(questions)}
-        request = ClientRequest(method="a question", params={})
-        answers = await self._session.answer_in_time(request, asked)
-        given: dict[str, Json] = answers.get("inputResponses", {})
-        return given
+        return await self._session.answer(ClientRequest(method="a question"), questions)
 
     async def notify(self, method: str, params: dict[str, Json] | None = None) -> None:
         """Send a notification, which has no answer.

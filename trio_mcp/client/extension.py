@@ -73,10 +73,7 @@ class PendingCall:
             Exception: Whatever a handler raises.
         """
         with self._limit.paused():
-            asked: dict[str, Json] = {"inputRequests": dict(questions)}
-            answers = await self._session.answer_in_time(self._request, asked)
-        given: dict[str, Json] = answers.get("inputResponses", {})
-        return given
+            return await self._session.answer(self._request, questions)
 
 
 @public

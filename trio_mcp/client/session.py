@@ -273,6 +273,14 @@ class ClientSession:
 
     # -- what a modern server asks --------------------------------------------------------
 
+    async def answer(
+        self, request: ClientRequest, questions: Mapping[str, Json]
+    ) -> dict[str, Json]:
+        """Answer questions that an extension has heard, on behalf of a request."""
+        answers = await self.answer_in_time(request, {"inputRequests": dict(questions)})
+        given: dict[str, Json] = answers.get("inputResponses", {})
+        return given
+
     async def answer_in_time(self, request: ClientRequest, result: dict[str, Json]) -> Params:
         """Answer the questions in a result, and return what to send back."""
         timeout = self.limits.question_timeout

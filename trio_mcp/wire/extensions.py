@@ -119,6 +119,11 @@ def check_method(method: Method, methods: Mapping[str, Method] = METHODS) -> Non
             raise ValueError(f"method {name!r}: there is no revision {revision!r}")
 
 
+def _check_free(what: str, name: str, taken: Collection[str]) -> None:
+    if name in taken:
+        raise ValueError(f"the protocol has {what}{name!r} already")
+
+
 def check_notification(name: Any) -> None:
     """Make sure that a notification may belong to an extension.
 
@@ -127,8 +132,7 @@ def check_notification(name: Any) -> None:
     """
     if not isinstance(name, str) or not name.startswith("notifications/"):
         raise ValueError(f'a notification cannot be called {name!r:.100}: take "notifications/..."')
-    if name in _NOTIFICATIONS:
-        raise ValueError(f"the protocol has {name!r} already")
+    _check_free("", name, _NOTIFICATIONS)
 
 
 def check_result_type(name: Any) -> None:
@@ -139,8 +143,7 @@ def check_result_type(name: Any) -> None:
     """
     if not isinstance(name, str) or not name:
         raise ValueError(f"a result type cannot be called {name!r:.100}")
-    if name in _RESULT_TYPES:
-        raise ValueError(f"the protocol has a result type {name!r} already")
+    _check_free("a result type ", name, _RESULT_TYPES)
 
 
 def check_filter_key(name: Any) -> None:
@@ -151,5 +154,4 @@ def check_filter_key(name: Any) -> None:
     """
     if not isinstance(name, str) or not name:
         raise ValueError(f"a subscription cannot have the key {name!r:.100}")
-    if name in _FILTER_KEYS:
-        raise ValueError(f"the protocol has a subscription with the key {name!r} already")
+    _check_free("a subscription with the key ", name, _FILTER_KEYS)

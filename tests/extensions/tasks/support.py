@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
-from tests.client.support import served as over_stream
 from tests.extensions.tasks import jobs
-from tests.features.ways import patience
+from tests.extensions.ways import client_of as way_to
 from tests.support.client import RawClient, serving
-from tests.support.processes import python
-from tests.transports.http.sockets import served as over_http
-from trio_mcp import Client, Handlers, Registry, connect
+from trio_mcp import Client, Handlers, Registry
 from trio_mcp.extensions.tasks import TaskInfo, TasksClient
 
 DECLARED: dict[str, Any] = {
@@ -46,21 +42,9 @@ async def client_of(
 ) -> AsyncIterator[Client]:
     """A client of a registry; over stdio, a process serves one of its own."""
     options = {"handlers": HANDLERS, "extensions": [tasks] if tasks else [], **options}
-    registry = registry or jobs.make()
-    with patience():
-        if way == "in-process":
-            async with connect(registry, **options) as client:
-                yield client
-        elif way == "stream":
-            async with over_stream(registry, **options) as client:
-                yield client
-        elif way == "http":
-            async with over_http(registry) as server:
-                async with connect(server.handle.url, **options) as client:
-                    yield client
-        else:
-            async with connect(python(Path(jobs.__file__)), **options) as client:
-                yield client
+    era = options.pop("era", None)
+    async with way_to(registry or jobs.make(), way, era, program=jobs, **options) as client:
+        yield client
 
 
 @asynccontextmanager

@@ -87,6 +87,14 @@ def _settings(application: str, *path: str) -> Callable[[], Path]:
     return lambda: user_config_path(application, appauthor=False, roaming=True).joinpath(*path)
 
 
+def _here_and_at_home(*path: str) -> dict[Scope, Callable[[], Path]]:
+    """The same path in this directory, for the project, and in the person's home."""
+    return {
+        "project": lambda: Path.cwd().joinpath(*path),
+        "user": lambda: Path.home().joinpath(*path),
+    }
+
+
 HOSTS: Final[dict[HostName, Host]] = {
     "claude-desktop": Host(
         title="Claude Desktop",
@@ -105,19 +113,13 @@ HOSTS: Final[dict[HostName, Host]] = {
     ),
     "cursor": Host(
         title="Cursor",
-        files={
-            "project": lambda: Path.cwd() / ".cursor" / "mcp.json",
-            "user": lambda: Path.home() / ".cursor" / "mcp.json",
-        },
+        files=_here_and_at_home(".cursor", "mcp.json"),
         url_type=None,
         afterwards="Cursor's settings show its servers.",
     ),
     "gemini-cli": Host(
         title="Gemini CLI",
-        files={
-            "project": lambda: Path.cwd() / ".gemini" / "settings.json",
-            "user": lambda: Path.home() / ".gemini" / "settings.json",
-        },
+        files=_here_and_at_home(".gemini", "settings.json"),
         command_type=None,
         url_key="httpUrl",
         url_type=None,
@@ -126,10 +128,7 @@ HOSTS: Final[dict[HostName, Host]] = {
     ),
     "kiro": Host(
         title="Kiro",
-        files={
-            "project": lambda: Path.cwd() / ".kiro" / "settings" / "mcp.json",
-            "user": lambda: Path.home() / ".kiro" / "settings" / "mcp.json",
-        },
+        files=_here_and_at_home(".kiro", "settings", "mcp.json"),
         command_type=None,
         url_type=None,
         afterwards="Kiro's panel MCP Servers shows its servers.",
