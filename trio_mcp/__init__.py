@@ -44,6 +44,11 @@ if TYPE_CHECKING:
     from trio_mcp.client.state import Connecting as Connecting
     from trio_mcp.client.state import Disconnected as Disconnected
     from trio_mcp.client.tools import RemoteTool as RemoteTool
+    from trio_mcp.compose.group import GroupServer as GroupServer
+    from trio_mcp.compose.group import ServerEvent as ServerEvent
+    from trio_mcp.compose.group import ServerGroup as ServerGroup
+    from trio_mcp.compose.group import connect_all as connect_all
+    from trio_mcp.compose.supervised import Backoff as Backoff
     from trio_mcp.registry.asking import ElicitResult as ElicitResult
     from trio_mcp.registry.changes import ListChanged as ListChanged
     from trio_mcp.registry.changes import ResourceUpdated as ResourceUpdated
@@ -149,6 +154,8 @@ _NAMES: Final = {
         "Disconnected",
     ),
     "client.tools": ("RemoteTool",),
+    "compose.group": ("GroupServer", "ServerEvent", "ServerGroup", "connect_all"),
+    "compose.supervised": ("Backoff",),
     "registry.asking": ("ElicitResult",),
     "registry.changes": (
         "ListChanged",

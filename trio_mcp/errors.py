@@ -18,6 +18,7 @@ __all__ = [
     "CannotReach",
     "CannotStart",
     "ClientError",
+    "ConfigError",
     "ConnectionLost",
     "HttpError",
     "InvalidArguments",
@@ -35,6 +36,7 @@ __all__ = [
     "ResponseTooLarge",
     "SchemaError",
     "ServerExited",
+    "ServerUnavailable",
     "SessionExpired",
     "ToolDisabled",
     "ToolError",
@@ -43,6 +45,10 @@ __all__ = [
     "UnknownTool",
     "WriteFailed",
 ]
+
+
+class ConfigError(ValueError):
+    """A configuration such as `mcp.json` is wrong. The message names file, server and key."""
 
 
 class ClientError(Exception):
@@ -90,6 +96,24 @@ class ServerExited(NotConnected):
         if ended_by is not None:
             how = f"signal {getattr(ended_by, 'name', ended_by)}"
         return f"the server exited with {how}{_tail(self.stderr)}"
+
+
+class ServerUnavailable(NotConnected):
+    """A server of a group, or behind a proxy, is not there. It is tried again by and by.
+
+    Attributes:
+        server: What it is called.
+        cause: Why it is not there, if that is known.
+    """
+
+    def __init__(self, server: str, cause: Exception | None = None) -> None:
+        super().__init__(server, cause)
+        self.server = server
+        self.cause = cause
+
+    def __str__(self) -> str:
+        why = "it has not connected yet" if self.cause is None else str(self.cause)
+        return f"server {self.server!r} is not available: {why}"
 
 
 class PipeClosed(NotConnected):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
@@ -18,7 +18,7 @@ from trio_mcp.client.negotiation import ClientIdentity, Era, era_of
 from trio_mcp.client.notifications import LogCallback, Notifications, RawLines
 from trio_mcp.client.opening import Handshake, Target, way_to
 from trio_mcp.client.state import ClientState, Connecting, Disconnected, StateLog
-from trio_mcp.client.tools import ToolTable
+from trio_mcp.client.tools import ToolNames, ToolTable
 from trio_mcp.client.transport import InboundHandler
 from trio_mcp.errors import AlreadyConnected, ClientError
 from trio_mcp.public import public
@@ -115,7 +115,7 @@ def connect(
     http: HttpOptions | None = None,
     connect_timeout: float = 30.0,
     tool_timeout: float = 5.0,
-    tool_names: Mapping[str, str] | None = None,
+    tool_names: ToolNames | None = None,
     list_tools: bool = True,
     request_timeout: float = 30.0,
     max_timeout: float = 120.0,
@@ -142,7 +142,8 @@ def connect(
             other time-out counts the time that a person takes to log in (`OAuth.timeout`).
         tool_timeout: Seconds that a tool call waits, unless the tool or the call says otherwise.
         tool_names: Local names of tools, each with the server's name for it
-            (`RemoteTool.mcp_name`): `{"sum": "add"}` for `call_tool("sum", …)`.
+            (`RemoteTool.mcp_name`): `{"sum": "add"}` for `call_tool("sum", …)`. Or a function that
+            makes the local name of each from the server's.
         list_tools: Whether to ask the server for its tools. If not, `Client.tools` is empty until
             you call `Client.refresh_tools`, and only the server checks calls.
         request_timeout: Seconds that other requests wait.

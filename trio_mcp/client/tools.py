@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import trio
@@ -16,6 +16,8 @@ from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.revisions import META_TIMEOUT
 
 logger = logging.getLogger("trio_mcp.client")
+
+ToolNames = Mapping[str, str] | Callable[[str], str]
 
 _LONG_SCHEMA: Final = 10_000
 """So many bytes a schema may have to be looked through at once."""
@@ -126,15 +128,18 @@ class ToolTable:
     Args:
         timeout: Seconds that a call waits, unless the tool says otherwise.
         max_timeout: Seconds that it waits at most because the tool says so.
-        names: By local name, the server's name of tools that are to be called otherwise here.
+        names: By local name, the server's name of tools that are to be called otherwise here; or
+            what makes the local name of each.
 
     Raises:
         ValueError: One of the server's names is there twice.
     """
 
-    def __init__(self, timeout: float, max_timeout: float, names: Mapping[str, str]) -> None:
+    def __init__(self, timeout: float, max_timeout: float, names: ToolNames) -> None:
         self._timeout = timeout
         self._max_timeout = max_timeout
+        self._rename = names if callable(names) else None
+        names = {} if callable(names) else names
         self._remote_names = dict(names)
         self._local_names = {remote: local for local, remote in names.items()}
         if len(self._local_names) < len(names):
@@ -148,7 +153,7 @@ class ToolTable:
         for each in listed:
             match each:
                 case {"name": str(name), "inputSchema": dict()}:
-                    tool = self._tool(self._local_names.get(name, name), name, each)
+                    tool = self._tool(self._local_name(name), name, each)
                 case _:
                     logger.warning("A tool is left out: it has no name or no inputSchema")
                     continue
@@ -159,6 +164,9 @@ class ToolTable:
                 found[tool.name] = tool
         self.tools = found
         self._is_listed = True
+
+    def _local_name(self, name: str) -> str:
+        return self._local_names.get(name, name) if self._rename is None else self._rename(name)
 
     def _tool(self, local: str, name: str, wire: dict[str, Json]) -> RemoteTool:
         known = self.tools.get(local)
@@ -184,7 +192,7 @@ class ToolTable:
         """Leave out tools, by the server's names, that cannot be called, and say why."""
         for name, why in refused.items():
             logger.warning("Tool %s is left out: %s", name, why)
-            del self.tools[self._local_names.get(name, name)]
+            del self.tools[self._local_name(name)]
 
     async def tool_for(self, name: str, arguments: dict[str, Json]) -> RemoteTool:
         """Find the tool to call with these arguments. Before they are listed, it is any.

@@ -1,0 +1,132 @@
+"""Many servers side by side: one that fails, hangs or dies harms no other."""
+
+import sys
+
+import pytest
+import trio
+
+from tests.compose.support import named
+from tests.support.tools import echo
+from trio_mcp import (
+    Backoff,
+    Connected,
+    Context,
+    Disconnected,
+    Handlers,
+    Registry,
+    connect_all,
+)
+from trio_mcp.errors import CannotStart, ConfigError, ServerUnavailable, UnknownTool
+
+pytestmark = pytest.mark.requirement("L3")
+SILENT = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+
+def library() -> Registry:
+    registry = named("library", echo)
+
+    @registry.resource("books://all")
+    def books() -> str:
+        return "none"
+
+    @registry.prompt
+    def review(book: str) -> str:
+        return f"Review {book}."
+
+    return registry
+
+
+async def test_the_tools_of_all_are_there_under_names_of_their_own() -> None:
+    async with connect_all({"a": named("x", echo), "b": named("y", echo)}) as group:
+        assert list(group.tools) == ["a_echo", "b_echo"]
+        assert group.tools["a_echo"].mcp_name == "echo"
+        assert (await group.call_tool("b_echo", {"text": "hi"}, returns=str)) == "hi"
+        with pytest.raises(UnknownTool, match="no server has a tool 'c_echo'"):
+            await group.call_tool("c_echo")
+
+
+async def test_resources_and_prompts_are_those_of_their_server() -> None:
+    async with connect_all({"lib": library(), "plain": named("y", echo)}) as group:
+        assert (await group.read_resource("lib", "books://all")).text == "none"
+        assert list(await group.list_resources()) == ["lib"]
+        assert [each.name for each in (await group.list_prompts())["lib"]] == ["review"]
+        prompt = await group.get_prompt("lib", "review", {"book": "Dune"})
+        assert prompt.messages[0].content.text == "Review Dune."
+
+
+async def test_one_that_fails_and_one_that_hangs_harm_no_other() -> None:
+    servers = {"good": named("x", echo), "missing": ["/nowhere/at-all"], "silent": SILENT}
+    with trio.fail_after(20):
+        async with connect_all(servers, connect_timeout=0.5, patience=0.1) as group:
+            assert group.servers["good"].state == Connected()
+            failed = group.servers["missing"].state
+            assert isinstance(failed, Disconnected)
+            assert isinstance(failed.error, CannotStart)
+            assert (await group.call_tool("good_echo", {"text": "hi"})).text == "hi"
+            for name in ("missing", "silent"):
+                with pytest.raises(ServerUnavailable, match=f"server '{name}' is not available"):
+                    await group.call_tool(f"{name}_anything")
+
+
+async def test_new_tools_appear_and_what_was_set_holds_on() -> None:
+    registry = named("x", echo)
+    async with connect_all({"a": registry}) as group:
+        group.tools["a_echo"].timeout = 77
+
+        @registry.tool
+        def more() -> str:
+            return "more"
+
+        with trio.fail_after(5):
+            while "a_more" not in group.tools:
+                await trio.sleep(0.01)
+        assert group.tools["a_echo"].timeout == 77
+
+
+async def test_what_a_server_says_and_asks_comes_with_its_name() -> None:
+    logged: list[tuple[object, ...]] = []
+    asked: list[str] = []
+
+    async def ask(context: Context) -> str:
+        await context.info("going to ask")
+        return (await context.elicit("Name?", str)).value or ""
+
+    def handlers(server: str) -> Handlers:
+        async def answer(params: object) -> dict[str, object]:
+            asked.append(server)
+            return {"action": "accept", "content": {"value": server}}
+
+        return Handlers(elicitation=answer)
+
+    options = {"on_log": lambda *said: logged.append(said), "log_level": "info"}
+    servers = {"a": named("x", ask), "b": named("y", ask)}
+    async with connect_all(servers, handlers=handlers, **options) as group:
+        assert (await group.call_tool("b_ask")).text == "b"
+    assert asked == ["b"]
+    assert ("b", "info", "going to ask", None) in logged
+
+
+async def test_states_are_those_of_all(autojump_clock: object) -> None:
+    async with connect_all({"a": named("x", echo), "no": ["/nowhere"]}) as group:
+        states = group.states()
+        first = [await anext(states), await anext(states)]
+    rest = [each async for each in states]
+    assert [(each.server, type(each.state).__name__) for each in first] == [
+        ("a", "Connected"),
+        ("no", "Disconnected"),
+    ]
+    assert rest[-1].state == Disconnected(None)
+
+
+async def test_leaving_ends_all_side_by_side() -> None:
+    servers = {f"s{number}": SILENT for number in range(4)}
+    begin = trio.current_time()
+    async with connect_all(servers, connect_timeout=0.2, backoff=Backoff(first=50, longest=50)):
+        pass
+    assert trio.current_time() - begin < 15
+
+
+async def test_a_configuration_for_no_server_is_refused() -> None:
+    with pytest.raises(ConfigError):
+        async with connect_all({"a": {"comand": "x"}}):
+            raise AssertionError

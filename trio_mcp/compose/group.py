@@ -1,0 +1,386 @@
+"""`connect_all`: many servers side by side, none of which can harm another one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final, TypeVar, overload
+
+import trio
+from attrs import frozen
+
+from trio_mcp.client.client import Client
+from trio_mcp.client.connect import ClientConnection, connect
+from trio_mcp.client.contents import ReadResult
+from trio_mcp.client.handlers import Handlers
+from trio_mcp.client.http.options import HttpOptions
+from trio_mcp.client.notifications import ProgressCallback
+from trio_mcp.client.result import CallResult
+from trio_mcp.client.state import ClientState
+from trio_mcp.client.tools import RemoteTool
+from trio_mcp.compose.config import ServerConfig, Source, read_servers
+from trio_mcp.compose.following import follow_lists
+from trio_mcp.compose.names import NamesApart
+from trio_mcp.compose.supervised import Backoff, SupervisedConnection
+from trio_mcp.errors import ClientError, UnknownTool
+from trio_mcp.public import public
+from trio_mcp.registry.changes import Change, Kind
+from trio_mcp.registry.entrances import check_trio
+from trio_mcp.transports.observe import Broadcast
+from trio_mcp.transports.process import ProcessOptions
+from trio_mcp.wire.errors import McpError
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.offers import (
+    GetPromptResult,
+    PromptDescription,
+    ResourceTemplateDescription,
+)
+from trio_mcp.wire.payloads import LoggingLevel, ResourceDescription
+
+T = TypeVar("T")
+
+GroupLog = Callable[[str, LoggingLevel, Json, str | None], None]
+"""Called with the server, and the level, data and logger of a message."""
+
+
+@public
+@frozen
+class ServerEvent:
+    """A server of a group has another state."""
+
+    server: str
+    state: ClientState
+
+
+@public
+class GroupServer:
+    """One server of a group. Made by `connect_all`."""
+
+    def __init__(self, config: ServerConfig, connection: SupervisedConnection) -> None:
+        self._config = config
+        self._connection = connection
+        self._tools: dict[str, RemoteTool] = {}
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self._config.name
+
+    @property
+    def state(self) -> ClientState:
+        """`Connecting`, `Connected`, or `Disconnected` with the reason, until the next attempt."""
+        return self._connection.state
+
+    @property
+    def tools(self) -> Mapping[str, RemoteTool]:
+        """Its tools by their names in the group; while it is gone, those that it had."""
+        return MappingProxyType(self._tools)
+
+    async def client(self) -> Client:
+        """Return the client that is connected to it, to use at once.
+
+        Do not keep it: when the server is lost, the next one is another one. If the server is not
+        there, it waits for it, for the `patience` of `connect_all`.
+
+        Raises:
+            ServerUnavailable: It has not come back in time.
+        """
+        return await self._connection.client()
+
+    def take_tools(self, found: Mapping[str, RemoteTool]) -> None:
+        """Take the tools of a connection. What was set here holds on."""
+        for name, tool in found.items():
+            known = self._tools.get(name)
+            if known is not None and known is not tool:
+                tool.timeout, tool.enabled = known.timeout, known.enabled
+        self._tools = dict(found)
+
+    async def use(self, work: Callable[[Client], Any]) -> Any:
+        """Have a client do something, and look after the server if that fails."""
+        client = await self.client()
+        try:
+            return await work(client)
+        except ClientError as error:
+            self._connection.note_failure(error)
+            raise
+
+
+@public
+class ServerGroup:
+    """Servers that are connected side by side. Made by `connect_all`."""
+
+    def __init__(
+        self, servers: Mapping[str, GroupServer], names: NamesApart, events: Broadcast[ServerEvent]
+    ) -> None:
+        self.servers: Final = MappingProxyType(dict(servers))
+        """The servers by name, in the order of the configuration."""
+        self._names = names
+        self._events = events
+
+    def states(self) -> AsyncIterator[ServerEvent]:
+        """Iterate over the states of all servers: the present ones, and then each new one."""
+        now = [ServerEvent(each.name, each.state) for each in self.servers.values()]
+        return self._events.listen(*now)
+
+    # -- tools ----------------------------------------------------------------------------
+
+    @property
+    def tools(self) -> Mapping[str, RemoteTool]:
+        """The tools of all servers, by names that keep them apart: `SERVER_TOOL`.
+
+        A name that would be too long (128 characters), or could be that of another server's tool,
+        ends with eight digits that make it unique. Names do not depend on which servers are up.
+        """
+        found: dict[str, RemoteTool] = {}
+        for server in self.servers.values():
+            for name, tool in server.tools.items():
+                found.setdefault(name, tool)
+        return found
+
+    def server_of(self, tool: str) -> GroupServer:
+        """Find the server of a tool.
+
+        Raises:
+            UnknownTool: No server has it.
+        """
+        known = [each for each in self.servers.values() if tool in each.tools]
+        # One that has not been there yet may have it: who asks for it waits for that server.
+        unknown = [self.servers[each] for each in self._names.owners(tool)]
+        for server in (*known, *(each for each in unknown if not each.tools)):
+            return server
+        raise UnknownTool(f"no server has a tool {tool!r:.200}")
+
+    @overload
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Json] | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: ProgressCallback | None = None,
+        meta: Mapping[str, Json] | None = None,
+    ) -> CallResult: ...
+
+    @overload
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Json] | None = None,
+        *,
+        returns: type[T],
+        timeout: float | None = None,
+        on_progress: ProgressCallback | None = None,
+        meta: Mapping[str, Json] | None = None,
+    ) -> T: ...
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Json] | None = None, **options: Any
+    ) -> Any:
+        """Call a tool, by its name in `tools`. Everything else is as for `Client.call_tool`.
+
+        A call that was under way when its server was lost fails, as it may have been carried out.
+
+        Raises:
+            UnknownTool: No server has it.
+            ServerUnavailable: Its server is not there, and did not come back in time.
+            ClientError: As for `Client.call_tool`.
+        """
+        server = self.server_of(name)
+        return await server.use(lambda client: client.call_tool(name, arguments, **options))
+
+    # -- resources and prompts ----------------------------------------------------------------
+
+    async def read_resource(self, server: str, uri: str, **options: Any) -> ReadResult:
+        """Read a resource of a server. Everything else is as for `Client.read_resource`.
+
+        Raises:
+            KeyError: There is no such server.
+            ServerUnavailable: It is not there.
+            ClientError: As for `Client.read_resource`.
+        """
+        work = partial(Client.read_resource, uri=uri, **options)
+        result: ReadResult = await self.servers[server].use(work)
+        return result
+
+    async def get_prompt(
+        self, server: str, name: str, arguments: Mapping[str, str] | None = None, **options: Any
+    ) -> GetPromptResult:
+        """Get a prompt of a server. Everything else is as for `Client.get_prompt`.
+
+        Raises:
+            KeyError: There is no such server.
+            ServerUnavailable: It is not there.
+            ClientError: As for `Client.get_prompt`.
+        """
+        work = partial(Client.get_prompt, name=name, arguments=arguments, **options)
+        result: GetPromptResult = await self.servers[server].use(work)
+        return result
+
+    async def list_resources(self) -> dict[str, list[ResourceDescription]]:
+        """Ask all servers for their resources. Those that are not there are left out."""
+        return await self._of_all("resources", Client.list_resources)
+
+    async def list_resource_templates(self) -> dict[str, list[ResourceTemplateDescription]]:
+        """Ask all servers for their resource templates. Those that are not there are left out."""
+        return await self._of_all("resources", Client.list_resource_templates)
+
+    async def list_prompts(self) -> dict[str, list[PromptDescription]]:
+        """Ask all servers for their prompts. Those that are not there are left out."""
+        return await self._of_all("prompts", Client.list_prompts)
+
+    async def _of_all(self, capability: str, work: Callable[[Client], Any]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+
+        async def ask(server: GroupServer) -> None:
+            try:
+                client = await server.client()
+                if capability in client.capabilities:
+                    found[server.name] = await server.use(work)
+            except (ClientError, McpError):
+                pass  # its state says so
+
+        async with trio.open_nursery() as nursery:
+            for server in self.servers.values():
+                nursery.start_soon(ask, server)
+        return {name: found[name] for name in self.servers if name in found}
+
+
+@public
+@asynccontextmanager
+async def connect_all(
+    source: Source,
+    *,
+    handlers: Handlers | Callable[[str], Handlers] | None = None,
+    on_log: GroupLog | None = None,
+    on_change: Callable[[str, Change], object] = lambda server, change: None,
+    http: Mapping[str, HttpOptions] | None = None,
+    process_options: ProcessOptions | None = None,
+    connect_timeout: float = 30.0,
+    tool_timeout: float = 5.0,
+    request_timeout: float = 30.0,
+    max_timeout: float = 120.0,
+    patience: float = 10.0,
+    backoff: Backoff | None = None,
+    limits: Limits | None = None,
+    log_level: LoggingLevel | None = None,
+) -> AsyncIterator[ServerGroup]:
+    """Connect to many servers for as long as the block lasts.
+
+    The block begins when each server is connected or has failed once. A server that fails, hangs or
+    dies does not touch the others. It is tried again and again, more and more rarely, and comes
+    back with its tools as they are then.
+
+    Args:
+        source: The path of a file such as `mcp.json`, or a mapping of the same form; or a mapping
+            from names to commands, URLs and registries.
+        handlers: Answers to what the servers ask; or a function that makes them for a server, by
+            its name.
+        on_log: Called with each log message, and the server that sends it.
+        on_change: Called with each change of a server's lists, and the server.
+        http: By the names of servers, how their URLs are reached, such as `HttpOptions(auth=...)`.
+        process_options: How commands are run and ended.
+        connect_timeout: Seconds for start, handshake and list of tools of each server.
+        tool_timeout: Seconds that a tool call waits, unless the configuration, the server or the
+            call says otherwise.
+        request_timeout: Seconds that other requests wait.
+        max_timeout: As for `connect`.
+        patience: Seconds that a call waits for a server that is not there.
+        backoff: How soon a server that was lost is tried again.
+        limits: The bounds of each connection.
+        log_level: The least severe level of log messages to ask for.
+
+    Yields:
+        The `ServerGroup`.
+
+    Raises:
+        ConfigError: The configuration is wrong; the message names file, server and key.
+        OSError: The file cannot be read.
+
+    Leaving or cancelling the block ends all connections side by side, each within the time that
+    `ProcessOptions` allows.
+
+    Example:
+        >>> async def total() -> float:
+        ...     async with connect_all({"math": ["python", "calculator.py"]}) as group:
+        ...         return await group.call_tool("math_add", {"a": 1, "b": 2}, returns=float)
+    """
+    check_trio("connect_all")
+    configs = read_servers(source)
+    names = NamesApart([each.name for each in configs])
+    events: Broadcast[ServerEvent] = Broadcast()
+    usual_http = http or {}
+    for name in usual_http:
+        if all(each.name != name for each in configs):
+            raise ValueError(f"http: no server is called {name!r}")
+
+    def opener(config: ServerConfig) -> Callable[[], ClientConnection]:
+        log = None if on_log is None else partial(on_log, config.name)
+        return partial(
+            connect,
+            config.target,
+            handlers=handlers(config.name) if callable(handlers) else handlers,
+            process_options=config.process_options(process_options or ProcessOptions()),
+            http=config.http_options(usual_http.get(config.name) or HttpOptions()),
+            connect_timeout=connect_timeout,
+            tool_timeout=tool_timeout if config.timeout is None else config.timeout,
+            tool_names=partial(names.name_of, config.name),
+            request_timeout=request_timeout,
+            max_timeout=max_timeout,
+            limits=limits,
+            on_log=log,
+            log_level=log_level,
+        )
+
+    def made(config: ServerConfig) -> GroupServer:
+        async def attend(client: Client) -> None:
+            await follow_lists(
+                client,
+                partial(refresh, client),
+                connection.note_failure,
+                partial(on_change, config.name),
+            )
+
+        async def refresh(client: Client, kind: Kind) -> None:
+            if kind == "tools":
+                await client.refresh_tools()
+                server.take_tools(client.tools)
+
+        connection = SupervisedConnection(
+            config.name,
+            opener(config),
+            backoff=backoff or Backoff(),
+            patience=patience,
+            on_state=lambda state: events.announce(ServerEvent(config.name, state)),
+            adopt=lambda client: server.take_tools(client.tools),
+            attend=attend,
+        )
+        server = GroupServer(config, connection)
+        connections.append(connection)
+        return server
+
+    connections: list[SupervisedConnection] = []
+    servers = {each.name: made(each) for each in configs}
+    async with _all_running(connections):
+        yield ServerGroup(servers, names, events)
+    events.end()
+
+
+@asynccontextmanager
+async def _all_running(connections: list[SupervisedConnection]) -> AsyncIterator[None]:
+    """Run connections beside the block, which begins when each of them is there or has failed."""
+    failure: BaseException | None = None
+    async with trio.open_nursery() as nursery:
+        try:
+            for each in connections:
+                nursery.start_soon(each.run)
+            for each in connections:
+                await each.settled.wait()
+            yield
+        except BaseException as error:  # raised again below, and not in a group
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

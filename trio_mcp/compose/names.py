@@ -1,0 +1,63 @@
+"""Names that keep the tools of several servers apart.
+
+A tool is called `SERVER_TOOL`. The rule looks at nothing but the names of the servers, so a tool
+has the same name whichever servers are up just now.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from trio_mcp.errors import ConfigError
+
+LONGEST_NAME: Final = 128
+_ODD: Final = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+class NamesApart:
+    """Makes names for what several servers have.
+
+    | The plain name | becomes |
+    |---|---|
+    | `SERVER_TOOL` | that |
+    | ... is longer than 128 characters | its first 119, `_`, and eight digits of a hash |
+    | ... begins like those of another server with a longer name | it, `_`, and the digits |
+
+    Args:
+        servers: The names of all servers. Characters that no tool may have become `_`.
+
+    Raises:
+        ConfigError: Two of them cannot be told apart.
+    """
+
+    def __init__(self, servers: Iterable[str]) -> None:
+        self._prefixes: dict[str, str] = {}
+        seen: dict[str, str] = {}
+        for server in servers:
+            prefix = _ODD.sub("_", server) + "_"
+            if prefix in seen:
+                both = f"{seen[prefix]!r} and {server!r}"
+                raise ConfigError(f"the names of {both} cannot be told apart; change one of them")
+            seen[prefix] = server
+            self._prefixes[server] = prefix
+
+    def name_of(self, server: str, name: str) -> str:
+        """Name something of a server's."""
+        prefix = self._prefixes[server]
+        plain = prefix + name
+        if len(plain) <= LONGEST_NAME and not self._may_be_of_another(prefix, plain):
+            return plain
+        digits = hashlib.sha256(f"{server}\0{name}".encode("utf-8", "replace")).hexdigest()[:8]
+        return f"{plain[: LONGEST_NAME - 9]}_{digits}"
+
+    def _may_be_of_another(self, prefix: str, plain: str) -> bool:
+        others = self._prefixes.values()
+        return any(len(each) > len(prefix) and plain.startswith(each) for each in others)
+
+    def owners(self, name: str) -> list[str]:
+        """The servers that a name may be of, the likeliest first."""
+        fitting = [each for each, prefix in self._prefixes.items() if name.startswith(prefix)]
+        return sorted(fitting, key=lambda each: -len(self._prefixes[each]))

@@ -1,0 +1,214 @@
+"""A connection that comes back: one task holds it open, loses it, and opens it again.
+
+The whole life of each connection, its nurseries and scopes included, is in that one task. Others
+only borrow the client that is open just now.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+from attrs import field, frozen, validators
+
+from trio_mcp.client.client import Client
+from trio_mcp.client.connect import ClientConnection
+from trio_mcp.client.state import ClientState, Connected, Connecting, Disconnected
+from trio_mcp.errors import (
+    CallTimeout,
+    CannotReach,
+    ClientError,
+    ConnectionLost,
+    ServerUnavailable,
+    SessionExpired,
+)
+from trio_mcp.public import public
+from trio_mcp.wire.errors import McpError
+
+logger = logging.getLogger("trio_mcp.compose")
+
+_SUSPICIOUS: Final = (CallTimeout, CannotReach, ConnectionLost, SessionExpired)
+"""Failures after which it is worth looking whether a server is still there."""
+
+
+@public
+@frozen(kw_only=True)
+class Backoff:
+    """How soon a server that was lost is tried again.
+
+    The time doubles with each failure. A random part of up to half of it is left out, so that many
+    clients do not come back at the same moment.
+
+    Args:
+        first: Seconds before the first attempt.
+        longest: Seconds before any attempt, at most.
+        stable: Seconds that a connection has to last to count as a success. Then the next loss
+            begins with `first` again.
+
+    Raises:
+        ValueError: A number is not more than 0.
+    """
+
+    first: float = field(default=0.5, validator=validators.gt(0))
+    longest: float = field(default=30.0, validator=validators.gt(0))
+    stable: float = field(default=10.0, validator=validators.gt(0))
+
+    def delay(self, failures: int) -> float:
+        """Return the seconds to wait after so many failures in a row."""
+        longest = min(self.longest, self.first * 2.0 ** min(failures - 1, 60))
+        return longest * random.uniform(0.5, 1.0)  # noqa: S311  # no secret depends on it
+
+
+class SupervisedConnection:
+    """A connection to one server that is opened again whenever it is lost.
+
+    Args:
+        name: What the server is called.
+        open_: Makes a connection, each time a new one.
+        backoff: How soon it is tried again.
+        patience: Seconds that a caller waits for a server that is not there; and that a server has
+            to answer, when a call has failed in a way that looks as if it were gone.
+        on_state: Called with each state.
+        adopt: Called with each new client, before anybody else gets it.
+        attend: Run beside each connection. When it returns, nothing happens; what it raises ends
+            the connection.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        open_: Callable[[], ClientConnection],
+        *,
+        backoff: Backoff,
+        patience: float,
+        on_state: Callable[[ClientState], object] = lambda state: None,
+        adopt: Callable[[Client], object] = lambda client: None,
+        attend: Callable[[Client], Awaitable[object]] | None = None,
+    ) -> None:
+        self.name: Final = name
+        self._open = open_
+        self._backoff = backoff
+        self._patience = patience
+        self._on_state = on_state
+        self._adopt = adopt
+        self._attend = attend
+        self._client: Client | None = None
+        self._news = trio.lowlevel.ParkingLot()  # those who wait for a client
+        self._suspected = trio.lowlevel.ParkingLot()  # who looks whether the server is there
+        self.state: ClientState = Connecting()
+        """How it stands."""
+        self.settled: Final = trio.Event()
+        """Set when it is known for the first time whether the server is there."""
+
+    # -- its life -------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Keep it open, until cancelled."""
+        failures = 0
+        try:
+            while True:
+                self._move(Connecting())
+                error, lasted = await self._hold()
+                failures = 1 if lasted >= self._backoff.stable else failures + 1
+                delay = self._backoff.delay(failures)
+                self._move(Disconnected(error))
+                told = "Server %s is not there; the next attempt is in %.1f s: %s"
+                logger.warning(told, self.name, delay, error)
+                await trio.sleep(delay)
+        finally:
+            self._move(Disconnected(None))
+
+    async def _hold(self) -> tuple[Exception, float]:
+        """Hold one connection as long as it lasts. Returns how it ended, and its seconds."""
+        since: float | None = None
+        try:
+            async with self._open() as client:
+                since = trio.current_time()
+                try:
+                    self._adopt(client)
+                    self._client = client
+                    self._move(Connected())
+                    error = await self._until_lost(client)
+                finally:
+                    self._client = None
+        except Exception as failure:  # whatever it is: the next attempt may do better
+            error = failure
+            if not isinstance(failure, ClientError | McpError | OSError):
+                logger.exception("Server %s could not be connected", self.name)
+        return error, 0.0 if since is None else trio.current_time() - since
+
+    def _move(self, state: ClientState) -> None:
+        self.state = state
+        if not isinstance(state, Connecting):
+            self.settled.set()
+        self._news.unpark_all()
+        self._on_state(state)
+
+    async def _until_lost(self, client: Client) -> Exception:
+        """Wait for the end of a connection, and find out whether it has come without a word."""
+        error: Exception | None = None
+
+        async def attend() -> None:
+            nonlocal error
+            assert self._attend is not None
+            try:
+                await self._attend(client)
+            except Exception as failure:
+                error = failure
+                nursery.cancel_scope.cancel()
+
+        async def examine() -> None:
+            nonlocal error
+            error = await self._examined(client)
+            nursery.cancel_scope.cancel()
+
+        async with trio.open_nursery() as nursery:
+            if self._attend is not None:
+                nursery.start_soon(attend)
+            nursery.start_soon(examine)
+            async for state in client.states():
+                if isinstance(state, Disconnected):
+                    error = state.error
+            nursery.cancel_scope.cancel()
+        return error or ConnectionLost("the connection ended")
+
+    async def _examined(self, client: Client) -> Exception:
+        """Whenever there is a reason for doubt, look whether the server answers."""
+        while True:
+            await self._suspected.park()
+            try:
+                await client.ping(timeout=self._patience)
+            except McpError:
+                pass  # it does not know that, but it is there
+            except ClientError as error:
+                return error
+
+    # -- for callers ----------------------------------------------------------------------
+
+    async def client(self) -> Client:
+        """Return the client that is open, or wait for one.
+
+        Raises:
+            ServerUnavailable: There is none within the time that callers have.
+        """
+        if self._client is None:
+            with trio.move_on_after(self._patience):
+                while self._client is None:
+                    await self._news.park()
+        if self._client is None:
+            error = self.state.error if isinstance(self.state, Disconnected) else None
+            raise ServerUnavailable(self.name, error)
+        return self._client
+
+    @property
+    def current(self) -> Client | None:
+        """The client that is open just now."""
+        return self._client
+
+    def note_failure(self, error: Exception) -> None:
+        """Take note that a request has failed: if it looks as if the server were gone, look."""
+        if isinstance(error, _SUSPICIOUS):
+            self._suspected.unpark_all()
