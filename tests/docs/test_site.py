@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import trio_mcp
+import trio_mcp.aio
 import trio_mcp.errors
 from tests.support.processes import ROOT
 from trio_mcp import Client, ClientConnection, Limits, TextContent, ToolError
@@ -31,8 +32,17 @@ def documented() -> list[str]:
 
 @pytest.mark.parametrize("module", [trio_mcp, trio_mcp.errors], ids=lambda each: each.__name__)
 def test_every_public_name_is_in_the_reference_once(module) -> None:
-    found = [name.rpartition(".")[2] for name in documented()]
+    elsewhere = ("trio_mcp.aio.",)  # the same names again, for asyncio
+    found = [name.rpartition(".")[2] for name in documented() if not name.startswith(elsewhere)]
     assert [name for name in module.__all__ if found.count(name) != 1] == []
+
+
+def test_every_name_for_asyncio_is_in_the_reference_and_says_where_it_is_from() -> None:
+    assert sorted(f"trio_mcp.aio.{name}" for name in trio_mcp.aio.__all__) == sorted(
+        name for name in documented() if name.startswith("trio_mcp.aio.")
+    )
+    for name in trio_mcp.aio.__all__:
+        assert getattr(trio_mcp.aio, name).__module__ == "trio_mcp.aio"
 
 
 def test_what_is_public_says_where_it_is_imported_from() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -16,14 +17,29 @@ from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
 
 logger = logging.getLogger("trio_mcp.client")
 
-ProgressCallback = Callable[[float, float | None, str | None], None]
-"""Called with the progress so far, the total if it is known, and a message if there is one."""
+ProgressCallback = Callable[[float, float | None, str | None], object]
+"""Called with the progress so far, the total if it is known, and a message if there is one.
 
-LogCallback = Callable[[LoggingLevel, Json, str | None], None]
+What it returns is dropped, so under Trio it is a plain function (`check_plain`)."""
+
+LogCallback = Callable[[LoggingLevel, Json, str | None], object]
 """Called with the level, the message, which is any JSON, and the logger if it is named."""
 
 _MOST_NOISE: Final = 100
 _MOST_NOISE_BYTES: Final = 1024
+
+
+def check_plain(name: str, callback: Callable[..., object] | None) -> None:
+    """Refuse a callback that would have to be awaited, which nobody does.
+
+    Raises:
+        TypeError: It is an `async def` function.
+    """
+    if inspect.iscoroutinefunction(callback):
+        raise TypeError(
+            f"{name} is called and not awaited: give it a plain function, which may start a task "
+            "in a nursery of yours"
+        )
 
 
 class Notifications:
@@ -35,6 +51,7 @@ class Notifications:
     """
 
     def __init__(self, on_log: LogCallback | None, cache: ConnectionCache) -> None:
+        check_plain("on_log", on_log)
         self._on_log = on_log
         self._progress: dict[Json, ProgressCallback] = {}
         self._tokens = itertools.count()

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import trio
 from attrs import Factory, evolve, field, frozen
 
 from trio_mcp.client.negotiation import ClientIdentity, Era, Negotiated, negotiate
-from trio_mcp.client.notifications import ProgressCallback
+from trio_mcp.client.notifications import ProgressCallback, check_plain
 from trio_mcp.client.state import Disconnected, StateLog
 from trio_mcp.client.transport import ClientTransport, InboundHandler, Params
 from trio_mcp.errors import CallTimeout, ClientError, NotConnected, ProtocolError
 from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed
 from trio_mcp.peer.time_limits import TimeLimit
+from trio_mcp.registry.entrances import check_trio
 from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Id, Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
 from trio_mcp.wire.questions import Root
 from trio_mcp.wire.revisions import META_LOG_LEVEL
-
-if TYPE_CHECKING:  # few clients have any
-    from trio_mcp.registry.middleware import McpRequest, Middleware
 
 _MOST_ROUNDS: Final = 10
 
@@ -78,8 +76,6 @@ class ClientSession:
         request_timeout: Seconds that a request waits, unless it says otherwise.
         max_timeout: Seconds that it waits at most because of progress.
         limits: The bounds of the connection.
-        middleware: What runs around requests, the first one outermost.
-        describe: Finds what the server's lists say of the target of a request.
     """
 
     def __init__(
@@ -92,8 +88,6 @@ class ClientSession:
         request_timeout: float,
         max_timeout: float,
         limits: Limits,
-        middleware: Sequence[Middleware] = (),
-        describe: Callable[[McpRequest], Any] | None = None,
     ) -> None:
         self._identity = identity
         self._inbound = inbound
@@ -106,8 +100,6 @@ class ClientSession:
         self.limits: Final = limits
         self.request_timeout: Final = request_timeout
         self._max_timeout = max_timeout
-        self._middleware = middleware
-        self._describe = describe
         self.states: Final = states
         self.now: Final = trio.lowlevel.current_clock().current_time
         """Tells the time, at a third of what `trio.current_time` takes."""
@@ -177,35 +169,12 @@ class ClientSession:
 
     # -- requests -------------------------------------------------------------------------
 
-    def send(self, request: ClientRequest) -> Awaitable[dict[str, Json]]:
+    async def send(self, request: ClientRequest) -> dict[str, Json]:
         """Send a request and return its result, answering what the server asks meanwhile.
 
         Raises, and behaves when it is cancelled, as `Client.request`.
         """
-        return self._send_through(request) if self._middleware else self._send(request)
-
-    async def _send_through(self, request: ClientRequest) -> dict[str, Json]:
-        """Send a request through middleware, as often as that wants it to be sent."""
-        from trio_mcp.registry.middleware import McpRequest, chained, check_request  # if any
-
-        ids = iter([request.id])
-
-        def proceed(given: McpRequest) -> Awaitable[dict[str, Json]]:
-            check_request(given, request.method)
-            return self._send(evolve(request, params=given.params, id=next(ids, None)))
-
-        asked = McpRequest(method=request.method, params=request.params)
-        if self._describe is not None:
-            asked = evolve(asked, describe=self._describe)
-        result: Any = await chained(self._middleware, proceed)(asked)
-        if not isinstance(result, dict):
-            raise TypeError(
-                f"middleware around {request.method} must return a dict, "
-                f"not {type(result).__name__}"
-            )
-        return result
-
-    async def _send(self, request: ClientRequest) -> dict[str, Json]:
+        check_trio("this client")
         if request.method in self.unshared_methods:
             raise self._unshared(request.method)
         timeout = self.request_timeout if request.timeout is None else request.timeout
@@ -273,6 +242,7 @@ class ClientSession:
         """Make the callback of a request: from each progress on, it waits as long again."""
         callback = request.on_progress
         assert callback is not None
+        check_plain("on_progress", callback)
         if request.is_exact:
             return callback
         started = trio.current_time()
@@ -358,6 +328,7 @@ class ClientSession:
 
     async def notify(self, method: str, params: Params) -> None:
         """Send a notification (`Client.notify`)."""
+        check_trio("this client")
         if self.closed.is_set():
             raise self.failure()
         if self._meta is not None or "_meta" in params:

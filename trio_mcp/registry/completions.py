@@ -7,7 +7,7 @@ all possible values (`Literal`, `Enum`, `bool`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final
 
 from attrs import evolve, frozen
 
@@ -27,7 +27,6 @@ MOST_VALUES: Final = 100
 class Completer(Handler):
     """A registered completion. Made by `Registry.completion`."""
 
-    kind: ClassVar[Literal["completion"]] = "completion"
     parameters: frozenset[str]
     """Which of `value` and `arguments` the function takes."""
 
@@ -37,12 +36,7 @@ class Completer(Handler):
         return {name: each for name, each in given.items() if name in self.parameters}
 
 
-def make_completer(
-    function: Callable[..., Any],
-    what: str,
-    timeout: float | None = None,
-    middleware: tuple[Any, ...] = (),
-) -> Completer:
+def make_completer(function: Callable[..., Any], what: str, timeout: float | None) -> Completer:
     """Make a completion of a function that takes `value`, and `arguments` if it likes."""
     label = f"Completion of {what}"
     try:
@@ -64,7 +58,6 @@ def make_completer(
         timeout=timeout,
         context_parameter=described.context_parameter,
         parameters=parameters,
-        middleware=middleware,
     )
 
 

@@ -14,6 +14,6 @@ def check_trio(name: str) -> None:
     """
     if not trio.lowlevel.in_trio_run():
         raise RuntimeError(
-            f"{name} runs on Trio: call it from an async function that trio.run(...) runs, "
-            "not from asyncio or without an event loop"
+            f"{name} runs on Trio: call it from an async function that trio.run(...) runs. "
+            "A program on asyncio takes connect, Registry, http_app and serve from trio_mcp.aio."
         )

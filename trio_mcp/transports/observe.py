@@ -1,10 +1,11 @@
 """Telling any number of listeners what happens, without ever waiting for one of them."""
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from math import inf
+from threading import Lock
 from typing import Final, Generic, TypeVar
-from weakref import WeakSet
+from weakref import ref
 
 import trio
 
@@ -18,7 +19,10 @@ def _size(event: object) -> int:
 
 
 class Listener(AsyncIterator[T], Generic[T]):
-    """One listener's view of a `Broadcast`. It is gone once nobody holds it."""
+    """One listener's view of a `Broadcast`. It is gone once nobody holds it.
+
+    Another thread may take from it (`take_nowait`), if it says how it is to be woken (`on_change`).
+    """
 
     def __init__(self, events: deque[T], ended: bool, kept: int, kept_bytes: float) -> None:
         self._events = events
@@ -26,15 +30,18 @@ class Listener(AsyncIterator[T], Generic[T]):
         self._kept = kept
         self._kept_bytes = kept_bytes
         self._bytes = sum(map(_size, events))
+        self._lock = Lock()
         self._lot = trio.lowlevel.ParkingLot()
+        self.on_change: Callable[[], object] = self._lot.unpark_all
 
     def put(self, event: T) -> None:
         """Take an event in; if too many wait, or too much, the oldest ones go."""
-        self._events.append(event)
-        self._bytes += _size(event)
-        while len(self._events) > self._kept or self._is_too_long():
-            self._take()
-        self._lot.unpark_all()
+        with self._lock:
+            self._events.append(event)
+            self._bytes += _size(event)
+            while len(self._events) > self._kept or self._is_too_long():
+                self._take()
+        self.on_change()
 
     def _is_too_long(self) -> bool:
         return self._bytes > self._kept_bytes and len(self._events) > 1
@@ -47,16 +54,32 @@ class Listener(AsyncIterator[T], Generic[T]):
     def end(self) -> None:
         """Let the iteration end, once it has taken what is there."""
         self._ended = True
-        self._lot.unpark_all()
+        self.on_change()
+
+    def take_nowait(self) -> T:
+        """Take the next event.
+
+        Raises:
+            trio.WouldBlock: It has not come yet.
+            StopAsyncIteration: There will be no more.
+        """
+        ended = self._ended  # looked at first: what comes last comes before the end
+        with self._lock:
+            if self._events:
+                return self._take()
+        if ended:
+            raise StopAsyncIteration
+        raise trio.WouldBlock
 
     async def __anext__(self) -> T:
         """Wait for the next event. Cancelled, it loses none."""
         await trio.lowlevel.checkpoint()
-        while not self._events:  # no await between the look and the parking, so none is missed
-            if self._ended:
-                raise StopAsyncIteration
-            await self._lot.park()
-        return self._take()
+        while True:
+            try:
+                return self.take_nowait()
+            except trio.WouldBlock:
+                # No await between the look and the parking, so none is missed.
+                await self._lot.park()
 
 
 class Broadcast(Generic[T]):
@@ -74,7 +97,8 @@ class Broadcast(Generic[T]):
         self._kept = kept
         self._kept_bytes = kept_bytes
         # Weak: nobody says when he stops iterating, so a listener ends by being forgotten.
-        self._listeners: WeakSet[Listener[T]] = WeakSet()
+        # Copied before each round, because it may end in another thread.
+        self._listeners: set[ref[Listener[T]]] = set()
         self._ended = False
 
     @property
@@ -84,17 +108,20 @@ class Broadcast(Generic[T]):
 
     def announce(self, event: T) -> None:
         """Give an event to every listener."""
-        for each in self._listeners:
-            each.put(event)
+        for listener in self._present():
+            listener.put(event)
 
     def end(self) -> None:
         """End every listener's iteration, once it has taken what is there."""
         self._ended = True
-        for each in self._listeners:
-            each.end()
+        for listener in self._present():
+            listener.end()
+
+    def _present(self) -> list[Listener[T]]:
+        return [found for each in tuple(self._listeners) if (found := each()) is not None]
 
     def listen(self, *first: T) -> AsyncIterator[T]:
         """Iterate over the events from now on, after those given."""
         listener = Listener(deque(first), self._ended, self._kept, self._kept_bytes)
-        self._listeners.add(listener)
+        self._listeners.add(ref(listener, self._listeners.discard))
         return listener

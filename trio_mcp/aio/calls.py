@@ -1,0 +1,138 @@
+"""From asyncio to Trio: a call, which is a task there and a future here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextvars import Context, copy_context
+from typing import Any, Final, Generic, TypeVar
+
+import trio
+
+from trio_mcp.aio.run import TrioRun, settled
+
+T = TypeVar("T")
+
+Closed = Callable[[], Exception]
+"""Makes the error of calls that are cut off by the end of what they belong to."""
+
+
+class Call(Generic[T]):
+    """A Trio function that asyncio waits for.
+
+    Args:
+        run: Where it runs.
+        function: What to call there.
+        closed: Makes the error if it is cut off there. Without it the caller goes on waiting,
+            because whoever cut it off cancels the caller as well.
+    """
+
+    def __init__(
+        self, run: TrioRun, function: Callable[[], Awaitable[T]], closed: Closed | None
+    ) -> None:
+        self._run = run
+        self._function = function
+        self._closed = closed
+        self._context: Final[Context] = copy_context()
+        self._scope = trio.CancelScope()
+        self._future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._value: T
+        self._failure: BaseException | None = None
+        self.has_value = False
+        self._is_over = False
+        self._is_cut_off = False
+
+    async def wait(self, nursery: trio.Nursery) -> T:
+        """Run it in a nursery of the run, and wait for its end.
+
+        If cancelled, it is cancelled there, and has ended when this returns.
+        """
+        self._run.post(lambda: self._start(nursery))
+        try:
+            await self._future
+        except asyncio.CancelledError:
+            if not self._is_over:
+                self._future = asyncio.get_running_loop().create_future()
+                self._run.post(self._cancel)
+                await settled(self._future)
+            raise
+        if self._failure is not None:
+            try:
+                raise self._failure
+            finally:
+                self._failure = None  # or else it would hold itself by its traceback
+        return self._value
+
+    @property
+    def value(self) -> T:
+        """What it returned, even if the one who waited was cancelled at that moment."""
+        return self._value
+
+    # -- Trio's side ----------------------------------------------------------------------
+
+    def _start(self, nursery: trio.Nursery) -> None:
+        if self._run.is_over:
+            self._cut_off()
+            return
+        try:
+            self._context.run(nursery.start_soon, self._work)
+        except RuntimeError:  # the nursery is closed
+            self._cut_off()
+
+    def _cancel(self) -> None:
+        self._scope.cancel()
+        if self._is_cut_off:
+            self._run.tell(self._finish)
+
+    async def _work(self) -> None:
+        try:
+            with self._scope:
+                self._value = await self._function()
+                self.has_value = True
+        except trio.Cancelled:
+            raise
+        except BaseException as error:
+            self._failure = error
+        finally:
+            if self.has_value or self._failure is not None or self._scope.cancelled_caught:
+                self._run.tell(self._finish)
+            else:
+                self._cut_off()
+
+    def _cut_off(self) -> None:
+        self._is_cut_off = True
+        if self._closed is not None:
+            self._failure = self._closed()
+        if self._closed is not None or self._scope.cancel_called:
+            self._run.tell(self._finish)
+
+    # -- asyncio's side -------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        self._is_over = True
+        if not self._future.done():
+            self._future.set_result(None)
+
+
+async def call_trio(
+    run: TrioRun,
+    nursery: trio.Nursery,
+    function: Callable[..., Awaitable[T]],
+    *args: Any,
+    closed: Closed | None = None,
+) -> T:
+    """Call a Trio function from asyncio, and wait for its end.
+
+    Args:
+        run: Where it runs.
+        nursery: A nursery there.
+        function: The function.
+        args: Its arguments.
+        closed: As for `Call`.
+
+    Raises:
+        Exception: Whatever the function raises.
+
+    If cancelled, the function is cancelled, and has ended when this returns.
+    """
+    return await Call(run, lambda: function(*args), closed).wait(nursery)

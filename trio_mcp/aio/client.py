@@ -1,0 +1,209 @@
+"""`connect` and its client, for asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import Any, TypeVar
+
+from attrs import evolve
+
+from trio_mcp.aio.faces import Feed, face_of, same_arguments
+from trio_mcp.aio.held import Held
+from trio_mcp.aio.inloop import call_asyncio
+from trio_mcp.client import connect as trio_connect
+from trio_mcp.client.changes import ChangeStream as TrioChangeStream
+from trio_mcp.client.client import Client as TrioClient
+from trio_mcp.client.handlers import Handlers
+from trio_mcp.client.state import ClientState
+from trio_mcp.registry.changes import Change, Kind
+from trio_mcp.wire.jsonrpc import Json
+
+T = TypeVar("T")
+
+
+class ChangeStream(TrioChangeStream):
+    """The changes of a subscription, for asyncio."""
+
+    def __init__(self, held: Held[Any, Any], stream: TrioChangeStream) -> None:
+        super().__init__(stream.kinds, stream.uris, stream.extensions)
+        self._held = held
+        self._stream = stream
+        self._left: list[Change] = []
+
+    async def __anext__(self) -> Change:
+        """Wait for the next change, as Trio's does. Cancelled, it loses none."""
+        if self._left:
+            return self._left.pop()
+        call = self._held.begin(self._stream.__anext__)
+        try:
+            return await self._held.wait_for(call)
+        except BaseException:
+            if call.has_value:
+                self._left.append(call.value)
+            raise
+
+
+@face_of(TrioClient)
+class Client(TrioClient):
+    """A connection to a server, for asyncio. Made by `connect`.
+
+    It has the methods and attributes of `trio_mcp.Client`. They may be used from any task of the
+    event loop that it was opened in. A callback (`on_progress`) may be a plain function or an
+    `async def` one; it runs in the event loop.
+    """
+
+    def __init__(self, held: Held[Any, Any], client: TrioClient) -> None:
+        super().__init__(client._session, client._tools)
+        self._held = held
+        self._client = client
+
+    async def _cross(self, method: Callable[..., Awaitable[T]], *args: Any, **options: Any) -> T:
+        callbacks = {
+            name: self._held.callback(value)
+            for name, value in options.items()
+            if name.startswith("on_") and value is not None
+        }
+        if not callbacks:
+            return await self._held.call(partial(method, self._client, *args, **options))
+        try:
+            options |= callbacks
+            value = await self._held.call(partial(method, self._client, *args, **options))
+            for each in callbacks.values():
+                await each.finish()
+            return value
+        finally:
+            for each in callbacks.values():
+                self._held.forget(each)
+
+    async def run_in_trio(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """Call any Trio function in the client's Trio run, and wait for its end.
+
+        The methods of client extensions are such functions.
+
+        Args:
+            function: The function.
+            args: Its arguments.
+
+        Raises:
+            NotConnected: The client is closed.
+            Exception: Whatever the function raises.
+
+        If cancelled, the function is cancelled, and has ended when this returns.
+
+        Example:
+            >>> async def start(client: Client, tasks: TasksClient) -> str:
+            ...     return await client.run_in_trio(tasks.start, "report", {"year": 2026})
+        """
+        return await self._held.call(partial(function, *args))
+
+    def states(self) -> AsyncIterator[ClientState]:
+        """Iterate over the states, from the present one to `Disconnected`, which comes once."""
+        return Feed(self._client.states, self._held.run.post)
+
+    def messages(self) -> AsyncIterator[bytes]:
+        """Iterate over the raw messages that come from the server, from now on."""
+        return Feed(self._client.messages, self._held.run.post)
+
+    def subscribe(
+        self,
+        *,
+        resources: Sequence[str] = (),
+        lists: Sequence[Kind] = (),
+        extensions: Mapping[str, Sequence[str] | bool] | None = None,
+    ) -> AbstractAsyncContextManager[TrioChangeStream]:
+        """Subscribe to changes for as long as the block lasts; see `trio_mcp.Client.subscribe`."""
+        options: Any = {"resources": resources, "lists": lists, "extensions": extensions}
+        held: Held[TrioChangeStream, TrioChangeStream] = Held(
+            lambda: self._client.subscribe(**options),
+            lambda stream: ChangeStream(held, stream),
+            within=self._held,
+        )
+        return held
+
+
+class ClientConnection(Held[TrioClient, Client]):
+    """A connection that lasts as long as its block, or from `open` to `aclose`. Made by `connect`.
+
+    Any task may open it and any task may close it, in any order.
+
+    Example:
+        >>> async def startup(app: dict[str, object]) -> None:
+        ...     app["connection"] = connection = connect(["python", "calculator.py"])
+        ...     app["client"] = await connection.open()
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        handlers: Handlers | None = None,
+        on_log: Callable[..., object] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(lambda: self._way, partial(Client, self))
+        self._way = trio_connect.connect(
+            *args,
+            handlers=None if handlers is None else self._in_loop(handlers),
+            on_log=None if on_log is None else self.callback(on_log),
+            **options,
+        )
+
+    def _in_loop(self, handlers: Handlers) -> Handlers:
+        """Have questions answered in the event loop."""
+        asked: dict[str, Any] = {
+            name: self._asking(handler)
+            for name in ("sampling", "elicitation", "elicitation_url")
+            if (handler := getattr(handlers, name)) is not None
+        }
+        return evolve(handlers, **asked)
+
+    def _asking(
+        self, handler: Callable[[dict[str, Json]], Awaitable[dict[str, Json]]]
+    ) -> Callable[[dict[str, Json]], Awaitable[dict[str, Json]]]:
+        async def ask(params: dict[str, Json]) -> dict[str, Json]:
+            return await call_asyncio(self.run, handler, params)
+
+        return ask
+
+    def states(self) -> AsyncIterator[ClientState]:
+        """Iterate over the states of the connection, from now on; see `Client.states`."""
+        return Feed(self._way.states, self._post)
+
+    def messages(self) -> AsyncIterator[bytes]:
+        """Iterate over the raw messages that come from the server, from now on."""
+        return Feed(self._way.messages, self._post)
+
+    def _post(self, message: Callable[[], object]) -> None:
+        if self._run is None:  # so nothing happens there yet
+            message()
+        else:
+            self._run.post(message)
+
+
+@same_arguments(trio_connect.connect)
+def connect(*args: Any, **options: Any) -> ClientConnection:
+    """Connect to a server, from asyncio.
+
+    Targets, options and errors are those of `trio_mcp.connect`. The callbacks and handlers that you
+    give run in your event loop: `on_log` may be a plain function or an `async def` one, the
+    functions of `Handlers` are `async def` functions for asyncio. A handler is cancelled when the
+    server takes its question back.
+
+    Returns:
+        What opens the connection: `async with connect(…) as client`, or `client = await
+        connection.open()` and, from any task, `await connection.aclose()`.
+
+    Raises:
+        RuntimeError: No event loop of asyncio is running (when it is opened).
+
+    If a task is cancelled while it waits for the client, or runs into `asyncio.timeout`, its
+    request is cancelled, and the server is told so. A connection that nobody closes ends with its
+    event loop.
+
+    Example:
+        >>> async def total() -> float:
+        ...     async with connect(["python", "calculator.py"]) as client:
+        ...         return await client.call_tool("add", {"a": 1, "b": 2}, returns=float)
+    """
+    return ClientConnection(*args, **options)

@@ -1,0 +1,114 @@
+"""Making asyncio's faces of Trio's classes: the same methods, which cross over and come back.
+
+A face is a subclass, so an editor and mypy know every method, its arguments and its result; and
+every method that has to cross does, because the decorator finds them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial, wraps
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+from weakref import ref
+
+import trio
+
+from trio_mcp.transports.observe import Listener
+
+T = TypeVar("T")
+C = TypeVar("C")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Crossing(Protocol):
+    """What can call a method of Trio's."""
+
+    async def _cross(
+        self, method: Callable[..., Awaitable[Any]], *args: Any, **options: Any
+    ) -> Any:
+        """Call it there."""
+
+
+def face_of(theirs: type) -> Callable[[type[C]], type[C]]:
+    """Have a subclass of a class of Trio's override each of its public coroutine methods.
+
+    Those that the subclass defines itself stay. The others call its `_cross`.
+    """
+
+    def complete(mine: type[C]) -> type[C]:
+        for name, method in inspect.getmembers(theirs, inspect.iscoroutinefunction):
+            if not name.startswith("_") and name not in vars(mine):
+                setattr(mine, name, _crossing(method))
+        return mine
+
+    return complete
+
+
+def _crossing(method: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
+    @wraps(method)
+    async def cross(self: Crossing, *args: Any, **options: Any) -> T:
+        result: T = await self._cross(method, *args, **options)
+        return result
+
+    return cross
+
+
+def same_arguments(
+    theirs: Callable[P, object],
+) -> Callable[[Callable[..., R]], Callable[P, R]]:
+    """Give a function the arguments of another one, for type checkers and for `help`."""
+
+    def complete(mine: Callable[..., R]) -> Callable[P, R]:
+        returned = inspect.signature(mine).return_annotation
+        signature = inspect.signature(theirs).replace(return_annotation=returned)
+        mine.__signature__ = signature  # type: ignore[attr-defined]
+        return mine
+
+    return complete
+
+
+class Feed(AsyncIterator[T], Generic[T]):
+    """An asynchronous iterator over what is announced on Trio's side.
+
+    Args:
+        make: Makes the listener there.
+        post: Has something called there, before anything that is posted later.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], AsyncIterator[T]],
+        post: Callable[[Callable[[], object]], object],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self._listener: Listener[T] | None = None
+        post(partial(self._attach, make))
+
+    def _attach(self, make: Callable[[], AsyncIterator[T]]) -> None:
+        listener = make()
+        assert isinstance(listener, Listener)
+        me = ref(self)  # weak: the listener ends when nobody iterates any more
+        self._listener = listener
+
+        def wake() -> None:
+            feed = me()
+            if feed is not None and not feed._loop.is_closed():
+                feed._loop.call_soon_threadsafe(feed._changed.set)
+
+        listener.on_change = wake
+        wake()
+
+    async def __anext__(self) -> T:
+        """Wait for the next one. Cancelled, it loses none."""
+        while True:
+            self._changed.clear()
+            if self._listener is not None:
+                try:
+                    return self._listener.take_nowait()
+                except trio.WouldBlock:
+                    pass
+            await self._changed.wait()

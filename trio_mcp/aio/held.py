@@ -1,0 +1,220 @@
+"""A block of Trio's that a task of its own holds open, so that asyncio may open and close it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from contextvars import copy_context
+from functools import partial
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+import trio
+
+from trio_mcp.aio.calls import Call
+from trio_mcp.aio.inloop import Callback
+from trio_mcp.aio.run import TrioRun, acquire, settled
+from trio_mcp.errors import AlreadyConnected, NotConnected
+
+T = TypeVar("T")
+F = TypeVar("F")
+R = TypeVar("R")
+
+
+def _closed() -> Exception:
+    return NotConnected("the connection was closed here, and what still ran on it ended with it")
+
+
+class Held(AbstractAsyncContextManager[F, None], Generic[T, F]):
+    """A context manager of Trio's, opened and closed from any task of asyncio.
+
+    One Trio task enters it, waits until it is closed, and leaves it. What is called on what it
+    yields runs in a nursery within it.
+
+    Args:
+        block: Makes the context manager, on Trio's side.
+        face: Makes what asyncio gets of what it yields.
+        within: Another one, which lasts longer.
+    """
+
+    def __init__(
+        self,
+        block: Callable[[], AbstractAsyncContextManager[T]],
+        face: Callable[[T], F],
+        within: Held[Any, Any] | None = None,
+    ) -> None:
+        self._block = block
+        self._face = face
+        self._within = within
+        self._run: TrioRun | None = None
+        self._is_released = False
+        self._scope = trio.CancelScope()
+        self._closing = trio.Event()
+        self._nursery: trio.Nursery | None = None
+        self._value: T
+        self._failure: BaseException | None = None
+        self._opened: asyncio.Future[None]
+        self._ended: asyncio.Future[None]
+        self._callbacks: list[Callback] = []
+
+    @property
+    def run(self) -> TrioRun:
+        """The Trio run that it is open in."""
+        if self._run is None:
+            raise NotConnected("the connection is not open yet")
+        return self._run
+
+    # -- asyncio's side -------------------------------------------------------------------
+
+    async def open(self) -> F:
+        """Enter the block.
+
+        Raises:
+            AlreadyConnected: It was opened before.
+            Exception: Whatever entering it raises.
+
+        If cancelled, it leaves nothing behind.
+        """
+        if self._run is not None:
+            raise AlreadyConnected("this connection was opened before; call connect() again")
+        self._run = acquire() if self._within is None else self._within.run
+        loop = asyncio.get_running_loop()
+        self._opened, self._ended = loop.create_future(), loop.create_future()
+        self._run.post(partial(copy_context().run, self._start, self._run))
+        try:
+            either = [self._opened, self._ended]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self._run.post(self._scope.cancel)
+            await self._finish(self._run)
+            raise
+        if self._nursery is None:
+            await self._finish(self._run)
+            self._raise()
+        return self._face(self._value)
+
+    async def aclose(self) -> None:
+        """Leave the block; what still runs in it is cancelled.
+
+        Nothing happens if it was never opened, or is closed already.
+
+        Raises:
+            Exception: Whatever leaving it raises.
+
+        If cancelled, it is closed all the same, without what is not needed for that.
+        """
+        if self._run is None or self._is_released:
+            return
+        self._run.check()
+        self._run.post(self._closing.set)
+        try:
+            await asyncio.wait([self._ended])
+        except asyncio.CancelledError:
+            self._run.post(self._scope.cancel)
+            raise
+        finally:
+            await self._finish(self._run)
+        self._raise()
+
+    async def __aenter__(self) -> F:
+        """Enter the block, as `open` does."""
+        return await self.open()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Leave the block, as `aclose` does."""
+        await self.aclose()
+
+    async def call(self, function: Callable[[], Awaitable[R]]) -> R:
+        """Call a Trio function within the block, and wait for its end.
+
+        Raises:
+            NotConnected: The block was left.
+            Exception: Whatever the function raises.
+
+        If cancelled, the function is cancelled, and has ended when this returns.
+        """
+        return await self.wait_for(self.begin(function))
+
+    def begin(self, function: Callable[[], Awaitable[R]]) -> Call[R]:
+        """Make such a call, to be waited for."""
+        self.run.check()
+        return Call(self.run, function, _closed)
+
+    async def wait_for(self, call: Call[R]) -> R:
+        """Wait for it."""
+        return await call.wait(self._inside())
+
+    def _inside(self) -> trio.Nursery:
+        if self._nursery is None:
+            raise NotConnected("the connection is not open")
+        return self._nursery
+
+    def callback(self, function: Callable[..., object]) -> Callback:
+        """Make a callback of the user's one that Trio can call. It ends with the block."""
+        made = Callback(self.tell, function)
+        self._callbacks.append(made)
+        return made
+
+    def forget(self, callback: Callback) -> None:
+        """End a callback."""
+        callback.stop()
+        self._callbacks.remove(callback)
+
+    def tell(self, message: Callable[[], object]) -> None:
+        """Have a function called in the event loop."""
+        self.run.tell(message)
+
+    async def _finish(self, run: TrioRun) -> None:
+        try:
+            await settled(self._ended)
+        finally:
+            if not self._is_released:
+                self._is_released = True
+                for each in self._callbacks:
+                    each.stop()
+                if self._within is None:
+                    await run.release()
+
+    def _raise(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _begin(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        if not self._opened.done():
+            self._opened.set_result(None)
+
+    def _end(self) -> None:
+        if not self._ended.done():
+            self._ended.set_result(None)
+
+    # -- Trio's side ----------------------------------------------------------------------
+
+    def _start(self, run: TrioRun) -> None:
+        nursery = run.nursery if self._within is None else self._within._inside()
+        try:
+            nursery.start_soon(self._own, run)
+        except RuntimeError:  # it is closed
+            self._failure = _closed()
+            run.tell(self._end)
+
+    async def _own(self, run: TrioRun) -> None:
+        try:
+            with self._scope:
+                async with self._block() as self._value, trio.open_nursery() as nursery:
+                    run.tell(partial(self._begin, nursery))
+                    await self._closing.wait()
+                    nursery.cancel_scope.cancel()
+        except trio.Cancelled:
+            raise
+        except BaseException as error:
+            self._failure = error
+        finally:
+            run.tell(self._end)

@@ -1,0 +1,157 @@
+"""From Trio to asyncio: functions of the user's, which run in his loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import copy_context
+from functools import partial
+from typing import Any, Final, Generic, NoReturn, TypeVar
+
+import outcome
+import trio
+
+from trio_mcp.aio.run import TrioRun
+
+T = TypeVar("T")
+logger = logging.getLogger("trio_mcp.aio")
+
+_KEPT: Final = 1000
+
+
+class LoopEnded(RuntimeError):
+    """The event loop ended, or cancelled what Trio was waiting for."""
+
+
+class _Work(Generic[T]):
+    """An asyncio task that a Trio task waits for."""
+
+    def __init__(self, run: TrioRun, start: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._run = run
+        self._start = start
+        self._waiter = trio.lowlevel.current_task()
+        self._raise_cancel: Callable[[], NoReturn] | None = None
+        self._task: asyncio.Task[T] | None = None
+        self._context = copy_context()
+
+    async def wait(self) -> T:
+        if self._run.is_orphan:
+            raise LoopEnded("the event loop has ended")
+        self._run.waiting[self] = self._give_up
+        self._run.tell(self._begin)
+        value: T = await trio.lowlevel.wait_task_rescheduled(self._abort)
+        return value
+
+    # -- Trio's side ----------------------------------------------------------------------
+
+    def _abort(self, raise_cancel: Callable[[], NoReturn]) -> trio.lowlevel.Abort:
+        # It goes on here when it has ended there.
+        self._raise_cancel = raise_cancel
+        self._run.tell(self._cancel)
+        return trio.lowlevel.Abort.FAILED
+
+    def _give_up(self) -> None:
+        self._resume(outcome.Error(LoopEnded("the event loop has ended")))
+
+    def _resume(self, result: outcome.Outcome[T]) -> None:
+        if self._run.waiting.pop(self, None) is None:
+            return
+        if self._raise_cancel is not None and isinstance(result, outcome.Error):
+            trio.lowlevel.reschedule(self._waiter, outcome.capture(self._raise_cancel))
+        else:
+            trio.lowlevel.reschedule(self._waiter, result)
+
+    # -- asyncio's side -------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._task = loop.create_task(self._start(), context=self._context)
+        self._task.add_done_callback(self._end)
+        if self._raise_cancel is not None:
+            self._task.cancel()
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _end(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            result: outcome.Outcome[T] = outcome.Error(LoopEnded("asyncio cancelled it"))
+        else:
+            error = task.exception()
+            result = outcome.Value(task.result()) if error is None else outcome.Error(error)
+        self._run.post(partial(self._resume, result))
+
+
+async def call_asyncio(run: TrioRun, function: Callable[..., Awaitable[T]], *args: Any) -> T:
+    """Call an asyncio function from Trio, and wait for its end.
+
+    Raises:
+        Exception: Whatever the function raises.
+        LoopEnded: The event loop ended.
+
+    If cancelled, the asyncio task is cancelled, and has ended when this returns.
+    """
+
+    async def start() -> T:
+        return await function(*args)
+
+    return await _Work(run, start).wait()
+
+
+class Callback:
+    """A callback of the user's, called in his loop: in order, and one at a time.
+
+    It may be a plain function or an `async def` one. Trio does not wait for it. So it misses the
+    oldest of what it is told if it is a thousand behind.
+    """
+
+    def __init__(
+        self, tell: Callable[[Callable[[], object]], None], function: Callable[..., object]
+    ) -> None:
+        self._tell = tell
+        self._function = function
+        self._calls: deque[tuple[Any, ...]] = deque(maxlen=_KEPT)
+        self._is_woken = False
+        self._task: asyncio.Future[object] | None = None
+
+    def __call__(self, *args: Any) -> None:
+        """Have it called. This is on Trio's side."""
+        self._calls.append(args)
+        if not self._is_woken:
+            self._is_woken = True
+            self._tell(self._work)
+
+    def _work(self) -> None:
+        self._is_woken = False
+        while self._calls and self._task is None:
+            try:
+                result = self._function(*self._calls.popleft())
+                if isinstance(result, Awaitable):
+                    self._task = asyncio.ensure_future(result)
+                    self._task.add_done_callback(self._go_on)
+            except Exception:
+                logger.exception("A callback failed")
+
+    def _go_on(self, task: asyncio.Future[object]) -> None:
+        self._task = None
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("A callback failed", exc_info=task.exception())
+        self._work()
+
+    async def finish(self) -> None:
+        """Wait until it has been told everything. If cancelled, it is cancelled."""
+        try:
+            while self._task is not None:
+                await asyncio.wait([self._task])
+        except asyncio.CancelledError:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Tell it no more, and cancel what it does."""
+        self._calls.clear()
+        if self._task is not None:
+            self._task.cancel()

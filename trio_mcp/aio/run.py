@@ -1,0 +1,279 @@
+"""The Trio run beside an event loop, in a thread of its own.
+
+Everything of this library runs there, in tasks that stay there. What asyncio sees are futures. So a
+cancel scope never meets an asyncio task, and it does not matter which of them opens, uses or closes
+something.
+
+Trio could also be a guest of the loop (`trio.lowlevel.start_guest_run`). Both were measured. With a
+guest, each wait for input and output is a thread that has to be started and to report back, so a
+lone call over stdio takes a fifth more time and processor time than with a thread, which is crossed
+once in each direction; with 64 calls in flight the guest needs a seventh less. What decides is
+robustness: a guest stops whenever its loop is held up, and it cannot end, nor end its processes,
+once somebody has closed the loop. A thread can.
+
+The run starts when something is first opened in its loop, and ends when the last such thing has
+been closed. If nobody closes it, it ends with its loop: a loop that shuts down closes asynchronous
+generators, and one that is closed lets go of its timers, so here is one of each. At the latest, it
+ends with the interpreter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
+from typing import Final
+from weakref import finalize, ref
+
+import trio
+
+logger = logging.getLogger("trio_mcp.aio")
+
+_NEVER: Final = 10.0**9
+"""Seconds after which no loop runs any more."""
+_EXIT_PATIENCE: Final = 10.0
+"""Seconds that the end of the interpreter waits for the end of a run."""
+
+Message = Callable[[], object]
+
+
+class Mailbox:
+    """Functions to be called in another thread, in order, for one wake-up in each burst.
+
+    Args:
+        wake: Has `empty` called there, soon. It may raise `RuntimeError` if nothing runs there.
+    """
+
+    def __init__(self, wake: Callable[[Message], object]) -> None:
+        self._wake = wake
+        self._messages: deque[Message] = deque()
+        self._is_woken = False
+
+    def put(self, message: Message) -> None:
+        """Have a function called. If nothing runs there any more, it is dropped."""
+        self._messages.append(message)
+        if not self._is_woken:  # looked at after the append, as `empty` looks for more at the end
+            self._is_woken = True
+            with suppress(RuntimeError):
+                self._wake(self.empty)
+
+    def empty(self) -> None:
+        """Call what is there. None of these functions may raise."""
+        self._is_woken = False
+        while self._messages:
+            self._messages.popleft()()
+
+
+class TrioRun:
+    """A Trio run in a thread, for as long as somebody uses it. Made by `acquire`."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._process = os.getpid()
+        self._users = 0
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._stopping = trio.Event()
+        self._to_trio = Mailbox(self._wake_trio)
+        self._to_loop = Mailbox(self._wake_loop)
+        self._ended = loop.create_future()
+        self.nursery: trio.Nursery
+        self.is_over = False
+        """Whether the thread has ended."""
+        self.is_orphan = False
+        """Whether its loop runs no more, so that nothing can be expected of it."""
+        self.waiting: Final[dict[object, Message]] = {}
+        """On Trio's side, what to do for each task that waits for asyncio, if that is so."""
+        self._thread = threading.Thread(target=self._run, name="trio-mcp", daemon=True)
+        _living.add(self)
+        self._thread.start()
+        self._guard = self._until_loop_shuts_down()
+        with suppress(StopIteration):  # it waits for nothing before it yields
+            self._guard.__anext__().send(None)
+        canary = _Canary()
+        self._timer = ref(loop.call_later(_NEVER, canary))  # weak: only the loop is to hold it
+        self._canary = finalize(canary, self.abandon)
+        self._canary.atexit = False
+
+    # -- asyncio's side -------------------------------------------------------------------
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it belongs to the loop, and the process, that asks."""
+        return self._process == os.getpid() and self._loop is asyncio.get_running_loop()
+
+    def check(self) -> None:
+        """Make sure of that.
+
+        Raises:
+            RuntimeError: It does not.
+        """
+        if self._process != os.getpid():
+            what = "this process is a fork of the one that opened it; open it again in this process"
+            raise RuntimeError(what)
+        if self._loop is not asyncio.get_running_loop():
+            raise RuntimeError("it was opened in another event loop; open it in this one as well")
+
+    def post(self, message: Message) -> None:
+        """Have a function called in the Trio run. It must not raise."""
+        if self.is_over:
+            message()
+        elif self._process == os.getpid():
+            self._to_trio.put(message)
+
+    async def release(self) -> None:
+        """Give back what `acquire` gave; the last one to do so waits until the run has ended."""
+        self._users -= 1
+        if self._users == 0 and self.is_here:
+            await self._guard.aclose()
+
+    async def _until_loop_shuts_down(self) -> AsyncGenerator[None]:
+        """Wait, as `asyncio.run` closes this before it closes the loop; and so does `release`."""
+        try:
+            yield
+        finally:
+            if self._process == os.getpid():
+                await self._stop()
+
+    async def _stop(self) -> None:
+        if _runs.get(self._loop) is self:
+            del _runs[self._loop]  # whoever comes now gets a new one
+        self._canary.detach()
+        timer = self._timer()
+        if timer is not None:
+            timer.cancel()
+        self.post(self._stopping.set)
+        await settled(self._ended)
+        self._thread.join()  # it has nothing left to do
+
+    def abandon(self) -> None:
+        """End, without a loop. May be called from any thread, and more than once."""
+        self.post(self._orphan)
+
+    def join(self) -> None:
+        """Wait for the end, at the end of the interpreter."""
+        self._thread.join(_EXIT_PATIENCE)
+
+    def _wake_loop(self, empty: Message) -> None:
+        self._loop.call_soon_threadsafe(empty)
+
+    # -- Trio's side ----------------------------------------------------------------------
+
+    def tell(self, message: Message) -> None:
+        """Have a function called in the event loop. It must not raise."""
+        self._to_loop.put(message)
+
+    def _run(self) -> None:
+        try:
+            trio.run(self._main)
+        except BaseException:
+            logger.critical("The Trio run beside asyncio has crashed", exc_info=True)
+        _living.discard(self)
+        if self.is_orphan:
+            _runs.pop(self._loop, None)
+        self._token, self.is_over = None, True
+        self._to_trio.empty()  # whoever came too late is told so
+        self.tell(self._end)
+
+    def _end(self) -> None:
+        if not self._ended.done():
+            self._ended.set_result(None)
+
+    async def _main(self) -> None:
+        trio_run.set(self)
+        async with trio.open_nursery() as self.nursery:
+            self._token = trio.lowlevel.current_trio_token()
+            self._to_trio.empty()  # what came before there was a token to wake it with
+            await self._stopping.wait()
+            self.nursery.cancel_scope.cancel()
+
+    def _wake_trio(self, empty: Message) -> None:
+        token = self._token
+        if token is not None:
+            token.run_sync_soon(empty)
+
+    def _orphan(self) -> None:
+        self.is_orphan = True
+        self._stopping.set()
+        for release in list(self.waiting.values()):
+            release()
+
+
+class _Canary:
+    """Something that only a loop's timers hold: a loop that is closed lets go of it."""
+
+    def __call__(self) -> None:
+        """Do nothing, when nobody is there any more."""
+
+
+trio_run: Final[trio.lowlevel.RunVar[TrioRun]] = trio.lowlevel.RunVar("trio_mcp.aio")
+"""In a Trio run that belongs to an event loop: which one it is."""
+
+_runs: dict[asyncio.AbstractEventLoop, TrioRun] = {}
+"""Those that can be used."""
+_living: set[TrioRun] = set()
+"""Those whose threads run."""
+
+
+def acquire() -> TrioRun:
+    """Get the Trio run of the running event loop, for as long as it is not released.
+
+    Raises:
+        RuntimeError: No event loop is running.
+    """
+    loop = asyncio_loop("trio_mcp.aio")
+    run = _runs.get(loop)
+    if run is None:
+        run = _runs[loop] = TrioRun(loop)
+    run._users += 1
+    return run
+
+
+def asyncio_loop(name: str) -> asyncio.AbstractEventLoop:
+    """Return the running event loop.
+
+    Raises:
+        RuntimeError: There is none, and what to do.
+    """
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError(
+            f"{name} is for asyncio: call it from an async function that asyncio.run(...) runs; "
+            "under Trio, take the same name from trio_mcp"
+        ) from None
+
+
+async def settled(future: asyncio.Future[None]) -> None:
+    """Wait for what is bound to come soon, and be cancelled only then."""
+    cancelled = None
+    while not future.done():
+        try:
+            await asyncio.wait([future])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+
+
+def _end_all() -> None:
+    """End what nobody has closed, with its processes, before the interpreter goes."""
+    runs = list(_living)
+    for run in runs:
+        run.abandon()
+    for run in runs:
+        run.join()
+
+
+def _forget() -> None:
+    """A fork has none of its parent's threads."""
+    _runs.clear()
+    _living.clear()
+
+
+atexit.register(_end_all)
+os.register_at_fork(after_in_child=_forget)
