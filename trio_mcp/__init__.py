@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from trio_mcp.registry.extension import ExtensionMethod as ExtensionMethod
     from trio_mcp.registry.extension import ExtensionRequest as ExtensionRequest
     from trio_mcp.registry.extension import ExtensionSubscription as ExtensionSubscription
+    from trio_mcp.registry.middleware import McpCall as McpCall
+    from trio_mcp.registry.middleware import McpRequest as McpRequest
     from trio_mcp.registry.options import FileOptions as FileOptions
     from trio_mcp.registry.options import PromptOptions as PromptOptions
     from trio_mcp.registry.options import ResourceOptions as ResourceOptions
@@ -163,6 +165,7 @@ _NAMES: Final = {
     ),
     "registry.context": ("Context",),
     "registry.extension": ("ExtensionMethod", "ExtensionRequest", "ExtensionSubscription"),
+    "registry.middleware": ("McpCall", "McpRequest"),
     "registry.options": ("FileOptions", "PromptOptions", "ResourceOptions", "ToolOptions"),
     "registry.registry": ("Registry",),
     "schema.errors": ("SchemaError",),

@@ -32,6 +32,7 @@ from trio_mcp.wire.payloads import Implementation, LoggingLevel
 
 if TYPE_CHECKING:  # few clients have extensions
     from trio_mcp.client.extension import ClientExtension
+    from trio_mcp.registry.middleware import Middleware
 
 _SHUTDOWN_TIMEOUT: Final = 1.0
 _REFUSALS: Final = (ClientError, McpError)
@@ -125,6 +126,7 @@ def connect(
     send_shutdown: bool = False,
     cache: ResponseCache | None = None,
     extensions: Sequence[ClientExtension] = (),
+    middleware: Sequence[Middleware] = (),
 ) -> ClientConnection:
     """Connect to a server for as long as the block lasts.
 
@@ -163,6 +165,9 @@ def connect(
         cache: Keeps lists and resources for as long as the server says; by default, one of the
             connection's own.
         extensions: Extensions of the protocol that the client has.
+        middleware: Async functions that run around every request after the handshake, the first one
+            outermost: each gets an `McpRequest` and `call_next`, and returns the members of a
+            result. What a server asks meanwhile is answered inside of `call_next`.
 
     Returns:
         A context manager that yields the `Client`, once the handshake is done and the tools are
@@ -231,6 +236,7 @@ def connect(
         limits=limits,
         log_level=log_level,
         extensions=added,
+        middleware=_checked_middleware(middleware),
     )
     way = way_to(target, handshake, process_options, http)
     if added is not None:
@@ -248,6 +254,14 @@ async def _shut_down_after(way: AbstractAsyncContextManager[Client]) -> AsyncIte
             # Not shielded: where the block is cancelled, so is what would carry the request.
             with trio.move_on_after(_SHUTDOWN_TIMEOUT), suppress(*_REFUSALS):
                 await client.request("shutdown")
+
+
+def _checked_middleware(middleware: Sequence[Middleware]) -> Sequence[Middleware]:
+    if not middleware:
+        return ()
+    from trio_mcp.registry.middleware import middleware_of
+
+    return middleware_of("middleware", middleware)
 
 
 def _refuse_server_bounds(limits: Limits) -> None:

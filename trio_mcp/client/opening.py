@@ -47,6 +47,7 @@ from trio_mcp.wire.payloads import LoggingLevel
 if TYPE_CHECKING:
     from trio_mcp.client.extension import ClientExtensions
     from trio_mcp.client.http.endpoint import Endpoint
+    from trio_mcp.registry.middleware import Middleware
 
 Target = Sequence[str | Path] | str | Registry | trio.abc.Stream
 
@@ -120,6 +121,7 @@ class Handshake:
     limits: Limits
     log_level: LoggingLevel | None
     extensions: ClientExtensions | None = None
+    middleware: Sequence[Middleware] = ()
 
     def time_limit(self) -> TimeLimit:
         """The time that there is, from now on."""
@@ -135,6 +137,8 @@ class Handshake:
             request_timeout=self.request_timeout,
             max_timeout=self.max_timeout,
             limits=self.limits,
+            middleware=self.middleware,
+            describe=self.tools.describe,
         )
 
     async def run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 from attrs import Factory, evolve, field, frozen
@@ -22,6 +22,9 @@ from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
 from trio_mcp.wire.questions import Root
 from trio_mcp.wire.revisions import META_LOG_LEVEL
+
+if TYPE_CHECKING:  # few clients have any
+    from trio_mcp.registry.middleware import McpRequest, Middleware
 
 _MOST_ROUNDS: Final = 10
 
@@ -76,6 +79,8 @@ class ClientSession:
         request_timeout: Seconds that a request waits, unless it says otherwise.
         max_timeout: Seconds that it waits at most because of progress.
         limits: The bounds of the connection.
+        middleware: What runs around requests, the first one outermost.
+        describe: Finds what the server's lists say of the target of a request.
     """
 
     def __init__(
@@ -88,6 +93,8 @@ class ClientSession:
         request_timeout: float,
         max_timeout: float,
         limits: Limits,
+        middleware: Sequence[Middleware] = (),
+        describe: Callable[[McpRequest], Any] | None = None,
     ) -> None:
         self._identity = identity
         self._inbound = inbound
@@ -100,6 +107,8 @@ class ClientSession:
         self.limits: Final = limits
         self.request_timeout: Final = request_timeout
         self._max_timeout = max_timeout
+        self._middleware = middleware
+        self._describe = describe
         self.states: Final = states
         self.now: Final = trio.lowlevel.current_clock().current_time
         """Tells the time, at a third of what `trio.current_time` takes."""
@@ -169,12 +178,39 @@ class ClientSession:
 
     # -- requests -------------------------------------------------------------------------
 
-    async def send(self, request: ClientRequest) -> dict[str, Json]:
+    def send(self, request: ClientRequest) -> Awaitable[dict[str, Json]]:
         """Send a request and return its result, answering what the server asks meanwhile.
 
         Raises, and behaves when it is cancelled, as `Client.request`.
         """
+<<<<<<< 17502ff02306e1f887b165e036d493748d71b75f
+        return self._send_through(request) if self._middleware else self._send(request)
+
+    async def _send_through(self, request: ClientRequest) -> dict[str, Json]:
+        """Send a request through middleware, as often as that wants it to be sent."""
+        from trio_mcp.registry.middleware import McpRequest, chained, check_request  # if any
+
+        ids = iter([request.id])
+
+        def proceed(given: McpRequest) -> Awaitable[dict[str, Json]]:
+            check_request(given, request.method)
+            return self._send(evolve(request, params=given.params, id=next(ids, None)))
+
+        asked = McpRequest(method=request.method, params=request.params)
+        if self._describe is not None:
+            asked = evolve(asked, describe=self._describe)
+        result: Any = await chained(self._middleware, proceed)(asked)
+        if not isinstance(result, dict):
+            raise TypeError(
+                f"middleware around {request.method} must return a dict, "
+                f"not {type(result).__name__}"
+            )
+        return result
+
+    async def _send(self, request: ClientRequest) -> dict[str, Json]:
+=======
         check_trio("this client")
+>>>>>>> b2034d2
         if request.method in self.unshared_methods:
             raise self._unshared(request.method)
         timeout = self.request_timeout if request.timeout is None else request.timeout

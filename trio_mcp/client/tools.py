@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 from attrs import Factory, define, field
@@ -12,8 +12,13 @@ from attrs import Factory, define, field
 from trio_mcp.errors import InvalidArguments, ToolDisabled, UnknownTool
 from trio_mcp.public import public
 from trio_mcp.schema import SchemaError, Validator, compile_validator
+from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.jsonrpc import Json, encode
+from trio_mcp.wire.payloads import ToolDescription
 from trio_mcp.wire.revisions import META_TIMEOUT
+
+if TYPE_CHECKING:
+    from trio_mcp.registry.middleware import McpRequest
 
 logger = logging.getLogger("trio_mcp.client")
 
@@ -193,6 +198,16 @@ class ToolTable:
         for name, why in refused.items():
             logger.warning("Tool %s is left out: %s", name, why)
             del self.tools[self._local_name(name)]
+
+    def describe(self, request: McpRequest) -> ToolDescription | None:
+        """Return what the server says of the tool that a request calls (`McpRequest`)."""
+        if request.method != "tools/call" or request.target is None:
+            return None
+        tool = self.tools.get(self._local_name(request.target))
+        try:
+            return None if tool is None else from_wire(tool.details, ToolDescription)
+        except ValueError:  # it is nothing that can be relied on
+            return None
 
     async def tool_for(self, name: str, arguments: dict[str, Json]) -> RemoteTool:
         """Find the tool to call with these arguments. Before they are listed, it is any.

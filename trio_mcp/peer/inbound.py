@@ -443,6 +443,10 @@ class Inbound:
         request.response = line
         return True
 
+    def release(self, request: InboundRequest) -> None:
+        """Let others have the slots of a request that goes on: from now on it mostly waits."""
+        self._slots.give_back(request)
+
     def close(self, request: InboundRequest) -> None:
         """Forget a request whose work has ended, and let the next ones have its slots."""
         del self._open[request.key]

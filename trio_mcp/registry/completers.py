@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal
 
 from trio_mcp.registry.completions import Completer, from_values, make_completer, values_of
+from trio_mcp.registry.handlers import Handler
 from trio_mcp.registry.prompts import Prompt
 from trio_mcp.registry.resources import Resource, ResourceTemplate
 from trio_mcp.registry.tools import unknown
@@ -70,7 +71,8 @@ class Completers:
         what = f"{argument} of {target}"
         if argument not in self._parameters_of(kind, target):
             raise SchemaError(f"Completion of {what}: there is no such argument; register it first")
-        self._given[kind, target, argument] = make_completer(function, what, timeout)
+        around = self._middleware_of(kind, target)
+        self._given[kind, target, argument] = make_completer(function, what, timeout, around)
 
     def forget(self, kind: RefType, target: str) -> None:
         """Take out what completes the arguments of something that is there no more."""
@@ -93,8 +95,15 @@ class Completers:
         if argument not in parameters:
             raise unknown(f"argument of {target}", argument, list(parameters))
         return make_completer(
-            from_values(values_of(parameters[argument])), f"{argument} of {target}", None
+            from_values(values_of(parameters[argument])),
+            f"{argument} of {target}",
+            middleware=self._middleware_of(kind, target),
         )
+
+    def _middleware_of(self, kind: RefType, target: str) -> tuple[Any, ...]:
+        """What runs around calls of the prompt or template runs around its completions, too."""
+        items: Mapping[str, Handler] = self._prompts if kind == "ref/prompt" else self._templates
+        return items[target].middleware if target in items else ()
 
     def _parameters_of(self, kind: RefType, target: str) -> Mapping[str, Json]:
         if kind == "ref/prompt":

@@ -7,7 +7,7 @@ all possible values (`Literal`, `Enum`, `bool`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Literal
 
 from attrs import evolve, frozen
 
@@ -27,6 +27,7 @@ MOST_VALUES: Final = 100
 class Completer(Handler):
     """A registered completion. Made by `Registry.completion`."""
 
+    kind: ClassVar[Literal["completion"]] = "completion"
     parameters: frozenset[str]
     """Which of `value` and `arguments` the function takes."""
 
@@ -36,7 +37,12 @@ class Completer(Handler):
         return {name: each for name, each in given.items() if name in self.parameters}
 
 
-def make_completer(function: Callable[..., Any], what: str, timeout: float | None) -> Completer:
+def make_completer(
+    function: Callable[..., Any],
+    what: str,
+    timeout: float | None = None,
+    middleware: tuple[Any, ...] = (),
+) -> Completer:
     """Make a completion of a function that takes `value`, and `arguments` if it likes."""
     label = f"Completion of {what}"
     try:
@@ -58,6 +64,7 @@ def make_completer(function: Callable[..., Any], what: str, timeout: float | Non
         timeout=timeout,
         context_parameter=described.context_parameter,
         parameters=parameters,
+        middleware=middleware,
     )
 
 

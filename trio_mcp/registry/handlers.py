@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Literal
 
 import trio
 from attrs import field, frozen
 
 from trio_mcp.registry.context import Context
+from trio_mcp.registry.functions import is_async
 from trio_mcp.registry.slots import Slots, ThreadSlots
 from trio_mcp.schema import ArgumentError, FunctionSchema, compile_validator
 from trio_mcp.wire.collector import collector_spared
@@ -77,6 +77,7 @@ class Unbound:
 class Handler:
     """A function of the author's that answers requests."""
 
+    kind: ClassVar[Literal["tool", "resource", "prompt", "completion"]]
     name: str
     """What it is asked for by: a name, or a URI."""
     label: str
@@ -91,16 +92,27 @@ class Handler:
     """What a caller's access token must allow, where callers have one."""
     extensions: Mapping[str, Any] = NO_EXTENSIONS
     """By identifier, what it was registered with for extensions, as each of them has checked it."""
+    middleware: tuple[Any, ...] = ()
+    """What runs around its calls, the first one outermost."""
     is_async: bool = field(init=False)
     is_direct: bool = field(init=False)
     """Whether `run` does nothing but call the function, if the keywords are bound."""
+    may_talk: bool = field(init=False)
+    """Whether anything gets a context, and so may say something before the result."""
+    _is_bare: bool = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         """Look once at what every call would have to look at."""
-        is_async = _is_async(self.function)
-        object.__setattr__(self, "is_async", is_async)
-        alone = self.slots is None and self.context_parameter is None
-        object.__setattr__(self, "is_direct", is_async and alone)
+        runs_async = is_async(self.function)
+        is_bare = self.slots is None and not self.middleware
+        looks = {
+            "is_async": runs_async,
+            "is_direct": runs_async and is_bare and self.context_parameter is None,
+            "may_talk": self.context_parameter is not None or bool(self.middleware),
+            "_is_bare": is_bare,
+        }
+        for name, seen in looks.items():
+            object.__setattr__(self, name, seen)
 
     def run(
         self,
@@ -119,6 +131,40 @@ class Handler:
         """
         if isinstance(keywords, Unbound):
             return self._bind_and_run(keywords, make_context, limiter)
+        if self._is_bare:
+            return self._run(keywords, make_context, limiter)
+        if self.middleware:
+            return self._run_inside(keywords, make_context, limiter)
+        return self._run_in_slot(keywords, make_context, limiter)
+
+    def _run_inside(
+        self,
+        keywords: Keywords,
+        make_context: Callable[[], Context],
+        limiter: trio.CapacityLimiter | None,
+    ) -> Awaitable[Any]:
+        """Run the middleware, and the function as often as that wants it to be run."""
+        from trio_mcp.registry.middleware import McpCall, chained, check_handed_on  # if any
+
+        def run(call: McpCall) -> Awaitable[Any]:
+            check_handed_on(call, McpCall)
+            return self._run_in_slot(dict(call.arguments), lambda: call.context, limiter)
+
+        call = McpCall(
+            kind=self.kind,
+            name=self.name,
+            arguments=keywords,
+            context=make_context(),
+            description=getattr(self, "description", None),
+        )
+        return chained(self.middleware, run)(call)
+
+    def _run_in_slot(
+        self,
+        keywords: Keywords,
+        make_context: Callable[[], Context],
+        limiter: trio.CapacityLimiter | None,
+    ) -> Awaitable[Any]:
         if self.slots is None:
             return self._run(keywords, make_context, limiter)
         if self.is_async:
@@ -150,13 +196,6 @@ class Handler:
             abandon_on_cancel=True,  # a thread cannot be stopped; its caller need not wait for it
             limiter=limiter,  # type: ignore[arg-type]  # anything with its two methods will do
         )
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    while isinstance(function, partial):
-        function = function.func
-    call = getattr(function, "__call__", None)  # noqa: B004  # a callable object
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
 _LONG: Final = 20_000

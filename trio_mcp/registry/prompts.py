@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from attrs import frozen
 
@@ -31,6 +31,7 @@ from trio_mcp.wire.payloads import ContentBlock, TextContent
 class Prompt(Handler):
     """A registered prompt. Made by `Registry.prompt` and `Registry.add_prompt`."""
 
+    kind: ClassVar[Literal["prompt"]] = "prompt"
     description: PromptDescription
     """As `prompts/list` shows it."""
     parameters: Mapping[str, Json]

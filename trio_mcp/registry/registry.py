@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from trio_mcp.registry.completers import Completers
     from trio_mcp.registry.extensions import Extension, Extensions, Offered
     from trio_mcp.registry.log_bridge import LogBridge
+    from trio_mcp.registry.middleware import CallMiddleware, Middleware
     from trio_mcp.registry.prompts import Prompt
     from trio_mcp.registry.resources import Resource, ResourceTemplate
     from trio_mcp.registry.sealing import Sealer
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 H = TypeVar("H", bound=Handler)
 D = TypeVar("D", "Tool", "Resource", "ResourceTemplate", "Prompt")
+M = TypeVar("M")
 Lifespan = Callable[["Registry"], AbstractAsyncContextManager[Any]]
 
 _CLOSED: Final = Opened()
@@ -90,8 +92,15 @@ class Registry:
             It is entered once when serving begins and left when serving has ended. Handlers find
             what it yielded in `Context.state`.
         extensions: Extensions of the protocol that the server has (`ServerExtension`).
+        middleware: Async functions that run around every request, the first one outermost: each
+            gets an `McpRequest` and `call_next`, and returns the members of a result. They may be
+            async callable objects, such as those in `trio_mcp.middleware`.
+        call_middleware: Async functions that run around every call of a tool, resource, prompt or
+            completion, in the task and the time limit of the call, also by `Registry.call`: each
+            gets an `McpCall` and `call_next`, and returns what a function may return.
 
     Raises:
+        TypeError: The lifespan is no function, or the middleware no list of async functions.
         ValueError: The name or the version is empty, or a number is out of range.
 
     Example:
@@ -122,6 +131,8 @@ class Registry:
         filter_lists: bool = False,
         lifespan: Lifespan | None = None,
         extensions: Sequence[Extension] = (),
+        middleware: Sequence[Middleware] = (),
+        call_middleware: Sequence[CallMiddleware] = (),
     ) -> None:
         if not name or not version:
             raise ValueError("a registry needs a name and a version that are not empty")
@@ -153,6 +164,8 @@ class Registry:
         self.filter_lists: Final = filter_lists
         self.has_scopes = False
         """Whether anything that was ever registered needs scopes of its own."""
+        self.middleware: Final = _checked_middleware("middleware", middleware)
+        self.call_middleware: Final = _checked_middleware("call_middleware", call_middleware)
         self.extensions: Extensions | None = None
         """What its extensions add; `None` where there are none."""
         self._lifespan = lifespan
@@ -257,6 +270,8 @@ class Registry:
     def _put(self, items: dict[str, H], item: H, what: str, kind: Kind) -> H:
         if item.name in items:
             raise SchemaError(f"{what} {item.name!r} is registered already; names must be unique.")
+        if self.call_middleware:  # around what a handler of another registry brings along
+            item = evolve(item, middleware=(*self.call_middleware, *item.middleware))
         items[item.name] = item
         self.has_scopes |= bool(item.scopes)
         self.changes.list_changed(kind)
@@ -808,6 +823,14 @@ class Registry:
             found.extensions[each.identifier] = serving
         found.complete.set()
         return found
+
+
+def _checked_middleware(name: str, middleware: Sequence[M]) -> tuple[M, ...]:
+    if not middleware:
+        return ()
+    from trio_mcp.registry.middleware import middleware_of
+
+    return middleware_of(name, middleware)
 
 
 def check_registry(registry: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Literal
 
 from attrs import evolve, frozen
 
@@ -44,6 +44,7 @@ CONTENTS: Final = (TextResourceContents, BlobResourceContents)
 class Resource(Handler):
     """A registered resource. Made by `Registry.resource` and `Registry.add_resource`."""
 
+    kind: ClassVar[Literal["resource"]] = "resource"
     description: ResourceDescription
     """As `resources/list` shows it."""
     cache_ttl: float
@@ -59,6 +60,7 @@ class Resource(Handler):
 class ResourceTemplate(Handler):
     """A registered family of resources. Made by `Registry.resource` from a URI with variables."""
 
+    kind: ClassVar[Literal["resource"]] = "resource"
     description: ResourceTemplateDescription
     """As `resources/templates/list` shows it."""
     template: UriTemplate

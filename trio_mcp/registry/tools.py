@@ -10,7 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 import trio
 from attrs import frozen
@@ -59,6 +59,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 class Tool(Handler):
     """A registered tool. Made by `Registry.tool` and `Registry.add_tool`."""
 
+    kind: ClassVar[Literal["tool"]] = "tool"
     description: ToolDescription
     """As `tools/list` shows it."""
     _validate: Validator

@@ -12,24 +12,21 @@ from collections.abc import Mapping
 
 from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.server.caller import UNKNOWN_CALLER, Caller, caller_of, is_modern
-from trio_mcp.server.methods import HANDLERS, MethodHandler
+from trio_mcp.server.methods import HANDLERS, Methods, unknown_method
 from trio_mcp.server.request import RequestContext
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.wire.errors import (
     INTERNAL_ERROR,
-    INVALID_PARAMS,
     INVALID_REQUEST,
-    METHOD_NOT_FOUND,
     McpError,
 )
 from trio_mcp.wire.jsonrpc import Malformed, Notification, Request, error_line, result_line
-from trio_mcp.wire.methods import modern_only
-from trio_mcp.wire.revisions import META_CLIENT_CAPABILITIES, META_VERSION, Revision
+from trio_mcp.wire.revisions import Revision
 
 logger = logging.getLogger("trio_mcp")
 
-Handlers = Mapping[Revision, Mapping[str, MethodHandler]]
+Handlers = Mapping[Revision, Methods]
 
 
 class Dispatcher:
@@ -43,8 +40,7 @@ class Dispatcher:
     def __init__(self, server: Server, session: Session) -> None:
         self.server = server
         self.session = session
-        extensions = server.registry.extensions
-        self._handlers = HANDLERS if extensions is None else _extended_handlers(server)
+        self._handlers = _own_handlers(server) if server.has_own_handlers else HANDLERS
 
     @property
     def takes_batches(self) -> bool:
@@ -63,7 +59,7 @@ class Dispatcher:
                 caller = session.caller
             handler = self._handlers[caller.revision].get(request.method)
             if handler is None:
-                raise self._unknown_method(request, caller)
+                raise unknown_method(self.server.registry, request, caller)
             if in_batch:
                 self._check_batched(request, caller)
             context = RequestContext(
@@ -116,33 +112,29 @@ class Dispatcher:
             logger.warning("Malformed message of %d bytes: %s", message.size, message.cause)
         return error_line(message.id, message.error)
 
-    def _unknown_method(self, request: Request, caller: Caller) -> McpError:
-        method = request.method
-        data = {
-            "server": self.server.registry.name,
-            "method": method[:200],
-            "requestId": request.id,
-        }
-        methods = self.server.registry.methods
-        if modern_only(method, methods):  # and the request does not say that it is modern
-            needed = f"_meta fields {META_VERSION} and {META_CLIENT_CAPABILITIES}"
-            return McpError(INVALID_PARAMS, f"Invalid params: {method} needs the {needed}", data)
-        message = f"Method not found: {method[:200]}"
-        if method in methods and methods[method].sender == "client":
-            message += f" (in revision {caller.revision.name})"
-        return McpError(METHOD_NOT_FOUND, message, data)
-
     def _check_batched(self, request: Request, caller: Caller) -> None:
-        allowed = self.server.registry.methods[request.method].batchable
+        row = self.server.registry.methods.get(request.method)
+        allowed = row is None or row.batchable  # what is unknown is refused for that
         if caller.revision.modern or not allowed:
             what = "a modern request" if allowed else request.method
             raise McpError(INVALID_REQUEST, f"Invalid request: {what} cannot be part of a batch")
 
 
-def _extended_handlers(server: Server) -> Handlers:
-    from trio_mcp.server.extensioncall import extended_handlers  # few servers have extensions
-
+def _own_handlers(server: Server) -> Handlers:
     if server.handlers is None:
-        server.handlers = extended_handlers(server)
+        server.handlers = _make_handlers(server)
     handlers: Handlers = server.handlers
+    return handlers
+
+
+def _make_handlers(server: Server) -> Handlers:
+    handlers: Handlers = HANDLERS
+    if server.registry.extensions is not None:
+        from trio_mcp.server.extensioncall import extended_handlers  # few servers have extensions
+
+        handlers = extended_handlers(server)
+    if server.middleware:
+        from trio_mcp.server.requestcall import through_middleware  # nor do many have middleware
+
+        handlers = through_middleware(handlers)
     return handlers

@@ -52,21 +52,6 @@ def request_for(
     )
 
 
-def silent(context: RequestContext) -> Context:
-    """Make a context in which nothing can be said or asked."""
-    return Context(
-        tool=context.method,
-        state=context.server.state,
-        request_id=context.id or None,
-        connection_id=context.session.connection_id,
-        revision=context.revision.name,
-        client=context.caller.identity(),
-        principal=context.session.principal,
-        authorization=context.authorization,
-        meta=context.meta,
-    )
-
-
 @frozen
 class SessionWatcher:
     """Has a legacy client told of what an extension tells of (a `Watcher`)."""
@@ -110,7 +95,7 @@ def take_notification(context: RequestContext) -> None:
     if extensions is None or method not in extensions.notifications:
         return
     added, take = extensions.notifications[method]
-    request = request_for(added.extension.identifier, context, silent(context))
+    request = request_for(added.extension.identifier, context, context.make_context(method))
     if request.settings is None or not added.is_in(context.revision):
         return
     try:
@@ -141,7 +126,7 @@ def renderer(
     added, subscription = extensions.subscriptions[key]
     if added.extension.identifier != identifier:
         raise KeyError(key)
-    request = request_for(identifier, context, silent(context))
+    request = request_for(identifier, context, context.make_context(context.method))
     seconds = context.server.limits.tool_timeout
 
     async def render(value: str | None) -> tuple[str, dict[str, Json]] | None:

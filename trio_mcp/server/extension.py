@@ -232,7 +232,7 @@ class ServerExtension:
         failure: BaseException | None = None
         inner = _those_inside(registry, self)
         async with trio.open_nursery() as nursery:
-            server = Server(registry, limits, open_, wrapping=inner)
+            server = Server(registry, limits, open_, wrapping=inner, middleware=())
             serving = ExtensionServing(server, open_, nursery)
             try:
                 async with self.lifespan(serving) as serving.extension_state:

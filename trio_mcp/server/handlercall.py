@@ -38,14 +38,14 @@ from trio_mcp.wire.errors import (
     ResourceNotFound,
     ToolError,
 )
-from trio_mcp.wire.jsonrpc import Json, error_line, result_line, sendable_text
+from trio_mcp.wire.jsonrpc import Json, sendable_text
 from trio_mcp.wire.revisions import Revision
 
 if TYPE_CHECKING:
     from trio_mcp.registry.conversation import OpenConversation
     from trio_mcp.registry.log_bridge import LogBridge
 
-_CANCELLED: Final = McpError(INTERNAL_ERROR, "Request cancelled")
+CANCELLED: Final = McpError(INTERNAL_ERROR, "Request cancelled")
 
 
 class HandlerCall(InboundRequest):
@@ -83,11 +83,11 @@ class HandlerCall(InboundRequest):
     def refused(self, error: RefusedArguments) -> bytes:
         """Make the line that tells of arguments which were checked late, and do not fit."""
         data = refusal_data(self.context, self.kind.lower(), self.handler.name, error)
-        return error_line(self.context.id, McpError(INVALID_PARAMS, str(error), data))
+        return self.context.write(McpError(INVALID_PARAMS, str(error), data))
 
     def failed(self, text: str) -> bytes:
         """Make the line that tells of a failure in words."""
-        return error_line(self.context.id, McpError(INTERNAL_ERROR, text))
+        return self.context.write(McpError(INTERNAL_ERROR, text))
 
     @property
     def target(self) -> str:
@@ -101,7 +101,7 @@ class HandlerCall(InboundRequest):
     def may_notify(self) -> bool:
         """Whether the function has anything to send by."""
         bridged = self.context.server.registry.log_bridge is not None
-        return bridged or self.handler.context_parameter is not None
+        return bridged or self.handler.may_talk
 
     def run(self, scope: Scope) -> Coroutine[Any, Any, bytes | None]:
         """Run the function inside the scope and return the line that answers the call."""
@@ -127,7 +127,7 @@ class HandlerCall(InboundRequest):
                 if scope.cancel_called:
                     self._report_leftover(error)
                     return self._cut_short()
-                line, outcome = self._failure(_unwrap(error))
+                line, outcome = self._failure(unwrapped(error))
             self.outcome = outcome
             if self.conversation is not None:
                 self.conversation.finish()
@@ -173,7 +173,7 @@ class HandlerCall(InboundRequest):
             if context.caller.revision.modern:
                 result = context.complete(result)
             try:
-                return result_line(context.id, result, value.__class__ is str), outcome
+                return context.write(result, value.__class__ is str), outcome
             except (TypeError, ValueError):
                 whose = f"{self.kind.lower()} {self.handler.name}"
                 raise invalid_result(value, whose) from None
@@ -214,7 +214,7 @@ class HandlerCall(InboundRequest):
         if cause is Cause.PEER:
             return None
         if cause is Cause.SHUTDOWN:
-            return error_line(self.context.id, _CANCELLED)
+            return self.context.write(CANCELLED)
         return self.failed(f"{self.kind} {self.handler.name} timed out after {self.timeout:g} s")
 
     def _ask(self, conversation: OpenConversation) -> bytes:
@@ -223,14 +223,14 @@ class HandlerCall(InboundRequest):
         except (ValueError, TypeError) as error:  # more answers than a state can hold
             logger.error("%s: %s", self.label, error, extra=self._fields())
             return self.failed(f"{self.kind} {self.handler.name} failed: too much was asked")
-        return result_line(self.context.id, self.context.complete(result))
+        return self.context.write(self.context.complete(result))
 
     def _failure(self, error: BaseException) -> tuple[bytes, str]:
         if isinstance(error, McpError):
-            return error_line(self.context.id, error), "error"
+            return self.context.write(error), "error"
         if isinstance(error, ResourceNotFound):
             missing = not_found(self.context.revision, str(error))
-            return error_line(self.context.id, missing), "error"
+            return self.context.write(missing), "error"
         if isinstance(error, RefusedArguments):
             return self.refused(error), "error"
         if isinstance(error, ToolError):
@@ -241,7 +241,7 @@ class HandlerCall(InboundRequest):
         return self.failed(text), "exception"
 
     def _report_leftover(self, error: BaseException) -> None:
-        error = _unwrap(error)
+        error = unwrapped(error)
         if not isinstance(error, ToolError | McpError | InputRequired):
             message = "%s failed while it was cancelled"
             logger.error(message, self.label, exc_info=error, extra=self._fields())
@@ -250,19 +250,7 @@ class HandlerCall(InboundRequest):
 
     def make_context(self) -> Context:
         """Make what the handler meets its caller through."""
-        context = self.context
-        return Context(
-            tool=self.target,
-            state=context.server.state,
-            request_id=context.id,
-            connection_id=context.session.connection_id,
-            revision=context.revision.name,
-            principal=context.session.principal,
-            authorization=context.authorization,
-            client=context.caller.identity(),
-            meta=context.meta,
-            conversation=self._converse(),
-        )
+        return self.context.make_context(self.target, self._converse())
 
     def _converse(self) -> OpenConversation:
         """Begin the conversation with the caller, or return it."""
@@ -322,7 +310,7 @@ def _words(error: ToolError) -> str:
         return ""
 
 
-def _unwrap(error: BaseException) -> BaseException:
+def unwrapped(error: BaseException) -> BaseException:
     """Find what is behind an exception group: one exception, or the one meant for the caller.
 
     Raises:

@@ -6,7 +6,7 @@ Each function takes a request in its context, and returns the result, or a call 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.registry import Registry
@@ -30,9 +30,17 @@ from trio_mcp.server.subscriptions import Listen, read_filter
 from trio_mcp.server.toolcall import ToolCall, tool_failure
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND, McpError
-from trio_mcp.wire.jsonrpc import Json, json_type
-from trio_mcp.wire.methods import BY_REVISION, CAPABILITIES
-from trio_mcp.wire.revisions import LEGACY, MODERN, NEWEST_LEGACY, SINCE, Revision
+from trio_mcp.wire.jsonrpc import Id, Json, json_type
+from trio_mcp.wire.methods import BY_REVISION, CAPABILITIES, modern_only
+from trio_mcp.wire.revisions import (
+    LEGACY,
+    META_CLIENT_CAPABILITIES,
+    META_VERSION,
+    MODERN,
+    NEWEST_LEGACY,
+    SINCE,
+    Revision,
+)
 
 # What other calls than those of tools need is imported by the first of them: no server has to wait
 # for it before it answers its first request.
@@ -40,6 +48,33 @@ if TYPE_CHECKING:
     from trio_mcp.server.othercalls import CompletionCall, PromptCall, ReadCall
 
 MethodHandler = Callable[[RequestContext], dict[str, Json] | InboundRequest]
+
+
+class Methods(Protocol):
+    """Who answers what, in one revision."""
+
+    def get(self, method: str, /) -> MethodHandler | None:
+        """Return who answers a method; `None` if nobody does."""
+
+
+class _Named(Protocol):
+    @property
+    def id(self) -> Id: ...
+    @property
+    def method(self) -> str: ...
+
+
+def unknown_method(registry: Registry, request: _Named, caller: Caller) -> McpError:
+    """Make the error for a method that nobody answers in the caller's revision."""
+    method, methods = request.method, registry.methods
+    data = {"server": registry.name, "method": method[:200], "requestId": request.id}
+    if modern_only(method, methods):  # and the request does not say that it is modern
+        needed = f"_meta fields {META_VERSION} and {META_CLIENT_CAPABILITIES}"
+        return McpError(INVALID_PARAMS, f"Invalid params: {method} needs the {needed}", data)
+    message = f"Method not found: {method[:200]}"
+    if method in methods and methods[method].sender == "client":
+        message += f" (in revision {caller.revision.name})"
+    return McpError(METHOD_NOT_FOUND, message, data)
 
 
 def initialize(context: RequestContext) -> dict[str, Json]:

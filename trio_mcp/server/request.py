@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attrs import define
 
+from trio_mcp.registry.context import Context
 from trio_mcp.server.caller import Caller
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
-from trio_mcp.wire.jsonrpc import Id, Json
+from trio_mcp.wire.jsonrpc import Id, Json, error_line, result_line
 from trio_mcp.wire.revisions import Revision
 
 if TYPE_CHECKING:  # no start waits for the room of OAuth
     from trio_mcp.auth.authorization import Authorization
+    from trio_mcp.registry.conversation import Conversation
 
 
 @define(eq=False)
@@ -47,6 +49,47 @@ class RequestContext:
     def complete(self, result: dict[str, Json]) -> dict[str, Json]:
         """Add to a result what the request's revision wants in every result."""
         return self.server.complete(result, self.caller.revision)
+
+    def write(self, answer: dict[str, Json] | McpError, is_text: bool = False) -> bytes:
+        """Make the line that answers it.
+
+        Args:
+            answer: The members of a result, or an error.
+            is_text: Whether the result is known to be nothing but text.
+        """
+        if isinstance(answer, McpError):
+            return error_line(self.id, answer)
+        return result_line(self.id, answer, is_text)
+
+    def make_context(self, tool: str, conversation: Conversation | None = None) -> Context:
+        """Make what the author's code meets its caller through.
+
+        Args:
+            tool: What was asked for.
+            conversation: The way to say and to ask something; without it, that is not possible.
+        """
+        session = self.session
+        return Context(
+            tool=tool,
+            state=self.server.state,
+            request_id=None if self.id == "" else self.id,  # which a notification has
+            connection_id=session.connection_id,
+            revision=self.revision.name,
+            principal=session.principal,
+            authorization=self.authorization,
+            client=self.caller.identity(),
+            meta=self.meta,
+            conversation=conversation,
+        )
+
+
+@define(eq=False)
+class InnerContext(RequestContext):
+    """The same where middleware gets the answer first: it is not written yet."""
+
+    def write(self, answer: dict[str, Json] | McpError, is_text: bool = False) -> Any:
+        """Return the answer as it is."""
+        return answer
 
 
 def texts_of(name: str, value: Json, most: int, noun: str = "items") -> list[str]:

@@ -26,7 +26,7 @@ def needed_scopes(registry: Registry, message: Message, limits: Limits) -> froze
         return needed
     for each in message.messages if isinstance(message, Batch) else (message,):
         if isinstance(each, Request):
-            handlers = _handlers(registry, each)
+            handlers = handlers_of(registry, each.method, each.params)
             # Of more than that, all are refused; nobody has us look for a hundred thousand.
             for handler in islice(handlers, limits.max_subscriptions):
                 needed |= handler.scopes
@@ -52,12 +52,13 @@ def visible(context: RequestContext, items: Mapping[str, H]) -> Mapping[str, H]:
 # -- whom a request is for ------------------------------------------------------------------
 
 
-def _handlers(registry: Registry, request: Request) -> Iterator[Handler]:
-    find = _HANDLERS.get(request.method)
+def handlers_of(registry: Registry, method: str, params: Mapping[str, Json]) -> Iterator[Handler]:
+    """What a request is about, as far as there is such a thing."""
+    find = _HANDLERS.get(method)
     if find is not None:
-        yield from find(registry, request.params)
-    elif registry.extensions is not None and request.method in registry.extensions.methods:
-        yield registry.extensions.methods[request.method]
+        yield from find(registry, params)
+    elif registry.extensions is not None and method in registry.extensions.methods:
+        yield registry.extensions.methods[method]
 
 
 def _tool(registry: Registry, params: Mapping[str, Json]) -> Iterator[Handler]:

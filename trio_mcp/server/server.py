@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -31,6 +31,7 @@ class Server:
         limits: The bounds to keep.
         opened: What is open while it is served; `None` where `open` is called later.
         wrapping: By method, the extensions that run something around it, where these are not all.
+        middleware: What runs around requests, where that is not the registry's.
         observe: Entered around each call that runs a handler.
         on_refusal: Called with kind, name (if there is such a thing) and outcome of each call that
             is refused before.
@@ -44,6 +45,7 @@ class Server:
         observe: Observe | None = None,
         on_refusal: OnRefusal | None = None,
         wrapping: Mapping[str, list[Any]] | None = None,
+        middleware: Sequence[Any] | None = None,
     ) -> None:
         self.registry = registry
         self.limits = limits
@@ -54,8 +56,12 @@ class Server:
             wrapping = {} if extensions is None else extensions.wrapping
         self.wrapping: Mapping[str, list[Any]] = wrapping
         """By method, the extensions that run something around it."""
+        self.middleware: Sequence[Any] = registry.middleware if middleware is None else middleware
+        """What runs around requests, the first one outermost."""
+        self.has_own_handlers = extensions is not None or bool(self.middleware)
+        """Whether who answers what is not the same as everywhere."""
         self.handlers: Any = None
-        """Who answers what, where extensions add to that; for the dispatcher to keep here."""
+        """Who answers what, if it has its own; for the dispatcher to keep here."""
         self.open(opened or Opened())
         self.threads = trio.CapacityLimiter(limits.max_worker_threads)
         self.on_refusal = on_refusal

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import trio
 from attrs import define
 
 from trio_mcp.registry.changes import Listener
@@ -30,5 +31,7 @@ class Session:
     """What a legacy client wants to hear (`logging/setLevel`)."""
     subscriptions: int = 0
     """How many `subscriptions/listen` are open."""
+    handshake: trio.Event | None = None
+    """Set when the `initialize` that is in its middleware has ended; `None` if there is none."""
     listener: Listener | None = None
     """The changes that a legacy client is told of; `None` where it cannot be."""

@@ -27,7 +27,7 @@ from trio_mcp.registry.changes import (
 )
 from trio_mcp.server.request import RequestContext, invalid, texts_of
 from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
-from trio_mcp.wire.jsonrpc import Json, error_line, json_type, result_line
+from trio_mcp.wire.jsonrpc import Json, json_type
 from trio_mcp.wire.revisions import META_SUBSCRIPTION
 
 if TYPE_CHECKING:  # few servers have extensions
@@ -133,7 +133,7 @@ class Listen(InboundRequest):
         try:
             if not channel.carries_messages:
                 why = "Subscriptions need a transport that can carry notifications"
-                return error_line(self.id, McpError(METHOD_NOT_FOUND, why))
+                return self.context.write(McpError(METHOD_NOT_FOUND, why))
             changes = self.context.server.registry.changes
             with changes.listen(self.filter.kinds, self.filter.uris) as listener:
                 if self.filter.topics:
@@ -150,7 +150,7 @@ class Listen(InboundRequest):
                         await _tell(listener, change, channel.send_notification, self._meta)
             return self.unfinished()
         except McpError as error:  # of an extension, about what it was asked to tell of
-            return None if self.answered else error_line(self.id, error)
+            return None if self.answered else self.context.write(error)
         finally:
             self.context.session.subscriptions -= 1
 
@@ -182,4 +182,4 @@ class Listen(InboundRequest):
         """Return the result that ends it in good order; none if the client ended it."""
         if self.answered or self.cause is Cause.PEER:
             return None
-        return result_line(self.id, self.context.complete({"_meta": self._meta}))
+        return self.context.write(self.context.complete({"_meta": self._meta}))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from trio_mcp.registry.handlers import RefusedArguments
 from trio_mcp.registry.results import result_to_wire
 from trio_mcp.server.handlercall import HandlerCall
-from trio_mcp.wire.jsonrpc import Json, result_line, sendable_text
+from trio_mcp.wire.jsonrpc import Json, sendable_text
 
 
 def tool_failure(text: str) -> dict[str, Json]:
@@ -34,4 +34,4 @@ class ToolCall(HandlerCall):
     def failed(self, text: str) -> bytes:
         """Make a result with `isError: true`."""
         result = self.context.complete(tool_failure(sendable_text(text)))
-        return result_line(self.context.id, result)
+        return self.context.write(result)

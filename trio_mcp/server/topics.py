@@ -14,7 +14,7 @@ from trio_mcp.registry.changes import Listener
 from trio_mcp.registry.extension import Accept
 from trio_mcp.registry.extensions import Added
 from trio_mcp.registry.topic import Topic
-from trio_mcp.server.extended import renderer, request_for, silent
+from trio_mcp.server.extended import renderer, request_for
 from trio_mcp.server.request import RequestContext, invalid, texts_of
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.extensions import declared_settings, missing
@@ -89,7 +89,8 @@ async def _accepted(
         with trio.move_on_after(seconds) as request.scope:
             if request.cause is not None:  # it was cancelled while another was asked
                 return set()
-            return set(await accept(request_for(identifier, context, silent(context)), values))
+            talk = context.make_context(context.method)
+            return set(await accept(request_for(identifier, context, talk), values))
     except McpError:
         raise
     except Exception:

@@ -127,6 +127,10 @@ class QueuedChannel(ResponseChannel):
             self._pending += len(self._events[-1])
             self._changed.unpark_all()
 
+    async def send_keep_alive(self) -> None:
+        """Do nothing: the writer keeps the response open."""
+        await trio.lowlevel.checkpoint()
+
     async def send_response(self, line: bytes | None, *, overdue: bool = False) -> None:
         """Keep the response, and let the writer end; if it is overdue, have it sent."""
         self.line, self._closed = line, True

@@ -468,13 +468,25 @@ class HttpApp:
     ) -> None:
         # Another session may have to make room, so it is tried first whether it comes to one.
         trial = Dispatcher(server, Session()).begin(request, False)
-        assert isinstance(trial, bytes)
-        if status_of(trial, request.id) != 200:
-            raise Refusal(400, "The handshake is not valid.", body=trial[:-1])
+        if isinstance(trial, bytes):
+            _check_handshake(trial, request)
         session = await sessions.new(http.authorization, http.owner)
-        answer = session.inbound.admit(request, session.standalone)
-        assert isinstance(answer, bytes)
+        try:
+            answer = await while_connected(http, partial(self._shake_hands, request, session))
+            _check_handshake(answer, request)
+        except BaseException:
+            sessions.end(session)
+            raise
+        assert answer is not None
         await http.respond(200, answer[:-1], headers=session.headers)
+
+    async def _shake_hands(self, request: Request, session: HttpSession) -> bytes | None:
+        channel = ResponseOnly()
+        answer = session.inbound.admit(request, channel)
+        if isinstance(answer, bytes):
+            return answer
+        await self._runner.run(answer)  # it goes through middleware
+        return channel.line
 
     async def _answer_on_stream(
         self, http: HttpRequest, request: Request, session: HttpSession
@@ -551,6 +563,13 @@ _METHODS: Final[dict[str, Callable[[HttpApp, HttpRequest, Server, Sessions], Awa
     "GET": HttpApp._get,
     "DELETE": HttpApp._delete,
 }
+
+
+def _check_handshake(answer: bytes | None, request: Request) -> None:
+    if answer is None:
+        raise Disconnected
+    if status_of(answer, request.id) != 200:
+        raise Refusal(400, "The handshake is not valid.", body=answer[:-1])
 
 
 def _begins_something(message: Message, methods: Mapping[str, Method]) -> bool:

@@ -1,0 +1,14 @@
+"""What can be seen of an author's function before it is called."""
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether what it returns has to be awaited: a function, a `partial`, a callable object."""
+    while isinstance(function, partial):
+        function = function.func
+    call = getattr(function, "__call__", None)  # noqa: B004  # a callable object
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)

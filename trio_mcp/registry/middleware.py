@@ -1,0 +1,182 @@
+"""Middleware: functions of the author's that run around requests, and around calls.
+
+There are two levels, and one shape for both: an async function that gets what comes, and
+`call_next`, which does the rest and returns the result.
+
+    client ──▶ around the request (JSON)  ──▶ checks ──▶ around the call (Python) ──▶ function
+
+The first one given is outermost. What is handed on is a value: to change something, hand on a
+changed copy (`attrs.evolve`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Literal, TypeVar
+
+from attrs import field, frozen
+
+from trio_mcp.public import public
+from trio_mcp.registry.context import Context
+from trio_mcp.registry.functions import is_async
+from trio_mcp.wire.jsonrpc import Json
+
+T = TypeVar("T")
+
+Description = Any
+"""What lists show: a `ToolDescription`, `ResourceDescription`, `PromptDescription`, …"""
+
+
+def _unknown(request: McpRequest) -> Description | None:
+    return None
+
+
+@public
+@frozen(kw_only=True)
+class McpRequest:
+    """A request, as middleware around requests gets it: on a server, and on a client.
+
+    Example:
+        >>> from attrs import evolve
+        >>> async def shout(request: McpRequest, call_next) -> dict[str, object]:
+        ...     loud = evolve(request, params={**request.params, "cursor": None})
+        ...     return await call_next(loud)
+    """
+
+    method: str
+    """Such as `tools/call`. It cannot be changed."""
+    params: dict[str, Json] = field(factory=dict, repr=False)
+    """Its parameters, `_meta` among them."""
+    context: Context | None = None
+    """Who asks, on a server; `None` on a client. Nothing can be said or asked through it: that is
+    for middleware around calls."""
+    _describe: Callable[[McpRequest], Description | None] = field(default=_unknown, repr=False)
+
+    @property
+    def target(self) -> str | None:
+        """The tool, prompt or resource that it is about, as the caller names it; else `None`."""
+        value = self.params.get("uri" if self.method.startswith("resources/") else "name")
+        return value if isinstance(value, str) else None
+
+    @property
+    def description(self) -> Description | None:
+        """What the lists say of its target, such as a `ToolDescription`; `None` if there is none.
+
+        A client knows its tools and nothing else.
+        """
+        return self._describe(self)
+
+
+@public
+@frozen(kw_only=True)
+class McpCall:
+    """A call of one of your functions, as middleware around calls gets it.
+
+    Example:
+        >>> async def no_admin(call: McpCall, call_next) -> object:
+        ...     if call.name.startswith("admin_") and call.context.principal != "ada":
+        ...         raise ToolError("Only Ada may do that.")
+        ...     return await call_next(call)
+    """
+
+    kind: Literal["tool", "resource", "prompt", "completion"]
+    name: str
+    """What the function is registered as: a tool's or a prompt's name, a URI or a URI template."""
+    arguments: dict[str, Any] = field(repr=False)
+    """What the function is called with, checked and converted. What you put in their place is
+    not checked again."""
+    context: Context
+    """The context that the function gets, if it takes one: who calls, and the way to talk back."""
+    description: Description | None = None
+    """What the lists say of it, such as a `ToolDescription`; `None` for completions."""
+
+    @property
+    def method(self) -> str:
+        """The method of the request that it answers, such as `tools/call`."""
+        return METHODS[self.kind]
+
+    @property
+    def target(self) -> str:
+        """What was asked for: the name; of a URI template, the URI."""
+        return self.context.tool
+
+
+METHODS: dict[str, str] = {
+    "tool": "tools/call",
+    "resource": "resources/read",
+    "prompt": "prompts/get",
+    "completion": "completion/complete",
+}
+
+RequestNext = Callable[[McpRequest], Awaitable[dict[str, Json]]]
+"""Answers a request: returns the members of its result, or raises `McpError`."""
+
+Middleware = Callable[[McpRequest, RequestNext], Awaitable[dict[str, Json]]]
+"""Runs around requests."""
+
+CallNext = Callable[[McpCall], Awaitable[Any]]
+"""Calls the function: returns what it returns, and raises what it raises."""
+
+CallMiddleware = Callable[[McpCall, CallNext], Awaitable[Any]]
+"""Runs around calls."""
+
+
+def chained(
+    middleware: Sequence[Callable[[T, Any], Awaitable[Any]]],
+    last: Callable[[T], Awaitable[Any]],
+) -> Callable[[T], Awaitable[Any]]:
+    """Put middleware around what comes last. The first one given is outermost."""
+    for each in reversed(middleware):
+        last = _around(each, last)
+    return last
+
+
+def _around(
+    middleware: Callable[[T, Any], Awaitable[Any]], call_next: Callable[[T], Awaitable[Any]]
+) -> Callable[[T], Awaitable[Any]]:
+    def run(given: T) -> Awaitable[Any]:
+        return middleware(given, call_next)
+
+    return run
+
+
+def check_handed_on(given: object, kind: type) -> None:
+    """Make sure that `call_next` got what it needs.
+
+    Raises:
+        TypeError: It did not.
+    """
+    if not isinstance(given, kind):
+        raise TypeError(f"call_next needs the {kind.__name__}, not {type(given).__name__}")
+
+
+def check_request(given: McpRequest, method: str) -> None:
+    """Make sure that `call_next` got a request of the same method.
+
+    Raises:
+        TypeError: It did not.
+    """
+    check_handed_on(given, McpRequest)
+    if given.method != method or not isinstance(given.params, dict):
+        raise TypeError("middleware can change the parameters of a request, and only to a dict")
+
+
+def middleware_of(name: str, middleware: Any) -> tuple[Any, ...]:
+    """Check a list of middleware.
+
+    Args:
+        name: The parameter.
+        middleware: What was given.
+
+    Raises:
+        TypeError: It is no list of async functions.
+    """
+    if callable(middleware) or isinstance(middleware, str):
+        raise TypeError(f"{name} must be a list, even of one function: put it in brackets")
+    for each in middleware:
+        if not (callable(each) and is_async(each)):
+            raise TypeError(
+                f"{name} must be async functions that take a request and call_next, "
+                f"not {each!r:.100}"
+            )
+    return tuple(middleware)

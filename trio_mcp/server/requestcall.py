@@ -1,0 +1,300 @@
+"""A request that goes through middleware: a task of its own, whatever it asks.
+
+Innermost is what would have answered the request without middleware: an answer at once, or a call.
+A call keeps its own scope and its own time limit inside of the request's, so its failures, its
+time-out and its questions are results that the middleware sees. What the client cancels, and what
+the end of the server cuts off, passes through the middleware as `trio.Cancelled`.
+
+One line answers it in the end, as for any other request: `Inbound` sees to that.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+from math import inf
+from typing import Any, ClassVar, Final
+
+import trio
+from attrs import evolve
+
+from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
+from trio_mcp.registry.invalid import InvalidResult, invalid_result
+from trio_mcp.registry.middleware import McpRequest, chained, check_request
+from trio_mcp.server.handlercall import CANCELLED, not_found, unwrapped
+from trio_mcp.server.methods import MethodHandler, Methods, unknown_method
+from trio_mcp.server.request import InnerContext, RequestContext
+from trio_mcp.server.scopes import handlers_of
+from trio_mcp.server.toolcall import tool_failure
+from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ResourceNotFound, ToolError
+from trio_mcp.wire.jsonrpc import Json, sendable_text
+from trio_mcp.wire.revisions import Revision
+
+logger = logging.getLogger("trio_mcp")
+
+Answer = dict[str, Json] | McpError
+
+_LONGEST_LABEL: Final = 100
+
+
+def through_middleware(handlers: Mapping[Revision, Methods]) -> dict[Revision, Methods]:
+    """Make tables in which every method leads through middleware, unknown ones as well.
+
+    Args:
+        handlers: Who answers what without it.
+    """
+
+    def begin(context: RequestContext) -> dict[str, Json] | InboundRequest:
+        handler = handlers[context.revision].get(context.method)
+        if handler is None:
+            raise unknown_method(context.server.registry, context, context.caller)
+        return handler(context)
+
+    every = _EveryMethod(partial(RequestCall, begin))
+    return dict.fromkeys(handlers, every)
+
+
+class _EveryMethod:
+    """A table that has the same for each method (a `Methods`)."""
+
+    def __init__(self, handler: MethodHandler) -> None:
+        self._handler = handler
+
+    def get(self, method: str, /) -> MethodHandler:
+        """Return it."""
+        return self._handler
+
+
+class RequestCall(InboundRequest):
+    """A request in its middleware.
+
+    Args:
+        begin: Answers it, or makes the call that does.
+        context: The request.
+    """
+
+    __slots__ = (
+        "_answered",
+        "_begin",
+        "_cause",
+        "_cut_short",
+        "_handshake",
+        "_inner",
+        "_scope",
+        "context",
+        "timeout",
+    )
+    may_notify: ClassVar[bool] = True
+    timeout: float
+
+    def __init__(self, begin: MethodHandler, context: RequestContext) -> None:
+        self.context = context
+        self.timeout = context.server.usual_timeout
+        self._begin = begin
+        self._inner: InboundRequest | None = None  # the call inside, while it runs
+        self._cut_short: Answer | None = None  # what that one's end is to be answered with
+        self._handshake: trio.Event | None = None
+        if context.method == "initialize":
+            # Later requests may be on the same pipe already. What they mean depends on this one.
+            self._handshake = context.session.handshake = trio.Event()
+
+    @property
+    def label(self) -> str:
+        """What it is, for the log."""
+        return f"Request {self.context.method[:_LONGEST_LABEL]}"
+
+    # -- how it stands, which the call inside shares ---------------------------------------
+
+    @property
+    def long_lived(self) -> bool:  # type: ignore[override]
+        """Whether it goes on until it is cancelled: once a subscription has begun inside."""
+        return self._inner is not None and self._inner.long_lived
+
+    @property
+    def cause(self) -> Cause | None:
+        """Why it was cancelled."""
+        return self._cause
+
+    @cause.setter
+    def cause(self, cause: Cause | None) -> None:
+        self._cause = cause
+        if self._inner is not None:
+            self._inner.cause = cause
+
+    @property
+    def answered(self) -> bool:
+        """Whether somebody has answered it."""
+        return self._answered
+
+    @answered.setter
+    def answered(self, answered: bool) -> None:
+        self._answered = answered
+        if self._inner is not None:
+            self._inner.answered = answered
+
+    @property
+    def scope(self) -> Scope | None:
+        """What is cancelled with it: of a subscription, only its waiting."""
+        if self._inner is not None and self._inner.long_lived:
+            return self._inner.scope
+        return self._scope
+
+    @scope.setter
+    def scope(self, scope: Scope | None) -> None:
+        self._scope = scope
+
+    # -- in its task -----------------------------------------------------------------------
+
+    async def run(self, scope: Scope) -> bytes | None:
+        """Run the middleware inside the scope, and return the line that answers the request."""
+        try:
+            try:
+                with scope:
+                    answer: Answer = await self._through()
+            except (trio.Cancelled, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                answer = self._failure(unwrapped(error))
+                if scope.cancel_called:
+                    return self.unfinished()
+            if scope.cancelled_caught or (scope.cancel_called and self.cause != Cause.SHUTDOWN):
+                return self.unfinished()
+            return self._line(answer)
+        finally:
+            self._end_handshake()
+
+    async def _through(self) -> dict[str, Json]:
+        context, session = self.context, self.context.session
+        if session.handshake not in (None, self._handshake) and not context.revision.modern:
+            await session.handshake.wait()
+            context.caller = session.caller
+        asked = McpRequest(
+            method=context.method, params=context.params, describe=self._description_of
+        )
+        asked = evolve(asked, context=context.make_context(asked.target or context.method))
+        result: Any = await chained(context.server.middleware, self._proceed)(asked)
+        if not isinstance(result, Mapping):
+            raise invalid_result(result, f"middleware around {context.method[:_LONGEST_LABEL]}")
+        return context.complete(dict(result))
+
+    def _description_of(self, request: McpRequest) -> Any:
+        found = handlers_of(self.context.server.registry, request.method, request.params)
+        return next((getattr(each, "description", None) for each in found), None)
+
+    async def _proceed(self, request: McpRequest) -> dict[str, Json]:
+        """Answer the request as it would be without middleware."""
+        known = self.context
+        check_request(request, known.method)
+        if self._inner is not None:
+            raise RuntimeError("call_next is running already: await it before you call it again")
+        context = InnerContext(
+            known.server,
+            known.id,
+            known.method,
+            request.params,
+            known.caller,
+            known.session,
+            known.authorization,
+        )
+        begun = self._begin(context)
+        if isinstance(begun, InboundRequest):
+            return await self._run_inside(begun)
+        return {key: _copied(each) for key, each in context.complete(begun).items()}
+
+    async def _run_inside(self, inner: InboundRequest) -> dict[str, Json]:
+        """Run a call in a scope of its own. Meanwhile the request's own time stands still."""
+        assert self._scope is not None
+        now = trio.current_time()
+        left = self._scope.deadline - now
+        inner.open(self.inbound, self.id, self.key, self.channel, None, self.size)
+        inner.cause, inner.answered = self._cause, self._answered
+        inner.started = now
+        inner.scope = scope = trio.CancelScope(deadline=now + inner.timeout)
+        inner.on_change = self._inner_changed
+        self._inner = inner
+        if inner.long_lived:
+            self._scope.deadline = inf
+            self.inbound.release(self)
+        self._inner_changed(inner)
+        answer: Any  # an inner context writes no lines
+        try:
+            answer = await inner.run(scope)
+        except trio.Cancelled:
+            if self._scope.cancel_called:
+                cut: Any = inner.unfinished()
+                self._cut_short = cut
+            raise
+        finally:
+            self._inner = None
+            if self._cause is None:
+                self.move_deadline(trio.current_time() + left)
+        if answer is None:  # cancelled by the client, or answered in its place: nobody wants it
+            self._scope.cancel()
+            await trio.lowlevel.checkpoint()
+        if isinstance(answer, McpError):
+            raise answer
+        result: dict[str, Json] = answer
+        return result
+
+    def _inner_changed(self, inner: InboundRequest) -> None:
+        """Leave a call the time that it has: first it is for its own scope to end it."""
+        if self._cause is None and inner.scope is not None:
+            self.move_deadline(inner.scope.deadline + self.context.server.limits.cancel_patience)
+
+    def _end_handshake(self) -> None:
+        if self._handshake is not None:
+            self._handshake.set()
+            if self.context.session.handshake is self._handshake:
+                self.context.session.handshake = None
+
+    # -- its answer ------------------------------------------------------------------------
+
+    def _line(self, answer: Answer) -> bytes:
+        try:
+            return self.context.write(answer)
+        except (TypeError, ValueError):
+            refused = invalid_result(answer, "middleware")
+            return self.context.write(self._failure(refused))
+
+    def _failure(self, error: BaseException) -> Answer:
+        if isinstance(error, InvalidResult):
+            logger.error("%s: its result cannot be sent: %s", self.label, error.reason)
+        if isinstance(error, McpError):
+            return error
+        if isinstance(error, ResourceNotFound):
+            return not_found(self.context.revision, str(error))
+        method = self.context.method[:_LONGEST_LABEL]
+        if isinstance(error, ToolError):
+            return self._failed(sendable_text(str(error)) or f"{method} failed")
+        logger.error("Middleware failed around %s", method, exc_info=error)
+        return self._failed(f"{method} failed: internal error (see the server's log)")
+
+    def _failed(self, text: str) -> Answer:
+        """Tell of a failure in words: of a tool call, for the model to read."""
+        if self.context.method == "tools/call":
+            return self.context.complete(tool_failure(text))
+        return McpError(INTERNAL_ERROR, text)
+
+    def unfinished(self) -> bytes | None:
+        """Return the answer to a request that was cancelled; without a cause it was too slow."""
+        self._end_handshake()
+        if self._answered or self._cause is Cause.PEER:
+            if self._inner is not None:
+                self._inner.unfinished()  # which is logged
+            return None
+        answer: Any = self._cut_short if self._inner is None else self._inner.unfinished()
+        if answer is None and self._cause is Cause.SHUTDOWN:
+            answer = CANCELLED
+        elif answer is None:
+            logger.warning("%s timed out in its middleware", self.label)
+            method = self.context.method[:_LONGEST_LABEL]
+            answer = self._failed(f"{method} timed out after {self.timeout:g} s")
+        return self.context.write(answer)
+
+
+def _copied(value: Json) -> Json:
+    """Copy what lists are kept as, down to their items: middleware may take some out."""
+    if not isinstance(value, list):
+        return value
+    return [dict(each) if isinstance(each, dict) else each for each in value]
