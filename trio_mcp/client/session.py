@@ -183,7 +183,7 @@ class ClientSession:
 
         Raises, and behaves when it is cancelled, as `Client.request`.
         """
-<<<<<<< 17502ff02306e1f887b165e036d493748d71b75f
+        check_trio("this client")
         return self._send_through(request) if self._middleware else self._send(request)
 
     async def _send_through(self, request: ClientRequest) -> dict[str, Json]:
@@ -208,9 +208,6 @@ class ClientSession:
         return result
 
     async def _send(self, request: ClientRequest) -> dict[str, Json]:
-=======
-        check_trio("this client")
->>>>>>> b2034d2
         if request.method in self.unshared_methods:
             raise self._unshared(request.method)
         timeout = self.request_timeout if request.timeout is None else request.timeout
