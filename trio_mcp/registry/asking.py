@@ -183,6 +183,24 @@ async def roots(talk: Conversation, key: str | None) -> list[Root]:
     raise _bad_answer("roots/list", "it has no list of roots")
 
 
+async def ask(talk: Conversation, method: str, params: dict[str, Json], key: str | None) -> Json:
+    """Ask the client something in the words of somebody else."""
+    _require(talk, *_needed_for(method, params))
+    return await talk.send_request(method, params, key)
+
+
+def _needed_for(method: str, params: Mapping[str, Json]) -> tuple[str, ...]:
+    """The capability that a client needs for a question."""
+    match method:
+        case "elicitation/create":
+            return ("elicitation", "url" if params.get("mode") == "url" else "form")
+        case "sampling/createMessage":
+            return ("sampling", "tools") if params.get("tools") else ("sampling",)
+        case "roots/list":
+            return ("roots",)
+    raise McpError(INVALID_REQUEST, f"No client can be asked {method:.100}")
+
+
 def _answer(result: Json) -> tuple[Action, Json]:
     action: Any = result.get("action") if isinstance(result, dict) else None
     if action not in _ACTIONS:

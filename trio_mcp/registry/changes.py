@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
 
 import trio
 from attrs import frozen
@@ -44,6 +44,10 @@ Change = ListChanged | ResourceUpdated
 
 Render = Callable[[str | None], Awaitable[tuple[str, dict[str, Any]] | None]]
 """Makes the notification that tells of a topic, by its value: method and parameters."""
+
+
+def _ignore(uri: str) -> None:
+    """Do nothing: nobody has to know who watches."""
 
 
 class Listener:
@@ -81,7 +85,7 @@ class Listener:
     def watch(self, uri: str) -> None:
         """Want to know of a resource as well."""
         self.uris[uri] = None
-        self._changes.watchers.setdefault(uri, set()).add(self)
+        self._changes.add_watcher(uri, self)
 
     def unwatch(self, uri: str) -> None:
         """Want to know of a resource no more."""
@@ -91,7 +95,7 @@ class Listener:
     def watch_topic(self, topic: Topic, render: Render) -> None:
         """Want to know of something that an extension tells of."""
         self.topics[topic] = render
-        self._changes.watchers.setdefault(topic, set()).add(self)
+        self._changes.add_watcher(topic, self)
 
     def unwatch_topic(self, topic: Topic) -> None:
         """Want to know of it no more."""
@@ -100,10 +104,7 @@ class Listener:
 
     def _forget(self, watched: str | Topic, change: Change | Topic) -> None:
         self._pending.pop(change, None)
-        watchers = self._changes.watchers.get(watched, set())
-        watchers.discard(self)
-        if not watchers:
-            self._changes.watchers.pop(watched, None)
+        self._changes.remove_watcher(watched, self)
 
     def note(self, change: Change | Topic) -> None:
         """Keep a change until it is told. May be called in any thread."""
@@ -145,17 +146,52 @@ class Listener:
         return change
 
 
-class Changes:
-    """The changes of one registry, and who listens."""
+class Watcher(Protocol):
+    """Who wants to know of a resource, or of something of an extension."""
 
-    def __init__(self) -> None:
+    def note(self, change: Change | Topic) -> None:
+        """Keep a change until it is told. May be called in any thread."""
+
+
+class Changes:
+    """The changes of one registry, and who listens.
+
+    Args:
+        watched: Called with the URI of a resource when the first one wants to know of it.
+        unwatched: Called when the last one has lost interest.
+    """
+
+    def __init__(
+        self, watched: Callable[[str], None] = _ignore, unwatched: Callable[[str], None] = _ignore
+    ) -> None:
+        self._watched = watched
+        self._unwatched = unwatched
         self.versions: Final[dict[Kind, int]] = dict.fromkeys(KINDS, 0)
         """A number for each list, which is another one after each change."""
         self._next_version: Final = itertools.count(1)
         self.listeners: Final[set[Listener]] = set()
         """All who listen."""
-        self.watchers: Final[dict[str | Topic, set[Listener]]] = {}
+        self.watchers: Final[dict[str | Topic, set[Watcher]]] = {}
         """Those who want to know of a resource, by its URI, or of something of an extension."""
+
+    def add_watcher(self, watched: str | Topic, watcher: Watcher) -> None:
+        """Have somebody told of a resource, or of something of an extension."""
+        known = self.watchers.setdefault(watched, set())
+        is_first = not known
+        known.add(watcher)
+        if is_first and isinstance(watched, str):
+            self._watched(watched)
+
+    def remove_watcher(self, watched: str | Topic, watcher: Watcher) -> None:
+        """Have somebody told no more."""
+        known = self.watchers.get(watched)
+        if known is None or watcher not in known:
+            return
+        known.discard(watcher)
+        if not known:
+            del self.watchers[watched]
+            if isinstance(watched, str):
+                self._unwatched(watched)
 
     def list_changed(self, kind: Kind) -> None:
         """Note that something was added to a list, or removed from it."""

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from trio_mcp.registry.completions import Completer, from_values, make_completer, values_of
 from trio_mcp.registry.handlers import Handler
+from trio_mcp.registry.part import RefType
 from trio_mcp.registry.prompts import Prompt
 from trio_mcp.registry.resources import Resource, ResourceTemplate
 from trio_mcp.registry.tools import unknown
 from trio_mcp.schema import SchemaError
 from trio_mcp.wire.jsonrpc import Json
-
-RefType = Literal["ref/prompt", "ref/resource"]
 
 _REF_NAMES: Final[dict[RefType, str]] = {
     "ref/prompt": "prompt",
@@ -88,9 +87,14 @@ class Completers:
         completer = self._given.get((kind, target, argument))
         if completer is not None:
             return completer
-        known = list(self._prompts if kind == "ref/prompt" else self._templates)
-        if target not in known and not (kind == "ref/resource" and target in self._resources):
-            raise unknown(_REF_NAMES[kind], target, known)
+        known: Mapping[str, Prompt | ResourceTemplate]
+        known = self._prompts if kind == "ref/prompt" else self._templates
+        there = known.get(target)
+        if there is not None and there.origin is not None:
+            found: Completer = there.origin.completer(kind, target, argument)
+            return found
+        if there is None and not (kind == "ref/resource" and target in self._resources):
+            raise unknown(_REF_NAMES[kind], target, list(known))
         parameters = self._parameters_of(kind, target)
         if argument not in parameters:
             raise unknown(f"argument of {target}", argument, list(parameters))

@@ -69,6 +69,24 @@ class Context:
 
     _conversation: Conversation | None = field(default=None, repr=False)
 
+    @property
+    def params(self) -> dict[str, Json]:
+        """The parameters of the request as they came; none when there is no request."""
+        return {} if self._conversation is None else self._conversation.params
+
+    @property
+    def capabilities(self) -> dict[str, Json]:
+        """What the caller has declared, as it came; `supports` reads it."""
+        return {} if self._conversation is None else self._conversation.capabilities
+
+    @property
+    def passes_questions(self) -> bool:
+        """Whether a result of somebody else's that asks the caller something can be passed on.
+
+        If not, `ask` may still be able to ask it.
+        """
+        return self._conversation is not None and self._conversation.passes_questions
+
     # -- saying ---------------------------------------------------------------------------
 
     async def progress(
@@ -301,6 +319,28 @@ class Context:
         from trio_mcp.registry import asking
 
         return await asking.roots(self._talk(), key)
+
+    async def ask(
+        self, method: str, params: Mapping[str, Json] | None = None, *, key: str | None = None
+    ) -> Json:
+        """Send a question as it is, and return the answer as it came.
+
+        This is for questions that somebody else asks, such as a server behind this one. `elicit`,
+        `sample` and `roots` check what they ask and what comes back; this only makes sure that the
+        caller has declared that it can be asked. Otherwise it is as `elicit` in either era.
+
+        Args:
+            method: `elicitation/create`, `sampling/createMessage` or `roots/list`.
+            params: Its parameters.
+            key: As for `elicit`.
+
+        Raises:
+            McpError: The client cannot be asked that (`-32021`, in legacy revisions `-32600`), or
+                it answered with an error, whose code and data these are.
+        """
+        from trio_mcp.registry import asking
+
+        return await asking.ask(self._talk(), method, dict(params or {}), key)
 
     def _talk(self) -> Conversation:
         if self._conversation is None:

@@ -16,6 +16,18 @@ class Conversation(Protocol):
     """What the caller speaks."""
 
     @property
+    def params(self) -> dict[str, Json]:
+        """The parameters of the request, and, of an earlier round, only what is not ours."""
+
+    @property
+    def capabilities(self) -> dict[str, Json]:
+        """What the caller has declared."""
+
+    @property
+    def passes_questions(self) -> bool:
+        """Whether the request may be answered by somebody else's question (`pass_on`)."""
+
+    @property
     def cannot_ask(self) -> str | None:
         """Why this caller cannot be asked anything, whatever it has declared; mostly `None`."""
 
@@ -56,6 +68,9 @@ class OpenConversation(Conversation, Protocol):
 
     def input_required(self) -> dict[str, Json]:
         """Make the result that asks the caller what the handler has asked."""
+
+    def pass_on(self, question: dict[str, Json]) -> dict[str, Json]:
+        """Make the result that asks the caller what somebody else has asked by such a result."""
 
     def finish(self) -> None:
         """Say what was held back, and no more."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol
 
 import trio
 from attrs import field, frozen
@@ -18,6 +18,9 @@ from trio_mcp.schema import ArgumentError, FunctionSchema, compile_validator
 from trio_mcp.wire.collector import collector_spared
 from trio_mcp.wire.errors import ToolError
 from trio_mcp.wire.jsonrpc import Json
+
+if TYPE_CHECKING:
+    from trio_mcp.registry.log_bridge import LogBridge
 
 Keywords = dict[str, Any]
 
@@ -73,6 +76,51 @@ class Unbound:
             return self.check()
 
 
+class Texts(Protocol):
+    """Says what becomes of arguments that travel as text (`TextArguments`)."""
+
+    def takes_long(self, texts: dict[str, Json]) -> bool:
+        """Whether `bind` would hold up an event loop."""
+
+    def bind(self, texts: dict[str, Json]) -> Keywords:
+        """Turn texts into keyword arguments.
+
+        Raises:
+            ArgumentError: They do not fit; the message is for the caller.
+        """
+
+
+@frozen(eq=False)
+class Forwarded:
+    """The members of a result that is passed on as it came."""
+
+    result: dict[str, Json]
+
+
+class Origin(Protocol):
+    """Where an entry comes from that stands in a registry because a part is mounted there."""
+
+    @property
+    def part(self) -> Any:
+        """Whose function it is: its lifespan says what `Context.state` is."""
+
+    def target(self, called: str) -> str:
+        """Return what the part itself calls what was asked for."""
+
+    def log_bridges(self) -> list[LogBridge]:
+        """Return those of the parts that it comes through."""
+
+    def completer(self, kind: Any, target: str, argument: str) -> Any:
+        """Return who completes an argument of it.
+
+        Raises:
+            McpError: There is no such argument (`-32602`).
+        """
+
+    def outward(self, result: dict[str, Json]) -> dict[str, Json]:
+        """Have a result name resources as they are to be found where the part is mounted."""
+
+
 @frozen(eq=False, kw_only=True)
 class Handler:
     """A function of the author's that answers requests."""
@@ -94,6 +142,8 @@ class Handler:
     """By identifier, what it was registered with for extensions, as each of them has checked it."""
     middleware: tuple[Any, ...] = ()
     """What runs around its calls, the first one outermost."""
+    origin: Origin | None = None
+    """Where it comes from; `None` for what was registered in the registry itself."""
     is_async: bool = field(init=False)
     is_direct: bool = field(init=False)
     """Whether `run` does nothing but call the function, if the keywords are bound."""

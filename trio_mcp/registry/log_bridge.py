@@ -13,7 +13,7 @@ while logging, so of a flood only some records are sent, and the caller is told 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
@@ -66,7 +66,7 @@ class Caller(Protocol):
 class _Served:
     """A request that is being served."""
 
-    bridge: LogBridge
+    bridges: Sequence[LogBridge]
     caller: Caller
     trio_token: trio.lowlevel.TrioToken
     bucket: TokenBucket = field(factory=lambda: TokenBucket(_RATE, _BURST))
@@ -100,6 +100,18 @@ def paused() -> Iterator[None]:
         _served.reset(before)
 
 
+@contextmanager
+def serving(bridges: Sequence[LogBridge], caller: Caller) -> Iterator[None]:
+    """Have what is logged during the block go to a caller, by any of these bridges."""
+    served = _Served(bridges, caller, trio.lowlevel.current_trio_token())
+    before = _served.set(served)
+    try:
+        yield
+    finally:
+        _served.reset(before)
+        served.end()
+
+
 class LogBridge:
     """Knows which request of a registry a record belongs to. Made by `Registry.log_handler`."""
 
@@ -112,17 +124,6 @@ class LogBridge:
         """
         return _Handler(self, level)
 
-    @contextmanager
-    def serving(self, caller: Caller) -> Iterator[None]:
-        """Have what is logged during the block go to a caller."""
-        served = _Served(self, caller, trio.lowlevel.current_trio_token())
-        before = _served.set(served)
-        try:
-            yield
-        finally:
-            _served.reset(before)
-            served.end()
-
 
 class _Handler(logging.Handler):
     """Forwards records that belong to a request of its registry."""
@@ -134,7 +135,7 @@ class _Handler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Forward a record; never its traceback."""
         served = _served.get()
-        if served is None or served.bridge is not self._bridge or _is_own(record.name):
+        if served is None or self._bridge not in served.bridges or _is_own(record.name):
             return
         try:
             level = level_of(record.levelno)

@@ -10,7 +10,14 @@ from attrs import frozen
 
 from trio_mcp.registry.checks import check_payload, check_timeout, icons_of, json_of, scopes_of
 from trio_mcp.registry.context import Context
-from trio_mcp.registry.handlers import NO_EXTENSIONS, Handler, Keywords, TextArguments, Unbound
+from trio_mcp.registry.handlers import (
+    NO_EXTENSIONS,
+    Handler,
+    Keywords,
+    TextArguments,
+    Texts,
+    Unbound,
+)
 from trio_mcp.registry.invalid import invalid_result
 from trio_mcp.registry.options import Icons
 from trio_mcp.schema import (
@@ -36,7 +43,7 @@ class Prompt(Handler):
     """As `prompts/list` shows it."""
     parameters: Mapping[str, Json]
     """The schema of each argument."""
-    arguments: TextArguments
+    arguments: Texts
 
     def bind(self, arguments: Json) -> Keywords | Unbound:
         """Check a user's arguments and turn them into the function's keyword arguments.

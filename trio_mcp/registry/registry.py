@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import cached_property, partial
 from pathlib import Path
@@ -14,7 +14,6 @@ import trio
 from attrs import evolve
 
 from trio_mcp.public import public
-from trio_mcp.registry.changes import Changes, Kind
 from trio_mcp.registry.checks import (
     check_bound,
     check_caching,
@@ -25,7 +24,7 @@ from trio_mcp.registry.checks import (
 )
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.entrances import check_trio
-from trio_mcp.registry.handlers import NO_EXTENSIONS, Handler, RefusedArguments
+from trio_mcp.registry.handlers import NO_EXTENSIONS, Forwarded, Handler, RefusedArguments
 from trio_mcp.registry.lifespan import Opened, opened
 from trio_mcp.registry.options import (
     CacheScope,
@@ -35,22 +34,25 @@ from trio_mcp.registry.options import (
     ResourceOptions,
     ToolOptions,
 )
+from trio_mcp.registry.part import NOUN_OF, Part, RefType, Table
 from trio_mcp.registry.results import Prepared, prepare_result
 from trio_mcp.registry.tools import Tool, make_tool, unknown, unknown_tool
 from trio_mcp.schema import ArgumentError, SchemaError
+from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import METHODS, Method
-from trio_mcp.wire.payloads import Implementation
+from trio_mcp.wire.payloads import CallToolResult, Implementation
 
 # Many servers have tools and nothing else, and are started anew for every client. What only the
 # others need is imported where it is first used.
 if TYPE_CHECKING:
     from trio_mcp.registry.completers import Completers
+    from trio_mcp.registry.completions import Completer
     from trio_mcp.registry.extensions import Extension, Extensions, Offered
-    from trio_mcp.registry.log_bridge import LogBridge
     from trio_mcp.registry.middleware import CallMiddleware, Middleware
+    from trio_mcp.registry.mounting import Mount
     from trio_mcp.registry.prompts import Prompt
     from trio_mcp.registry.resources import Resource, ResourceTemplate
     from trio_mcp.registry.sealing import Sealer
@@ -65,7 +67,7 @@ _CLOSED: Final = Opened()
 
 
 @public
-class Registry:
+class Registry(Part):
     """What a server offers: tools, resources, prompts and completions.
 
     Args:
@@ -146,6 +148,7 @@ class Registry:
             raise TypeError(f"lifespan must be a function, not {type(lifespan).__name__}")
         if not isinstance(instructions, str | None):
             raise ValueError(f"instructions must be a string, not {instructions!r:.60}")
+        super().__init__(name)
         self.info: Final = Implementation(
             name,
             version,
@@ -156,14 +159,12 @@ class Registry:
         )
         check_payload(self.info)
         self.instructions: Final = instructions
-        self.tool_timeout: Final = tool_timeout
+        self.tool_timeout = tool_timeout
         self.page_size: Final = page_size
         self.cache_ttl: Final = cache_ttl
         self.cache_scope: Final = cache_scope
-        self.scopes: Final = scopes_of(scopes)
+        self.scopes = scopes_of(scopes)
         self.filter_lists: Final = filter_lists
-        self.has_scopes = False
-        """Whether anything that was ever registered needs scopes of its own."""
         self.middleware: Final = _checked_middleware("middleware", middleware)
         self.call_middleware: Final = _checked_middleware("call_middleware", call_middleware)
         self.extensions: Extensions | None = None
@@ -172,32 +173,12 @@ class Registry:
         self._is_running = False
         self._shared = _CLOSED
         self._times_open = 0
-        self._tools: dict[str, Tool] = {}
-        self._resources: dict[str, Resource] = {}
-        self._templates: dict[str, ResourceTemplate] = {}
-        self._prompts: dict[str, Prompt] = {}
-        self.tools: Final[Mapping[str, Tool]] = MappingProxyType(self._tools)
-        """The tools by name, in the order of their registration."""
-        self.resources: Final[Mapping[str, Resource]] = MappingProxyType(self._resources)
-        """The resources by URI, in the order of their registration."""
-        self.resource_templates: Final = MappingProxyType(self._templates)
-        """The resource templates by URI template, in the order of their registration."""
-        self.prompts: Final[Mapping[str, Prompt]] = MappingProxyType(self._prompts)
-        """The prompts by name, in the order of their registration."""
-        self.changes: Final = Changes()
-        """What has changed, and who wants to know."""
+        self._mounts: list[Mount] = []
         self._state_keys = state_keys
         self._state_ttl = state_ttl
         self._sealer: Sealer | None = None
-        self.log_bridge: LogBridge | None = None
-        """Forwards the standard library's log; `None` until `log_handler` is called."""
         for extension in extensions:
             self.add_extension(extension)
-
-    @property
-    def name(self) -> str:
-        """The server's name."""
-        return self.info.name
 
     # -- tools ----------------------------------------------------------------------------
 
@@ -265,16 +246,19 @@ class Registry:
             SchemaError: As for `tool`.
         """
         tool = make_tool(function, usual_timeout=self.tool_timeout, **options)
-        return self._put(self._tools, self._extended(tool, "tool"), "Tool", "tools")
+        return self._register("tools", self._extended(tool, "tool"))
 
-    def _put(self, items: dict[str, H], item: H, what: str, kind: Kind) -> H:
-        if item.name in items:
-            raise SchemaError(f"{what} {item.name!r} is registered already; names must be unique.")
-        if self.call_middleware:  # around what a handler of another registry brings along
+    def placements(self, table: Table, item: Any) -> Iterator[tuple[Part, Table, Any]]:
+        """Yield where an entry has to be put, with the middleware of this registry around it."""
+        if self.call_middleware:  # around what an entry of a part brings along
             item = evolve(item, middleware=(*self.call_middleware, *item.middleware))
-        items[item.name] = item
-        self.has_scopes |= bool(item.scopes)
-        self.changes.list_changed(kind)
+        return super().placements(table, item)
+
+    def _register(self, table: Table, item: H) -> H:
+        if item.name in self.table(table):
+            what = f"{NOUN_OF[table]} {item.name!r}"
+            raise SchemaError(f"{what} is registered already; names must be unique.")
+        self.put(table, item)
         return item
 
     def _extended(self, item: D, kind: Offered) -> D:
@@ -290,17 +274,20 @@ class Registry:
         shown = evolve(item.description, meta={**(item.description.meta or {}), **meta} or None)
         return evolve(item, extensions=MappingProxyType(kept), description=shown)
 
-    def _take(self, items: dict[str, H], name: str, kind: Kind) -> None:
-        del items[name]
-        self.changes.list_changed(kind)
+    def _remove(self, table: Table, name: str) -> None:
+        if self.table(table)[name].origin is not None:
+            what = f"{NOUN_OF[table]} {name!r:.200}"
+            raise ValueError(f"{what} is a mounted part's: remove it there, or unmount the part")
+        self.take(table, name)
 
     def remove_tool(self, name: str) -> None:
         """Remove a tool. Calls that are running are not disturbed.
 
         Raises:
             KeyError: There is no tool of that name.
+            ValueError: It comes from a part that is mounted.
         """
-        self._take(self._tools, name, "tools")
+        self._remove("tools", name)
 
     def find_tool(self, name: Json) -> Tool:
         """Return the tool of that name.
@@ -308,9 +295,9 @@ class Registry:
         Raises:
             McpError: There is none (`-32602`).
         """
-        tool = self._tools.get(name) if isinstance(name, str) else None
+        tool = self.tools.get(name) if isinstance(name, str) else None
         if tool is None:
-            raise unknown_tool(name, list(self._tools))
+            raise unknown_tool(name, list(self.tools))
         return tool
 
     def usual_timeout(self, limits: Limits) -> float:
@@ -332,7 +319,7 @@ class Registry:
             limits: Has the time limit to use if neither the tool nor the registry has one.
 
         Returns:
-            What the function returned.
+            What the function returned; of a tool of a server elsewhere, a `CallToolResult`.
 
         Raises:
             McpError: There is no such tool, the arguments do not fit it (`-32602`), or its result
@@ -350,10 +337,11 @@ class Registry:
             usual = self.usual_timeout(limits or Limits())
             with trio.fail_after(usual if tool.timeout is None else tool.timeout):
                 try:
-                    context = partial(Context, tool=name, state=open_.state)
-                    value = await tool.run(keywords, context)
+                    value = await tool.run(keywords, partial(_context_of, tool, open_))
                 except RefusedArguments as error:
                     raise McpError(INVALID_PARAMS, str(error)) from None
+        if isinstance(value, Forwarded):
+            return from_wire(value.result, CallToolResult)
         prepared = value if isinstance(value, Prepared) else None
         if prepared is None and tool.check_output is not None:
             prepared = prepare_result(tool, value)
@@ -419,10 +407,8 @@ class Registry:
 
         made = make_resource(function, uri, **options)
         if isinstance(made, Resource):
-            made = self._extended(made, "resource")
-            return self._put(self._resources, made, "Resource", "resources")
-        made = self._extended(made, "resource template")
-        return self._put(self._templates, made, "Resource template", "resources")
+            return self._register("resources", self._extended(made, "resource"))
+        return self._register("resource_templates", self._extended(made, "resource template"))
 
     def add_directory(
         self,
@@ -492,39 +478,10 @@ class Registry:
 
         Raises:
             KeyError: There is none with that URI.
+            ValueError: It comes from a part that is mounted.
         """
-        items: dict[str, Any] = self._resources if uri in self._resources else self._templates
-        self._take(items, uri, "resources")
+        self._remove("resources" if uri in self.resources else "resource_templates", uri)
         self.completers.forget("ref/resource", uri)
-
-    def find_resource(self, uri: str) -> tuple[Resource | ResourceTemplate, dict[str, Any]] | None:
-        """Find who says what is at a URI, and the arguments for its function.
-
-        A resource comes before a template; of several templates that match, the first one
-        registered whose variables have the right types.
-        """
-        resource = self._resources.get(uri)
-        if resource is not None:
-            return resource, {}
-        for template in self._templates.values():
-            values = template.template.match(uri)
-            if values is not None:
-                try:
-                    return template, template.bind(values)
-                except ArgumentError:
-                    continue
-        return None
-
-    def has_resource(self, uri: str) -> bool:
-        """Whether there is somebody to say what is at a URI."""
-        return self.find_resource(uri) is not None
-
-    def notify_resource_updated(self, uri: str) -> None:
-        """Tell the clients that subscribed to a resource that its contents have changed.
-
-        You can call this in any thread. Several calls before a client is told become one.
-        """
-        self.changes.resource_updated(uri)
 
     # -- prompts --------------------------------------------------------------------------
 
@@ -578,15 +535,16 @@ class Registry:
         from trio_mcp.registry.prompts import make_prompt
 
         prompt = self._extended(make_prompt(function, **options), "prompt")
-        return self._put(self._prompts, prompt, "Prompt", "prompts")
+        return self._register("prompts", prompt)
 
     def remove_prompt(self, name: str) -> None:
         """Remove a prompt. Requests that are running are not disturbed.
 
         Raises:
             KeyError: There is no prompt of that name.
+            ValueError: It comes from a part that is mounted.
         """
-        self._take(self._prompts, name, "prompts")
+        self._remove("prompts", name)
         self.completers.forget("ref/prompt", name)
 
     def find_prompt(self, name: str) -> Prompt:
@@ -595,9 +553,9 @@ class Registry:
         Raises:
             McpError: There is none (`-32602`).
         """
-        prompt = self._prompts.get(name)
+        prompt = self.prompts.get(name)
         if prompt is None:
-            raise unknown("prompt", name, list(self._prompts))
+            raise unknown("prompt", name, list(self.prompts))
         return prompt
 
     # -- completion -----------------------------------------------------------------------
@@ -607,7 +565,7 @@ class Registry:
         """Who completes which argument."""
         from trio_mcp.registry.completers import Completers
 
-        return Completers(self._prompts, self._resources, self._templates)
+        return Completers(self.prompts, self.resources, self.resource_templates)
 
     def completion(
         self,
@@ -667,6 +625,101 @@ class Registry:
 
         function = source if callable(source) else from_values(source)
         self.completers.add(function, prompt, resource, argument, timeout)
+
+    def find_completer(self, kind: RefType, target: str, argument: str) -> Completer:
+        """Return who completes an argument; where nobody does, somebody who knows nothing.
+
+        Raises:
+            McpError: There is no such prompt, template or argument (`-32602`).
+        """
+        return self.completers.find(kind, target, argument)
+
+    @property
+    def completes(self) -> bool:  # type: ignore[override]  # of others, it is an attribute
+        """Whether anything can be completed."""
+        own = bool((self.prompts or self.resource_templates) and self.completers)
+        return own or any(each.part.completes for each in self._mounts)
+
+    # -- parts ----------------------------------------------------------------------------
+
+    def mount(self, part: Part, prefix: str | None = None) -> None:
+        """Have everything that a part offers appear in this registry as well.
+
+        The part may be another registry, or a server elsewhere. What is added to it or removed
+        from it later appears and disappears here, too, and clients are told. It can be mounted in
+        several places, and have parts itself.
+
+        A call runs as in the part: with the state of the part's lifespan, its time limit, and its
+        scopes besides those of the tool. The lifespan is opened after this registry's own, once,
+        however often the part is mounted, and closed before it.
+
+        Args:
+            part: A `Registry`, or another `Part`.
+            prefix: Tools and prompts appear as `prefix_name`. Resources have it as the first
+                segment: `config://app` appears as `config://prefix/app`. `None` leaves all names
+                as they are.
+
+        Raises:
+            SchemaError: The prefix cannot be part of a name, a name is taken, or the part would
+                contain itself. Nothing is mounted then.
+            RuntimeError: The registry is being served, and the part has to be opened first.
+
+        Example:
+            >>> weather = Registry("weather")
+            >>> @weather.tool
+            ... async def forecast(city: str) -> str:
+            ...     return f"Sunny in {city}"
+            >>> registry = Registry("assistant")
+            >>> registry.mount(weather, "weather")
+            >>> list(registry.tools)
+            ['weather_forecast']
+        """
+        from trio_mcp.registry.mounting import Mount, check_mount
+
+        check_mount(self, part, prefix)
+        if self._times_open and part.needs_running:
+            raise RuntimeError(
+                f"registry {self.name!r} is being served; mount {part.name!r} before, or open it "
+                "around all of it with `async with part.running():`"
+            )
+        mount = Mount(self, part, prefix)
+        mount.open()
+        self._mounts.append(mount)
+
+    def unmount(self, part: Part) -> None:
+        """Take a part out, wherever it is mounted in this registry. Calls go on that are running.
+
+        If it is mounted while the registry is served, its lifespan is closed when that ends.
+
+        Raises:
+            ValueError: It is not mounted.
+        """
+        gone = [each for each in self._mounts if each.part is part]
+        if not gone:
+            raise ValueError(f"{part.name!r} is not mounted in {self.name!r}")
+        for mount in gone:
+            self._mounts.remove(mount)
+            mount.close()
+
+    @property
+    def mounts(self) -> Sequence[Mount]:
+        """Where parts are mounted in it, in their order."""
+        return tuple(self._mounts)
+
+    def watched(self, uri: str) -> None:
+        """Have the part that a resource comes from tell of its changes."""
+        for each in self._mounts:
+            each.watch(uri)
+
+    def unwatched(self, uri: str) -> None:
+        """Have it tell of them no more."""
+        for each in self._mounts:
+            each.unwatch(uri)
+
+    def find_unlisted(self, uri: str) -> Resource | None:
+        """Find a part that says what is at a URI that is in no list."""
+        found = (each.unlisted(uri) for each in self._mounts)
+        return next((each for each in found if each is not None), None)
 
     # -- extensions -----------------------------------------------------------------------
 
@@ -733,10 +786,10 @@ class Registry:
     def offers(self) -> frozenset[str]:
         """The kinds of things that there are; each is a capability of the server."""
         there = {
-            "tools": bool(self._tools),
-            "resources": bool(self._resources or self._templates),
-            "prompts": bool(self._prompts),
-            "completions": bool((self._prompts or self._templates) and self.completers),
+            "tools": bool(self.tools),
+            "resources": bool(self.resources or self.resource_templates),
+            "prompts": bool(self.prompts),
+            "completions": self.completes,
             "logging": True,
         }
         return frozenset(offer for offer, is_there in there.items() if is_there)
@@ -787,13 +840,30 @@ class Registry:
     def needs_running(self) -> bool:
         """Whether there is a lifespan, its own or an extension's, and it is not open."""
         there = self._lifespan is not None or self.extensions is not None
-        return there and self._shared is _CLOSED
+        closed = self._shared is _CLOSED
+        return closed and (there or any(each.part.needs_running for each in self._mounts))
+
+    @property
+    def shared_state(self) -> Any:
+        """What its lifespan yielded, inside of `running`; else `None`."""
+        return self._shared.state
+
+    @asynccontextmanager
+    async def lifespan(self, limits: Limits) -> AsyncIterator[Any]:
+        """Open its own lifespan alone, where the registry is a part of another one."""
+        if self._lifespan is None or self._shared is not _CLOSED:
+            yield self._shared.state
+            return
+        lifespan = partial(self._lifespan, self)
+        async with opened(self.name, lifespan, limits.lifespan_timeout) as state:
+            yield state
 
     @asynccontextmanager
     async def opened(self, limits: Limits | None = None) -> AsyncIterator[Opened]:
         """Yield what `running` shares; outside of it, open the lifespans for the block.
 
-        Those of extensions are opened after the registry's own, and closed before it.
+        After the registry's own come those of its parts, then those of extensions. They are closed
+        in the opposite order.
 
         Raises:
             LifespanError: A lifespan failed when it was opened, or closed.
@@ -803,7 +873,7 @@ class Registry:
             return
         self._times_open += 1
         try:
-            if self._lifespan is None and self.extensions is None:
+            if self._lifespan is None and self.extensions is None and not self._mounts:
                 yield Opened()
             else:
                 async with AsyncExitStack() as stack:
@@ -812,12 +882,11 @@ class Registry:
             self._times_open -= 1
 
     async def _open(self, stack: AsyncExitStack, limits: Limits) -> Opened:
-        state = None
-        if self._lifespan is not None:
-            lifespan = partial(self._lifespan, self)
-            way = opened(self.name, lifespan, limits.lifespan_timeout)
-            state = await stack.enter_async_context(way)
-        found = Opened(state)
+        found = Opened(await stack.enter_async_context(self.lifespan(limits)))
+        if self._mounts:
+            from trio_mcp.registry.mounting import open_parts
+
+            await open_parts(self, stack, found, limits)
         for each in self.extensions or ():
             serving = await stack.enter_async_context(each.opened(self, found, limits))
             found.extensions[each.identifier] = serving
@@ -831,6 +900,14 @@ def _checked_middleware(name: str, middleware: Sequence[M]) -> tuple[M, ...]:
     from trio_mcp.registry.middleware import middleware_of
 
     return middleware_of(name, middleware)
+
+
+def _context_of(tool: Tool, opened: Opened) -> Context:
+    """Make the context of a call that no client has made."""
+    origin = tool.origin
+    if origin is None:
+        return Context(tool=tool.name, state=opened.state)
+    return Context(tool=origin.target(tool.name), state=opened.state_of(origin.part))
 
 
 def check_registry(registry: object) -> None:

@@ -19,7 +19,7 @@ from trio_mcp.registry.checks import (
     scopes_of,
 )
 from trio_mcp.registry.context import Context
-from trio_mcp.registry.handlers import NO_EXTENSIONS, Handler, Keywords, TextArguments
+from trio_mcp.registry.handlers import NO_EXTENSIONS, Handler, Keywords, TextArguments, Texts
 from trio_mcp.registry.invalid import invalid_result
 from trio_mcp.registry.options import CacheScope, Icons
 from trio_mcp.registry.uri_search import LONGEST_URI, read_uri
@@ -68,7 +68,7 @@ class ResourceTemplate(Handler):
     """The schema of each variable."""
     cache_ttl: float
     cache_scope: CacheScope
-    arguments: TextArguments
+    arguments: Texts
 
     @property
     def mime_type(self) -> str | None:

@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 RESULT_TYPES: Final = frozenset({CallToolResult, *CONTENT_BLOCKS.values()})
 """What a tool returns to say itself what its caller gets; such a result has no schema."""
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+LONGEST_NAME: Final = 128
+NAME_CHARACTERS: Final = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 @frozen(eq=False, kw_only=True)
@@ -184,7 +185,7 @@ def make_tool(
             output_schema=returned,
             annotations=annotations_of(ToolAnnotations, annotations),
             icons=icons_of(icons),
-            meta=_published(limit) | (json_of("meta", meta) or {}) or None,
+            meta=published(limit) | (json_of("meta", meta) or {}) or None,
         )
         check_payload(shown)
         check_schema_texts("the input schema", accepted)
@@ -213,13 +214,13 @@ def make_tool(
     )
 
 
-def _published(timeout: float | None) -> dict[str, Json]:
-    """What tells clients how long a call may take, where that is not for `Limits` to say."""
+def published(timeout: float | None) -> dict[str, Json]:
+    """Return what tells clients how long a call may take, where that is not for `Limits` to say."""
     return {} if timeout is None or timeout == inf else {META_TIMEOUT: timeout}
 
 
 def _checked_name(name: Any) -> str:
-    if isinstance(name, str) and _NAME.fullmatch(name):
+    if isinstance(name, str) and len(name) <= LONGEST_NAME and NAME_CHARACTERS.fullmatch(name):
         return name
     raise SchemaError(
         f"Tool name {name!r:.200} is not valid: "

@@ -91,7 +91,9 @@ async def answer_in_background(
         raise McpError(INVALID_REQUEST, f"{request.method} cannot be answered in the background")
     if timeout is not None:
         call.timeout = timeout
-    call.conversation = BackgroundConversation(channel or CallChannel(), caller, call)
+    call.conversation = BackgroundConversation(
+        channel or CallChannel(), caller, call, request.params
+    )
     await Runner(server.limits.cancel_patience).run(call)
     if reply.line is None:  # only what its peer cancels has no answer
         raise McpError(INVALID_REQUEST, f"{request.method} was cancelled")
@@ -123,6 +125,7 @@ class BackgroundConversation:
     _channel: CallChannel
     _caller: Caller
     _inbound: InboundRequest
+    _params: dict[str, Json]
     revision: Revision = Factory(lambda self: self._caller.revision, takes_self=True)
     _names: QuestionNames = field(factory=QuestionNames)
     _last_progress: float = -inf
@@ -131,6 +134,19 @@ class BackgroundConversation:
     """Seconds that the handler had left when it asked."""
     unwinding: bool = False
     """Never: it waits for its answers where it is."""
+
+    passes_questions: bool = False
+    """Never likewise."""
+
+    @property
+    def params(self) -> dict[str, Json]:
+        """The parameters of the request."""
+        return self._params
+
+    @property
+    def capabilities(self) -> dict[str, Json]:
+        """What the caller has declared."""
+        return self._caller.capabilities
 
     @property
     def answers(self) -> dict[str, Json]:
@@ -190,6 +206,10 @@ class BackgroundConversation:
             self._asking -= 1
             if not self._asking:
                 self._inbound.move_deadline(trio.current_time() + self._left)
+
+    def pass_on(self, question: dict[str, Json]) -> dict[str, Json]:
+        """Refuse: nobody would send the request again."""
+        raise McpError(INTERNAL_ERROR, "A call in the background cannot be answered by a question")
 
     def finish(self) -> None:
         """Do nothing: nothing is held back."""

@@ -37,6 +37,9 @@ _PROGRESS_BURST: Final = 20
 
 _ENDED: Final = "The request has ended, so its client cannot be asked any more"
 
+_ROUND: Final = ("inputResponses", "requestState")
+"""Parameters that a request has when it is sent again with answers."""
+
 _OTHERS: Final = 10
 """Checkpoints that a question waits for others that are asked beside it."""
 
@@ -112,6 +115,7 @@ class RequestConversation:
         self._names = QuestionNames()
         self._asking: set[trio.CancelScope] = set()  # questions that wait for the client
         self._kept: dict[str, Json] = {}  # what the record of this round has to hold as well
+        self._passed_on: dict[str, Json] = {}  # the answers to somebody else's questions
         self._answers = self._recorded_answers(context.params)
         self.questions: Final[dict[str, Json]] = {}
         """What the client has to answer before the handler can go on."""
@@ -229,6 +233,24 @@ class RequestConversation:
         if channel is not None:
             channel.close_sse_stream()
 
+    # -- the request ---------------------------------------------------------------------------
+
+    @property
+    def params(self) -> dict[str, Json]:
+        """The parameters of the request, and, of an earlier round, only what is not ours."""
+        own = {name: each for name, each in self._context.params.items() if name not in _ROUND}
+        return {**own, **self._passed_on}
+
+    @property
+    def capabilities(self) -> dict[str, Json]:
+        """What the caller has declared."""
+        return self._context.caller.capabilities
+
+    @property
+    def passes_questions(self) -> bool:
+        """Whether the request may be answered by somebody else's question."""
+        return self.revision.modern and self._registry.methods[self._context.method].may_ask
+
     # -- questions ---------------------------------------------------------------------------
 
     @property
@@ -325,6 +347,9 @@ class RequestConversation:
             raise McpError(INVALID_PARAMS, message)
         if "requestState" in params:
             record = self._opened(params["requestState"])
+            if "passed_on" in record:
+                self._passed_on = {"inputResponses": given, **record["passed_on"]}
+                return {}
             pending = {key: given[key] for key in record["asked"] if key in given}
             self._kept = {**pending, **record["answers"]}
         return {**given, **self._kept}
@@ -350,6 +375,21 @@ class RequestConversation:
             "resultType": "input_required",
             "inputRequests": dict(self.questions),
             "requestState": self._registry.sealer.seal(record, self._binding),
+        }
+
+    def pass_on(self, question: dict[str, Json]) -> dict[str, Json]:
+        """Make the result that asks the client what somebody else has asked by such a result.
+
+        Their state comes back to them, but only with the request that it was given for.
+        """
+        if not self.passes_questions:
+            message = "A question cannot be the answer to this request; Context.ask can ask it"
+            raise McpError(INTERNAL_ERROR, message)
+        kept = {name: question[name] for name in ("requestState",) if name in question}
+        self._registry.sealer.check_ready()
+        return {
+            **question,
+            "requestState": self._registry.sealer.seal({"passed_on": kept}, self._binding),
         }
 
 

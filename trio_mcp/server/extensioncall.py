@@ -74,8 +74,8 @@ class _Extended(HandlerCall):
         return True
 
     def _start(self) -> Awaitable[Any]:
-        bridge = self.context.server.registry.log_bridge
-        return self.work() if bridge is None else self.work_bridged(bridge)
+        bridges = self.log_bridges()
+        return self.work_bridged(bridges) if bridges else self.work()
 
 
 # -- methods --------------------------------------------------------------------------------
@@ -151,11 +151,15 @@ class _Wrapped(_Extended):
         """Take the result as they have left it."""
         return value.result if isinstance(value, _Answered) else super().wire(value)
 
+    def members(self, value: Any) -> dict[str, Json]:
+        """Take the result as they have left it."""
+        return value.result if isinstance(value, _Answered) else super().members(value)
+
     async def _proceed(self, around: list[Wrapping]) -> dict[str, Json]:
         if not around:
             value = await super().work()
             try:
-                return self.wire(value)
+                return self.members(value)
             except McpError as error:
                 self.log_unsendable(error)
                 raise

@@ -26,7 +26,14 @@ import trio
 
 from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
 from trio_mcp.registry import Context
-from trio_mcp.registry.handlers import Handler, InputRequired, Keywords, RefusedArguments, Unbound
+from trio_mcp.registry.handlers import (
+    Forwarded,
+    Handler,
+    InputRequired,
+    Keywords,
+    RefusedArguments,
+    Unbound,
+)
 from trio_mcp.registry.invalid import InvalidResult, invalid_result
 from trio_mcp.schema import ArgumentError
 from trio_mcp.server.calllog import fields_of, log_call, logger
@@ -39,11 +46,14 @@ from trio_mcp.wire.errors import (
     ToolError,
 )
 from trio_mcp.wire.jsonrpc import Json, sendable_text
-from trio_mcp.wire.revisions import Revision
+from trio_mcp.wire.revisions import META_SERVER_INFO, Revision
 
 if TYPE_CHECKING:
     from trio_mcp.registry.conversation import OpenConversation
     from trio_mcp.registry.log_bridge import LogBridge
+
+MODERN_MEMBERS: Final = ("resultType", "ttlMs", "cacheScope")
+"""Of results: what a caller of a legacy revision does not get."""
 
 CANCELLED: Final = McpError(INTERNAL_ERROR, "Request cancelled")
 
@@ -80,6 +90,28 @@ class HandlerCall(InboundRequest):
         """
         raise NotImplementedError
 
+    def members(self, value: Any) -> dict[str, Json]:
+        """Turn what the function of a mounted part returned into a result.
+
+        Raises:
+            McpError: It is not one.
+        """
+        origin = self.handler.origin
+        forwarded = isinstance(value, Forwarded)
+        result = self._forwarded(value.result) if forwarded else self.wire(value)
+        return result if origin is None else origin.outward(result)
+
+    def _forwarded(self, result: dict[str, Json]) -> dict[str, Json]:
+        """Leave a result as it came, but for what is between this server and its caller."""
+        if result.get("resultType") == "input_required":
+            return self._converse().pass_on(result)
+        if not self.context.revision.modern:
+            return {name: each for name, each in result.items() if name not in MODERN_MEMBERS}
+        meta = result.get("_meta")
+        if isinstance(meta, dict) and META_SERVER_INFO in meta:
+            result["_meta"] = {key: each for key, each in meta.items() if key != META_SERVER_INFO}
+        return result
+
     def refused(self, error: RefusedArguments) -> bytes:
         """Make the line that tells of arguments which were checked late, and do not fit."""
         data = refusal_data(self.context, self.kind.lower(), self.handler.name, error)
@@ -100,8 +132,7 @@ class HandlerCall(InboundRequest):
     @property
     def may_notify(self) -> bool:
         """Whether the function has anything to send by."""
-        bridged = self.context.server.registry.log_bridge is not None
-        return bridged or self.handler.may_talk
+        return self.handler.may_talk or bool(self.log_bridges())
 
     def run(self, scope: Scope) -> Coroutine[Any, Any, bytes | None]:
         """Run the function inside the scope and return the line that answers the call."""
@@ -140,17 +171,26 @@ class HandlerCall(InboundRequest):
     def _start(self) -> Awaitable[Any]:
         handler, keywords, server = self.handler, self.keywords, self.context.server
         running: Awaitable[Any]
-        if server.registry.log_bridge is not None:
-            running = self.work_bridged(server.registry.log_bridge)
+        if server.registry.log_bridge is not None or handler.origin is not None:
+            bridges = self.log_bridges()
+            running = self.work_bridged(bridges) if bridges else self.work()
         elif handler.is_direct and not isinstance(keywords, Unbound):
             running = handler.function(**keywords)
         else:
             running = handler.run(keywords, self.make_context, server.threads)
         return running
 
-    async def work_bridged(self, bridge: LogBridge) -> Any:
+    def log_bridges(self) -> list[LogBridge]:
+        """Return those that forward what the function logs: the registry's, and its parts'."""
+        own, origin = self.context.server.registry.log_bridge, self.handler.origin
+        found = [] if own is None else [own]
+        return found if origin is None else [*found, *origin.log_bridges()]
+
+    async def work_bridged(self, bridges: list[LogBridge]) -> Any:
         """Do the work, and send the caller what is logged meanwhile."""
-        with bridge.serving(self._converse()):
+        from trio_mcp.registry.log_bridge import serving
+
+        with serving(bridges, self._converse()):
             return await self.work()
 
     def work(self) -> Awaitable[Any]:
@@ -168,7 +208,7 @@ class HandlerCall(InboundRequest):
     def _line(self, value: Any) -> tuple[bytes, str]:
         context = self.context
         try:
-            result = self.wire(value)
+            result = self.wire(value) if self.handler.origin is None else self.members(value)
             outcome = "error" if result.get("isError") else "ok"
             if context.caller.revision.modern:
                 result = context.complete(result)
@@ -250,7 +290,10 @@ class HandlerCall(InboundRequest):
 
     def make_context(self) -> Context:
         """Make what the handler meets its caller through."""
-        return self.context.make_context(self.target, self._converse())
+        origin = self.handler.origin
+        if origin is None:
+            return self.context.make_context(self.target, self._converse())
+        return self.context.make_context(origin.target(self.target), self._converse(), origin.part)
 
     def _converse(self) -> OpenConversation:
         """Begin the conversation with the caller, or return it."""

@@ -61,17 +61,20 @@ class RequestContext:
             return error_line(self.id, answer)
         return result_line(self.id, answer, is_text)
 
-    def make_context(self, tool: str, conversation: Conversation | None = None) -> Context:
+    def make_context(
+        self, tool: str, conversation: Conversation | None = None, part: Any = None
+    ) -> Context:
         """Make what the author's code meets its caller through.
 
         Args:
             tool: What was asked for.
             conversation: The way to say and to ask something; without it, that is not possible.
+            part: The mounted part whose code it is; `None` for the registry's own.
         """
-        session = self.session
+        session, server = self.session, self.server
         return Context(
             tool=tool,
-            state=self.server.state,
+            state=server.state if part is None else server.opened.state_of(part),
             request_id=None if self.id == "" else self.id,  # which a notification has
             connection_id=session.connection_id,
             revision=self.revision.name,

@@ -71,6 +71,7 @@ class Server:
 
     def open(self, opened: Opened) -> None:
         """Give handlers what the lifespans yielded."""
+        self.opened = opened
         self.state = opened.state
         self.extensions = opened.extensions
         """By identifier, what serves each extension."""
