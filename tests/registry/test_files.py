@@ -22,6 +22,7 @@ from trio_mcp.registry.files import (
     media_type_of,
     read_file_below,
 )
+from trio_mcp.system.capabilities import WALKS
 
 SECRET = b"top secret"
 
@@ -332,7 +333,7 @@ def test_trouble_of_our_own_is_not_hidden(root, monkeypatch, failing, use):
     really_open = os.open
 
     def fail(path, *args, **options):
-        if path == failing:
+        if os.path.basename(path) == failing:
             raise OSError(errno.EMFILE, "Too many open files")
         return really_open(path, *args, **options)
 
@@ -377,8 +378,8 @@ def test_a_link_that_appears_just_before_opening(root, monkeypatch, swapped, tar
     swaps = []
 
     def swap_first(path, *args, **options):
-        if path == swapped and not swaps:
-            swaps.append(path)
+        if os.path.basename(path) == swapped and not swaps:
+            swaps.append(swapped)
             where = root / "docs" if swapped == "deep" else root / "docs/deep"
             swap_for_link(where / swapped, target)
             assert (where / swapped).exists()
@@ -394,7 +395,7 @@ def test_a_link_that_appears_while_listing(root, monkeypatch):
     really_open = os.open
 
     def swap_first(path, *args, **options):
-        if path == "deep" and not (root / "docs/deep").is_symlink():
+        if os.path.basename(path) == "deep" and not (root / "docs/deep").is_symlink():
             swap_for_link(root / "docs/deep", root.parent / "outside")
         return really_open(path, *args, **options)
 
@@ -409,12 +410,16 @@ def test_a_directory_that_moves_after_it_was_opened(root, monkeypatch):
 
     def swap_afterwards(path, *args, **options):
         descriptor = really_open(path, *args, **options)
-        if path == "deep":
+        if os.path.basename(path) == "deep":
             swap_for_link(root / "docs/deep", root.parent / "outside")
         return descriptor
 
     monkeypatch.setattr(os, "open", swap_afterwards)
-    assert read(root, "docs/deep/secret.txt") == b"harmless"
+    if WALKS:
+        assert read(root, "docs/deep/secret.txt") == b"harmless"
+    else:  # elsewhere than on Windows, where an open directory cannot be moved
+        with pytest.raises(NotFound):
+            read(root, "docs/deep/secret.txt")
     assert (root / "docs/deep/secret.txt").read_bytes() == SECRET
 
 
@@ -423,7 +428,7 @@ def test_a_pipe_that_appears_after_looking(root, monkeypatch):
 
     def swap_afterwards(path, *args, **options):
         status = really_stat(path, *args, **options)
-        if path == "guide.txt":
+        if os.path.basename(path) == "guide.txt":
             (root / "docs/guide.txt").unlink()
             os.mkfifo(root / "docs/guide.txt")
         return status

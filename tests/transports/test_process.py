@@ -18,6 +18,7 @@ from trio_mcp.errors import (
     ServerExited,
     WriteFailed,
 )
+from trio_mcp.system.processes import group_of
 from trio_mcp.transports.process import (
     ProcessExited,
     ProcessOptions,
@@ -234,7 +235,7 @@ async def test_an_error_in_the_block_comes_out_as_it_is() -> None:
 async def test_a_transport_needs_pipes() -> None:
     process = await trio.lowlevel.open_process(python(""), stdin=None)
     with pytest.raises(ValueError, match="pipes"):
-        StdioTransport(process, ProcessOptions())
+        StdioTransport(process, group_of(process.pid), ProcessOptions())
     await process.wait()
 
 

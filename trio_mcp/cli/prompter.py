@@ -8,7 +8,6 @@ results only.
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -148,6 +147,6 @@ class Prompter:
         try:
             answer = await self._prompt.read(label, default=default, choices=choices)
         except CtrlC:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
             await trio.sleep_forever()
         return answer.strip()

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import trio
 
 from trio_mcp.cli.failures import Interrupted
 from trio_mcp.peer.background import background_task
+from trio_mcp.system.signals import ENDING, end_by
 
 T = TypeVar("T")
-
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def run_async(
@@ -45,12 +43,11 @@ async def _interruptible(main: Callable[[], Awaitable[T]], on_interrupt: Callabl
             if number == signal.SIGINT and on_interrupt():
                 continue
             if status:  # it does not end, so the system shall end it
-                signal.signal(number, signal.SIG_DFL)
-                os.kill(os.getpid(), number)
+                end_by(number)
             status = 128 + number
             scope.cancel()
 
-    minded = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+    minded = [each for each in ENDING if signal.getsignal(each) is not signal.SIG_IGN]
     scope = trio.CancelScope()
     with trio.open_signal_receiver(*minded) as signals:
         async with background_task(partial(watch, signals)):

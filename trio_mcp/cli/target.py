@@ -28,6 +28,7 @@ SERVER_URL: Final = "MCP_SERVER_URL"
 """The variable of the environment with the target where a command line has none."""
 
 _PLAIN_NAME: Final = re.compile(r"[\w-]+")
+_PARTS: Final = re.compile(r"(?P<place>([A-Za-z]:(?=[\\/]))?[^:]*)(:(?P<registry>.*))?", re.DOTALL)
 _NUL: Final = "\0"
 _ADDRESS: Final = re.compile(r"\w[\w.-]*:\d+(/|$)|(localhost|\w[\w-]*(\.[\w-]+)+)/")
 """How a URL begins whose scheme was left out."""
@@ -81,7 +82,7 @@ def parse_target(word: str) -> Target:
         return Target(" ".join(command), command=command)
     if word.lower().startswith(("http://", "https://")):
         return Target(word, url=word)
-    place = word.partition(":")[0]
+    place, _ = split_target(word)
     if place.endswith(".py"):
         _existing(place)
     elif _ADDRESS.match(word):
@@ -91,6 +92,13 @@ def parse_target(word: str) -> Target:
             f"there is no module {place!r}; a file is given as FILE.py, and a command after --"
         )
     return Target(word, registry=word)
+
+
+def split_target(target: str) -> tuple[str, str]:
+    """Split `PLACE:REGISTRY`, where a place may begin with the letter of a drive."""
+    found = _PARTS.fullmatch(target)
+    assert found is not None  # it matches any text
+    return found["place"], found["registry"] or ""
 
 
 def is_no_target(word: str) -> bool:
@@ -113,7 +121,7 @@ def registry_target(word: str) -> str:
 
 def folder_of(target: str) -> Path:
     """The directory of a target that is a file; this one for a module."""
-    place = target.partition(":")[0]
+    place, _ = split_target(target)
     return Path(place).parent if place.endswith(".py") else Path()
 
 
@@ -130,7 +138,7 @@ def load_registry(target: str) -> Registry:
     """
     from trio_mcp.registry import Registry
 
-    place, _, name = target.partition(":")
+    place, name = split_target(target)
     module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
     registries = {key: value for key, value in vars(module).items() if isinstance(value, Registry)}
     if name:

@@ -1,11 +1,8 @@
 """Files below a directory, and nothing outside of it.
 
-A path from outside is never joined to another and looked up: between checking such a path and
-opening it, somebody may swap a directory for a link. Instead it is walked one name at a time.
-Each name is opened within the directory that is open already, without following links, so
-wherever the walk stands, it got there through real directories. It does not ask where links lead:
-they are all refused. (Hard links and mounts cannot be told from what they stand for, and are
-taken for it.)
+A path from outside is walked one name at a time, through real directories only (`system.folders`
+tells how, and why). It does not ask where links lead: they are all refused. (Hard links and mounts
+cannot be told from what they stand for, and are taken for it.)
 
 Whatever is not a file that may be read is not there: the one error for all of it tells nobody
 what lies in the way. Only trouble of our own, such as too many open files, stays an `OSError`.
@@ -21,9 +18,8 @@ import mimetypes
 import os
 import posixpath
 import re
-import stat
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -31,6 +27,7 @@ from typing import Final
 from attrs import define
 
 from trio_mcp.schema.sentences import cut
+from trio_mcp.system.folders import Folder, open_below, open_folder
 
 __all__ = [
     "NotFound",
@@ -49,10 +46,6 @@ class NotFound(LookupError):
 class TooLarge(ValueError):
     """The file is larger than allowed."""
 
-
-_DIRECTORY: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_DIRECTORY
-_INNER: Final = _DIRECTORY | os.O_NOFOLLOW
-_FILE: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY
 
 _LONGEST_PATH: Final = 4096  # bytes
 _LONGEST_NAME: Final = 255  # bytes
@@ -102,8 +95,8 @@ def read_file_below(root: Path, relative: str, *, max_bytes: int) -> bytes:
     if not names:
         raise _not_found(relative)
     try:
-        with _opened(root, names[:-1]) as directory:
-            return _read(directory, names[-1], relative, max_bytes)
+        with closing(open_below(open_folder(root), names[:-1])) as directory:
+            return _read(directory.open_file(names[-1]), relative, max_bytes)
     except OSError as error:
         if error.errno in _NOT_THERE:
             raise _not_found(relative) from error
@@ -132,33 +125,14 @@ def _names(relative: str) -> list[str]:
     return names
 
 
-@contextmanager
-def _opened(root: Path, names: Sequence[str]) -> Iterator[int]:
-    """The descriptor of a directory below the root; closed in the end."""
-    here = os.open(root, _DIRECTORY)
+def _read(file: int, relative: str, max_bytes: int) -> bytes:
     try:
-        for name in names:
-            above, here = here, os.open(name, _INNER, dir_fd=here)
-            os.close(above)
-        yield here
-    finally:
-        os.close(here)
-
-
-def _read(directory: int, name: str, relative: str, max_bytes: int) -> bytes:
-    # To open a device can set it going, so look first. What counts is what was opened.
-    if not stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
-        raise _not_found(relative)
-    file = os.open(name, _FILE, dir_fd=directory)
-    try:
-        status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode):
-            raise _not_found(relative)
+        size = os.fstat(file).st_size
         data = bytearray()
-        if status.st_size <= max_bytes:
+        if size <= max_bytes:
             while chunk := os.read(file, min(_CHUNK, max_bytes + 1 - len(data))):
                 data += chunk
-        if status.st_size > max_bytes or len(data) > max_bytes:  # it may have grown
+        if size > max_bytes or len(data) > max_bytes:  # it may have grown
             raise TooLarge(f"the file {cut(relative)} is larger than {max_bytes} bytes")
         return bytes(data)
     finally:
@@ -195,7 +169,7 @@ def list_files_below(root: Path, prefix: str = "", *, most: int = 1000) -> list[
     if slash and not names:
         return []
     try:
-        with _opened(root, names) as directory:
+        with closing(open_below(open_folder(root), names)) as directory:
             found = _Walk().files(directory, parent + slash, beginning, _MOST_LEVELS)
             with closing(found):  # it has directories open
                 return list(islice(found, max(most, 0)))
@@ -213,7 +187,7 @@ class _Walk:
     """Entries that may still be looked at."""
 
     def files(
-        self, directory: int, above: str, beginning: str, levels: int
+        self, directory: Folder, above: str, beginning: str, levels: int
     ) -> Generator[str, None, None]:
         """The paths of files in a directory, where names begin so, and in those below it."""
         for name in self._entries(directory, beginning):
@@ -225,22 +199,20 @@ class _Walk:
             elif levels > 1:
                 yield from self._files_in(directory, name[:-1], path, levels - 1)
 
-    def _files_in(self, directory: int, name: str, path: str, levels: int) -> Iterator[str]:
+    def _files_in(self, directory: Folder, name: str, path: str, levels: int) -> Iterator[str]:
         try:
-            inner = os.open(name, _INNER, dir_fd=directory)
+            inner = directory.inner(name)
         except OSError as error:
             if error.errno in _NOT_THERE:
                 return
             raise
-        try:
+        with closing(inner):
             yield from self.files(inner, path, "", levels)
-        finally:
-            os.close(inner)
 
-    def _entries(self, directory: int, beginning: str) -> list[str]:
+    def _entries(self, directory: Folder, beginning: str) -> list[str]:
         """The names of files, and of directories with a slash, sorted as their paths are."""
         names: list[str] = []
-        with os.scandir(directory) as entries:
+        with directory.entries() as entries:
             for entry in islice(entries, self.left):
                 self.left -= 1
                 if not entry.name.startswith(beginning):

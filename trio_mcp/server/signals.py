@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Final
 
 import trio
 
 from trio_mcp.public import public
 from trio_mcp.server.lifecycle import ServerHandle, ServerState
-
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+from trio_mcp.system.signals import ENDING, end_by
 
 
 @public
 async def stop_at_signals(handle: ServerHandle) -> None:
     """Stop a server gracefully at SIGINT or SIGTERM, and return once it has stopped.
 
-    A second signal ends the process at once. Signals are handled only in the main thread, and only
-    if they are not ignored. `serve` does this by itself, because the process is its own. So does
-    `serve_http(own_process=True)`, before it reports that it listens.
+    On Windows, that is SIGINT (Ctrl-C) or SIGBREAK (Ctrl-Break). A second signal ends the process
+    at once. Signals are handled only in the main thread, and only if they are not ignored. `serve`
+    does this by itself, because the process is its own. So does `serve_http(own_process=True)`,
+    before it reports that it listens.
 
     Args:
         handle: The server, as `nursery.start` returns it.
@@ -53,12 +51,11 @@ def calling_at_signals(stop: Callable[[], None]) -> Iterator[None]:
     def on_signal(number: int, frame: FrameType | None) -> None:
         nonlocal seen
         if seen:  # the default action ends the process, and tells its parent why
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
+            end_by(number)
         seen = True
         token.run_sync_soon(stop)
 
-    taken = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+    taken = [each for each in ENDING if signal.getsignal(each) is not signal.SIG_IGN]
     previous = {each: signal.signal(each, on_signal) for each in taken}
     try:
         yield

@@ -34,6 +34,7 @@ from trio_mcp.store.lane import Job, Lane
 from trio_mcp.store.sqlite_tables import SQLiteTables, prepare
 from trio_mcp.store.tables import TablesStore, Work
 from trio_mcp.store.watching import Watch, Watches
+from trio_mcp.system import flags
 
 _LATEST: Final = 1.0
 """Seconds that news is late at most, if the process that wrote it died before it could ring."""
@@ -135,7 +136,7 @@ class SQLiteStore(TablesStore):
 
     def _make_file(self) -> tuple[int, int]:
         # Made here, it is nobody else's to read; SQLite gives its other files the same mode.
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | flags.NONBLOCK, 0o600)
         try:
             found = os.fstat(fd)
         finally:

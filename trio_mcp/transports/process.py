@@ -1,9 +1,9 @@
 """A server process: started, watched, and never left behind; its pipes carry bytes or messages.
 
-The process leads a session of its own, so that it and all its children can be ended together.
-Leaving the block ends it: its input is closed and it has some time to go; then SIGTERM and some
-more time; then SIGKILL. It is always reaped. All of that is shielded from cancellation and
-bounded in time.
+The process and all its children are a group, which is ended as a whole: a session of their own, or
+on Windows a job. Leaving the block ends it: its input is closed and it has some time to go; then
+SIGTERM (on Windows, Ctrl-Break) and some more time; then SIGKILL (the end of the job). It is always
+reaped. All of that is shielded from cancellation and bounded in time.
 
 Once the process has gone, by whatever way, its children are killed at once and never later: its
 id is free then, and some day it is the id of somebody else's process.
@@ -11,7 +11,6 @@ id is free then, and some day it is the id of somebody else's process.
 
 import codecs
 import os
-import signal
 import subprocess
 import sys
 from collections import deque
@@ -35,6 +34,9 @@ from trio_mcp.errors import (
 )
 from trio_mcp.peer.lines import IO_ERRORS, StreamLines
 from trio_mcp.public import public
+from trio_mcp.system import processes as system_processes
+from trio_mcp.system.capabilities import POLLS
+from trio_mcp.system.processes import ProcessGroup
 from trio_mcp.transports.observe import Broadcast
 from trio_mcp.wire.framing import Frame, Oversized
 from trio_mcp.wire.limits import Limits
@@ -48,19 +50,7 @@ _EXIT_TIMEOUT: Final = 0.5
 _AFTER_EXIT: Final = 0.2
 """Seconds that output which a dead process left behind is still read."""
 
-SAFE_ENVIRONMENT: Final = (
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "LOGNAME",
-    "PATH",
-    "SHELL",
-    "TERM",
-    "TMPDIR",
-    "TZ",
-    "USER",
-)
+SAFE_ENVIRONMENT: Final = system_processes.SAFE_ENVIRONMENT
 """Variables that a server inherits; everything else may hold a secret."""
 
 
@@ -76,7 +66,8 @@ class ProcessOptions:
         env: Variables of its environment, in addition to `SAFE_ENVIRONMENT`.
         cwd: Its working directory; `None` for that of this process.
         stderr: What happens to its stderr: kept (its end), also passed on to ours, or dropped.
-        close_timeout: Seconds to wait after closing its input, before SIGTERM.
+        close_timeout: Seconds to wait after closing its input, before SIGTERM (on Windows,
+            Ctrl-Break; where there is no console to send that, it is killed at once).
         terminate_timeout: Seconds to wait after SIGTERM, before SIGKILL.
         kill_timeout: Seconds to wait for its end after SIGKILL, in case the kernel still holds it.
         kill_children: Whether to kill processes that it started and that outlive it at once.
@@ -125,11 +116,16 @@ class StdioTransport(trio.abc.Stream):
     """
 
     def __init__(
-        self, process: trio.Process, options: ProcessOptions, limits: Limits | None = None
+        self,
+        process: trio.Process,
+        group: ProcessGroup,
+        options: ProcessOptions,
+        limits: Limits | None = None,
     ) -> None:
         if process.stdin is None or process.stdout is None:
             raise ValueError("the process needs pipes for stdin and stdout")
         self._process = process
+        self._group = group
         self._stdin: trio.abc.SendStream = process.stdin
         self._stdout: trio.abc.ReceiveStream = process.stdout
         self._options = options
@@ -228,10 +224,10 @@ class StdioTransport(trio.abc.Stream):
 
     def send_nowait(self, data: bytes | bytearray) -> int:
         """Send as much as its stdin takes at once, and return how much that was."""
-        if not isinstance(self._stdin, trio.lowlevel.FdStream):
+        if not POLLS:
             return 0
         try:
-            return os.write(self._stdin.fileno(), data)
+            return os.write(self._stdin.fileno(), data)  # type: ignore[attr-defined]
         except OSError:  # it is full, or broken: `send_all` will say so
             return 0
 
@@ -273,7 +269,7 @@ class StdioTransport(trio.abc.Stream):
             # between the end of `wait` and the signal.
             self._gone = True
             if self._options.kill_children:
-                self._signal_group(signal.SIGKILL)
+                self._group.kill()
             self._receiving.deadline = trio.current_time() + _AFTER_EXIT
             if self._process.returncode is not None:
                 self._states.announce(ProcessExited(self._process.returncode))
@@ -298,20 +294,15 @@ class StdioTransport(trio.abc.Stream):
             with trio.move_on_after(options.close_timeout):
                 await self._stdin.aclose()
                 await self._process.wait()
-            if self._process.returncode is None:
-                self._signal_group(signal.SIGTERM)
+            if self._process.returncode is None and self._group.ask():
                 with trio.move_on_after(options.terminate_timeout):
                     await self._process.wait()
             if self._process.returncode is None:
-                self._signal_group(signal.SIGKILL)
+                self._group.kill()
                 with trio.move_on_after(options.kill_timeout):
                     await self._process.wait()
             self._has_gone()
             await self._stdout.aclose()
-
-    def _signal_group(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
 
 
 async def ending_of(
@@ -361,8 +352,8 @@ async def open_process(
         ...         return await process.receive_message()
     """
     options = options or ProcessOptions()
-    process = await _spawn(command, options)
-    transport = StdioTransport(process, options, limits)
+    process, group = await _spawn(command, options)
+    transport = StdioTransport(process, group, options, limits)
     failure: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
@@ -380,23 +371,30 @@ async def open_process(
         if process.stderr is not None:
             with trio.CancelScope(shield=True):
                 await process.stderr.aclose()
+        group.release()
     if failure is not None:
         raise failure
 
 
-async def _spawn(command: Sequence[str | Path], options: ProcessOptions) -> trio.Process:
+async def _spawn(
+    command: Sequence[str | Path], options: ProcessOptions
+) -> tuple[trio.Process, ProcessGroup]:
     if not command:
         raise CannotStart("there is no command to start")
     environment = {key: os.environ[key] for key in SAFE_ENVIRONMENT if key in os.environ}
+    environment |= options.env
+    settings = {
+        **system_processes.start_options(),
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.DEVNULL if options.stderr == "ignore" else subprocess.PIPE,
+        "env": environment,
+        "cwd": options.cwd,
+    }
     try:
-        return await trio.lowlevel.open_process(
-            [str(each) for each in command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL if options.stderr == "ignore" else subprocess.PIPE,
-            env={**environment, **options.env},
-            cwd=options.cwd,
-            start_new_session=True,  # a group of its own, which can be signalled as a whole
-        )
+        words = system_processes.runnable([str(each) for each in command], environment)
+        process = await trio.lowlevel.open_process(words, **settings)
+        # At once: whoever is cancelled from here on has a group to end.
+        return process, system_processes.group_of(process.pid)
     except (OSError, ValueError) as error:
         raise CannotStart(f"{command[0]} cannot be started: {error}") from error

@@ -8,7 +8,6 @@ refresh token that may be used once is used in such a block too.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -26,6 +25,9 @@ from trio_mcp.auth.documents import ClientRegistration, read
 from trio_mcp.auth.urls import parsed
 from trio_mcp.errors import AuthorizationError
 from trio_mcp.public import public
+from trio_mcp.system import flags
+from trio_mcp.system.locks import try_lock
+from trio_mcp.system.private import is_private, replace
 
 LOCK_PATIENCE: Final = 60.0
 """Seconds to wait for another process. It may be asking its authorization server meanwhile."""
@@ -157,6 +159,9 @@ class _DocumentStore:
 class FileStore(_DocumentStore):
     """Keeps logins in a file with mode 0600, which several processes may share.
 
+    Windows knows no modes. There the file is as private as its folder; the default one is within
+    the user's profile, which only the user and administrators can read.
+
     Args:
         path: The file; by default `tokens.json` in the user's folder for data of `trio-mcp`.
 
@@ -187,7 +192,7 @@ class FileStore(_DocumentStore):
         path = self.path.with_name(f".{self.path.name}.lock")
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            return os.open(path, os.O_RDWR | os.O_CREAT | flags.NOFOLLOW, 0o600)
         except OSError as error:
             raise AuthorizationError(f"cannot lock {self.path}: {error.strerror}") from None
 
@@ -195,12 +200,9 @@ class FileStore(_DocumentStore):
         # The kernel tells nobody when a lock is free, except who blocks a thread on it, which
         # could then not be cancelled.
         with trio.move_on_after(LOCK_PATIENCE):
-            while True:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    return
-                except BlockingIOError:
-                    await trio.sleep(_LOCK_PAUSE)
+            while not try_lock(handle):  # noqa: ASYNC110 - see above
+                await trio.sleep(_LOCK_PAUSE)
+            return
         raise AuthorizationError(f"another process has held {self.path} for {LOCK_PATIENCE:g} s")
 
     @property
@@ -210,7 +212,7 @@ class FileStore(_DocumentStore):
     def _read(self) -> str | None:
         try:
             # A pipe would otherwise keep us waiting for its other end.
-            handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            handle = os.open(self.path, os.O_RDONLY | flags.NONBLOCK)
             try:
                 self._check(os.fstat(handle))
                 with open(handle, encoding="utf-8", errors="replace", closefd=False) as file:
@@ -225,7 +227,7 @@ class FileStore(_DocumentStore):
     def _check(self, about: os.stat_result) -> None:
         if not stat.S_ISREG(about.st_mode):
             raise AuthorizationError(f"cannot read {self.path}: it is no file")
-        if about.st_uid != os.geteuid() or stat.S_IMODE(about.st_mode) & 0o077:
+        if not is_private(about):
             raise AuthorizationError(
                 f"others may read {self.path}: it must be yours, with mode 0600"
             )
@@ -233,13 +235,13 @@ class FileStore(_DocumentStore):
     def _write(self, text: str) -> None:
         new = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
         try:
-            handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             try:
                 with open(handle, "w", encoding="utf-8") as file:
                     file.write(text)
                     file.flush()
                     os.fsync(handle)
-                os.replace(new, self.path)
+                replace(new, self.path)
             except BaseException:
                 with suppress(FileNotFoundError):
                     os.unlink(new)

@@ -6,8 +6,6 @@ start; there it matters who may ask.
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final
@@ -31,6 +29,7 @@ from trio_mcp.cli.probing.http import HttpProbe, check_access, open_http_probe
 from trio_mcp.cli.probing.stdio import StdioProbe, open_stdio_probe
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.errors import AuthorizationError
+from trio_mcp.system.processes import ask_process
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.wire.errors import HEADER_MISMATCH
 from trio_mcp.wire.headers import METHOD_HEADER, SESSION_HEADER
@@ -250,9 +249,9 @@ async def _check_exit(report: Report, probe: StdioProbe, times: Times) -> None:
         if probe.transport.returncode != 0:
             report.add("exit-status", f"when its stdin ends, it {probe.gone}")
         return
-    os.kill(probe.transport.pid, signal.SIGTERM)
-    with trio.move_on_after(times.exit):
-        await probe.transport.exited.wait()
+    if ask_process(probe.transport.pid):
+        with trio.move_on_after(times.exit):
+            await probe.transport.exited.wait()
     how = f"{times.exit:g} s after its stdin has ended, it still runs"
     if probe.transport.returncode is None:
         report.add("ignores-signals", f"{how}, and {times.exit:g} s after SIGTERM as well")

@@ -6,7 +6,6 @@ which they inherit. Whatever is found is ended in the end: an examination leaves
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -16,6 +15,7 @@ import psutil
 import trio
 from attrs import evolve
 
+from trio_mcp.system.processes import group_id
 from trio_mcp.transports.process import ProcessOptions
 
 _MARK: Final = "TRIO_MCP_DOCTOR"
@@ -66,7 +66,7 @@ async def orphans_of(pid: int, find: Find, patience: float) -> list[psutil.Proce
     """
 
     def both() -> list[psutil.Process]:
-        return list({*find(), *_running(lambda each: os.getpgid(each.pid) == pid)})
+        return list({*find(), *_running(lambda each: group_id(each.pid) == pid)})
 
     with trio.move_on_after(patience):
         while both():  # noqa: ASYNC110 - nobody tells of processes that are not ours

@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from trio_mcp.cli.failures import Failure, Usage, last_words
-from trio_mcp.cli.target import OURSELVES, Target
+from trio_mcp.cli.target import OURSELVES, Target, split_target
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _RUNNERS: Final = re.compile(
@@ -45,12 +45,12 @@ def command_of(target: Target, env: dict[str, str]) -> tuple[list[str], dict[str
     """
     if target.registry is None:
         return _from_anywhere(target.command), env
-    place, colon, name = target.registry.partition(":")
+    place, name = split_target(target.registry)
     if place.endswith(".py"):
         place = os.path.abspath(place)
     elif not _is_installed(place):
         env = {"PYTHONPATH": os.getcwd(), **env}
-    registry = f"{place}{colon}{name}"
+    registry = f"{place}:{name}" if name else place
     _check(registry, env)
     return [*_script(), "serve", registry], env
 
@@ -59,9 +59,9 @@ def _suggested(target: Target) -> str | None:
     if target.url is not None:
         return urlsplit(target.url).hostname
     if target.registry is not None:
-        return Path(target.registry.partition(":")[0]).stem.rpartition(".")[2]
+        return Path(split_target(target.registry)[0]).stem.rpartition(".")[2]
     for word in target.command:
-        base = Path(word.rpartition("/")[2].partition("@")[0] or word).stem
+        base = Path(re.split(r"[/\\]", word)[-1].partition("@")[0] or word).stem
         if word.startswith("-") or _RUNNERS.fullmatch(base):
             continue
         found = _AFFIXES.sub("", base)
@@ -78,7 +78,12 @@ def _from_anywhere(command: tuple[str, ...]) -> list[str]:
 
 
 def _absolute(word: str) -> str:
-    is_path = word in (".", "..") or "/" in word or Path(word).suffix in (".py", ".js", ".mjs")
+    is_path = (
+        word in (".", "..")
+        or "/" in word
+        or os.sep in word
+        or Path(word).suffix in (".py", ".js", ".mjs")
+    )
     if is_path and not word.startswith("-") and os.path.exists(word):
         return os.path.abspath(word)
     return word
@@ -86,8 +91,8 @@ def _absolute(word: str) -> str:
 
 def _script() -> list[str]:
     """The command line's own command, by its absolute path."""
-    script = Path(sys.executable).with_name("trio-mcp")
-    return [str(script)] if script.exists() else [sys.executable, "-m", "trio_mcp.cli"]
+    script = shutil.which("trio-mcp", path=os.path.dirname(sys.executable))
+    return [script] if script is not None else [sys.executable, "-m", "trio_mcp.cli"]
 
 
 def _is_installed(module: str) -> bool:

@@ -76,8 +76,8 @@ def _put(path: Path, data: bytes) -> None:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            os.fchmod(descriptor, _mode(path))
             os.fsync(descriptor)
+        os.chmod(name, _mode(path))
         os.replace(name, path)
     except BaseException:
         os.unlink(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal
@@ -154,7 +155,11 @@ HOSTS: Final[dict[HostName, Host]] = {
     "zed": Host(
         title="Zed",
         files={
-            "user": lambda: Path.home() / ".config" / "zed" / "settings.json",
+            "user": (
+                _settings("Zed", "settings.json")  # where the system wants them, for once
+                if sys.platform == "win32"
+                else lambda: Path.home() / ".config" / "zed" / "settings.json"
+            ),
             "project": lambda: Path.cwd() / ".zed" / "settings.json",
         },
         key="context_servers",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 import trio
@@ -15,10 +15,15 @@ from trio_mcp.cli.screen import Screen
 
 _OPEN: Final = """
 import os, sys, webbrowser
-os.fork() and os._exit(0)
+hasattr(os, "fork") and os.fork() and os._exit(0)
 webbrowser.open(sys.argv[1])
 """
-"""Opens a page and does not wait for it: some browsers only come back when they are closed."""
+"""Opens a page and does not wait for it: some browsers only come back when they are closed.
+
+On Windows they come back at once.
+"""
+
+_HAVE_BROWSERS: Final = ("darwin", "win32")
 
 _OPENS: Final = "Your browser opens this page; if it does not, open it yourself:"
 
@@ -60,9 +65,9 @@ class LoginPage:
 
 def has_browser() -> bool:
     """Whether there is a browser that the person sees; one in this terminal would be in the way."""
-    if sys.platform == "darwin":
-        return True
-    return any(os.environ.get(each) for each in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"))
+    return sys.platform in _HAVE_BROWSERS or any(
+        os.environ.get(each) for each in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
+    )
 
 
 def _tunnel(url: str) -> str | None:
@@ -80,11 +85,7 @@ def _tunnel(url: str) -> str | None:
 
 async def _open(url: str) -> None:
     # A browser of its own session outlives Ctrl-C; and what it prints is not for our stdout.
-    nowhere = subprocess.DEVNULL
-    await trio.run_process(
-        [sys.executable, "-I", "-S", "-c", _OPEN, url],  # so no webbrowser.py of another's is run
-        check=False,
-        stdout=nowhere,
-        stderr=nowhere,
-        start_new_session=True,
-    )
+    options: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    options["start_new_session"] = True  # which Windows takes for granted
+    command = [sys.executable, "-I", "-S", "-c", _OPEN, url]  # no webbrowser.py of another's is run
+    await trio.run_process(command, check=False, **options)

@@ -20,7 +20,7 @@ from cyclopts import Parameter
 from trio_mcp.cli.failures import OK, Failure, Usage
 from trio_mcp.cli.packaging.project import Project, find_project
 from trio_mcp.cli.screen import Screen, to_json
-from trio_mcp.cli.target import folder_of, load_registry, registry_target
+from trio_mcp.cli.target import folder_of, load_registry, registry_target, split_target
 from trio_mcp.registry import Registry
 from trio_mcp.wire.jsonrpc import Json
 
@@ -144,7 +144,7 @@ def script_for(target: str, root: Path) -> str:
     Raises:
         Failure: The file lies outside of the project.
     """
-    place, _, name = target.partition(":")
+    place, name = split_target(target)
     if not place.endswith(".py"):
         return _TEMPLATE.format(folder="", module=place, name=name)
     path = Path(place).resolve()

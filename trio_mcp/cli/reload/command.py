@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import trio
 
@@ -21,6 +21,7 @@ from trio_mcp.cli.lines import lines_of
 from trio_mcp.cli.reload.client_state import ClientState
 from trio_mcp.cli.reload.watching import watching
 from trio_mcp.cli.running import run_async
+from trio_mcp.cli.target import split_target
 from trio_mcp.peer.background import background_task
 from trio_mcp.transports.stdio import open_stdio
 
@@ -100,7 +101,7 @@ class Relay:
 
     async def _run_server(self) -> None:
         """Run one server: until the source changes, it exits, or the client has gone."""
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         end = partial(_end, self._patience)
         run = partial(trio.run_process, self._command, check=False, deliver_cancel=end, **pipes)
         async with trio.open_nursery() as nursery:
@@ -193,5 +194,5 @@ async def _end(patience: float, process: trio.Process) -> None:
 
 def source_of(target: str) -> Path:
     """Find the directory in which a target's source is."""
-    place = target.partition(":")[0]
+    place, _ = split_target(target)
     return Path(place).resolve().parent if place.endswith(".py") else Path.cwd()

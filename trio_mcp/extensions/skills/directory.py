@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import stat
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -12,6 +12,7 @@ from attrs import define, field, frozen
 
 from trio_mcp.extensions.skills.format import MOST_BYTES, MOST_FILES, SKILL_FILE, check_path
 from trio_mcp.extensions.skills.sources import File, Found, file_of
+from trio_mcp.system.folders import open_below, open_folder
 
 _MOST_ENTRIES: Final = 200_000
 _DEEPEST: Final = 32
@@ -161,27 +162,15 @@ class _Walk:
             self.found.check_limits(skill, files)
 
 
-_INNER: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
-_FILE: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
-
-
 def _read_below(root: Path, names: list[str]) -> bytes:
     """Read a file, through real directories only.
 
     Raises:
         OSError: It is not there, is no file, or is too large.
     """
-    here = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
-    try:
-        for name in names[:-1]:
-            above, here = here, os.open(name, _INNER, dir_fd=here)
-            os.close(above)
-        opened = os.open(names[-1], _FILE, dir_fd=here)
-    finally:
-        os.close(here)
+    with closing(open_below(open_folder(root), names[:-1])) as folder:
+        opened = folder.open_file(names[-1])
     with open(opened, "rb") as file:
-        if not stat.S_ISREG(os.fstat(opened).st_mode):
-            raise OSError("it is no file")
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise OSError(f"it has more than {MOST_BYTES >> 20} MiB")

@@ -13,13 +13,12 @@ import enum
 import errno
 import os
 import stat
-import sys
 import threading
 
-if sys.platform != "win32":  # pragma: no branch
-    import fcntl
+from trio_mcp.system import flags
+from trio_mcp.system.capabilities import POLLS, REOPENS
+from trio_mcp.system.descriptors import device_of, is_blocking
 
-_FIRST_PRIVATE = 3  # below are stdin, stdout and stderr, even where they are closed
 _PTY_MASTER = (5, 2)  # Linux's /dev/ptmx: opening it again makes another terminal
 
 
@@ -33,17 +32,14 @@ class Kind(enum.Enum):
     OTHER = enum.auto()
 
 
-# Windows can wait for none of these: there, everything is OTHER.
-_KINDS = (
-    {}
-    if sys.platform == "win32"
-    else {stat.S_IFIFO: Kind.PIPE, stat.S_IFSOCK: Kind.SOCKET, stat.S_IFREG: Kind.FILE}
-)
+_FILES = {stat.S_IFREG: Kind.FILE} if hasattr(os, "pread") else {}
+# Where the event loop can wait for none of these, all of them are OTHER.
+_KINDS = _FILES | ({stat.S_IFIFO: Kind.PIPE, stat.S_IFSOCK: Kind.SOCKET} if POLLS else {})
 
 
 def kind_of(fd: int) -> Kind:
     """Tell how *fd* is to be read and written."""
-    if sys.platform != "win32" and os.isatty(fd):
+    if POLLS and os.isatty(fd):
         return Kind.TERMINAL
     return _KINDS.get(stat.S_IFMT(os.fstat(fd).st_mode), Kind.OTHER)
 
@@ -59,21 +55,6 @@ def is_open(fd: int) -> bool:
     return True
 
 
-def allows(fd: int, access: int) -> bool:
-    """Tell whether *fd* was opened for *access*, ``os.O_RDONLY`` or ``os.O_WRONLY``."""
-    if sys.platform == "win32":  # pragma: no cover
-        return True
-    mode = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE
-    return mode in (access, os.O_RDWR)
-
-
-def duplicate(fd: int) -> int:
-    """Copy *fd* to a close-on-exec descriptor that is none of the standard three."""
-    if sys.platform == "win32":  # pragma: no cover
-        return os.dup(fd)
-    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_PRIVATE)
-
-
 def reopen(fd: int, access: int) -> int | None:
     """Open the pipe or terminal behind *fd* anew, non-blocking and for us alone.
 
@@ -85,24 +66,17 @@ def reopen(fd: int, access: int) -> int | None:
         A close-on-exec descriptor, or None where the system cannot give one: there is
         no ``/proc``, the file belongs to another user, or the terminal is a master.
     """
-    if sys.platform == "win32":  # pragma: no cover
-        return None
     original = os.fstat(fd)
-    if stat.S_ISCHR(original.st_mode) and _device(original) == _PTY_MASTER:
+    if not REOPENS or (stat.S_ISCHR(original.st_mode) and device_of(fd) == _PTY_MASTER):
         return None
-    flags = access | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     try:
-        private = os.open(f"/proc/self/fd/{fd}", flags)
+        private = os.open(f"/proc/self/fd/{fd}", access | flags.NONBLOCK | flags.NOCTTY)
     except OSError:
         return None
-    if os.path.samestat(original, os.fstat(private)) and not os.get_blocking(private):
+    if os.path.samestat(original, os.fstat(private)) and not is_blocking(private):
         return private
     os.close(private)
     return None
-
-
-def _device(status: os.stat_result) -> tuple[int, int]:
-    return os.major(status.st_rdev), os.minor(status.st_rdev)
 
 
 class Lease:

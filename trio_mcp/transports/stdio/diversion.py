@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple, TextIO
 
-from trio_mcp.transports.stdio.descriptors import duplicate, is_open
+from trio_mcp.system.descriptors import duplicate
+from trio_mcp.transports.stdio.descriptors import is_open
 
 # Python sets these to None when the descriptor was closed at its start.  The number may
 # since have been given to an unrelated file, such as the event loop's own.

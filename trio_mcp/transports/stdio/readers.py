@@ -13,7 +13,6 @@ abandoned read loses nothing.
 
 import errno
 import os
-import socket
 from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -21,9 +20,10 @@ from functools import partial
 
 import trio
 
-from trio_mcp.transports.stdio.descriptors import duplicate, reopen
+from trio_mcp.system.descriptors import duplicate, read_at
+from trio_mcp.transports.stdio.descriptors import reopen
 from trio_mcp.transports.stdio.ends import End, PolledEnd, ThreadEnd
-from trio_mcp.transports.stdio.sockets import adopt
+from trio_mcp.transports.stdio.sockets import DONTWAIT, adopt
 
 CHUNK = 65536  # bytes; what a pipe holds on Linux
 
@@ -144,7 +144,7 @@ class ThreadReader(ThreadEnd, Reader):
     async def _read_at_position(self, size: int) -> bytes:
         with self._lease as fd:
             position = os.lseek(fd, 0, os.SEEK_CUR)
-            data = await self._in_thread(lambda fd: os.pread(fd, size, position))
+            data = await self._in_thread(lambda fd: read_at(fd, size, position))
             os.lseek(fd, position + len(data), os.SEEK_SET)
         return data
 
@@ -169,7 +169,7 @@ def read_socket(fd: int) -> Reader:
         sock = resources.enter_context(adopt(duplicate(fd)))
 
         def read(size: int) -> bytes:
-            return sock.recv(size, socket.MSG_DONTWAIT)
+            return sock.recv(size, DONTWAIT)
 
         return PolledReader(sock.fileno(), read, resources.pop_all())
 

@@ -2,6 +2,12 @@
 
 import os
 import socket
+from typing import Final
+
+from trio_mcp.system.descriptors import is_blocking, make_blocking
+
+DONTWAIT: Final[int] = getattr(socket, "MSG_DONTWAIT", 0)
+"""What a call is told if it must not block. Where sockets cannot be polled, none is used so."""
 
 
 def adopt(fd: int) -> socket.socket:
@@ -10,12 +16,12 @@ def adopt(fd: int) -> socket.socket:
     `socket.socket` makes it non-blocking for everybody who shares it when a default
     time-out is set; this is taken back at once.
     """
-    blocking = os.get_blocking(fd)
+    blocking = is_blocking(fd)
     try:
         sock = socket.socket(fileno=fd)
     except BaseException:
         os.close(fd)
         raise
-    if os.get_blocking(fd) != blocking:
-        os.set_blocking(fd, blocking)
+    if blocking and not is_blocking(fd):
+        make_blocking(fd)
     return sock

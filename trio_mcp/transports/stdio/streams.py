@@ -3,8 +3,9 @@
 import os
 from collections.abc import Callable
 
+from trio_mcp.system.descriptors import allows
 from trio_mcp.transports.stdio import readers, writers
-from trio_mcp.transports.stdio.descriptors import Kind, allows, kind_of
+from trio_mcp.transports.stdio.descriptors import Kind, kind_of
 from trio_mcp.transports.stdio.readers import EmptyReader, Reader
 from trio_mcp.transports.stdio.writers import BrokenWriter, Writer
 

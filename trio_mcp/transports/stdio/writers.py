@@ -18,11 +18,13 @@ from functools import partial
 
 import trio
 
-from trio_mcp.transports.stdio.descriptors import duplicate, reopen
+from trio_mcp.system.descriptors import duplicate
+from trio_mcp.transports.stdio.descriptors import reopen
 from trio_mcp.transports.stdio.ends import End, PolledEnd, ThreadEnd
-from trio_mcp.transports.stdio.sockets import adopt
+from trio_mcp.transports.stdio.sockets import DONTWAIT, adopt
 
 Buffer = bytes | bytearray | memoryview
+_ATOMIC: int = getattr(select, "PIPE_BUF", 512)  # bytes that fit if any do
 PIECE = 1 << 20  # bytes; what a worker thread writes between two looks at cancellation
 
 
@@ -196,14 +198,14 @@ def _open_shared_pipe(fd: int) -> Writer:
     resources.callback(os.close, shared)
 
     def write(data: Buffer) -> int:
-        return os.write(shared, data[: select.PIPE_BUF])
+        return os.write(shared, data[:_ATOMIC])
 
     return PolledWriter(shared, write, resources, wait_first=True)
 
 
 def write_socket(fd: int) -> Writer:
     """Open a writer to a copy of *fd*, a socket."""
-    flags = socket.MSG_DONTWAIT | getattr(socket, "MSG_NOSIGNAL", 0)
+    flags = DONTWAIT | getattr(socket, "MSG_NOSIGNAL", 0)
     with ExitStack() as resources:
         sock = resources.enter_context(adopt(duplicate(fd)))
 

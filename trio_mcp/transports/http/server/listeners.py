@@ -8,8 +8,11 @@ import socket
 import ssl
 import stat
 from collections.abc import Sequence
+from typing import Final
 
 import trio
+
+_UNIX: Final[int | None] = getattr(socket, "AF_UNIX", None)
 
 Listeners = Sequence[trio.abc.Listener[trio.abc.Stream]]
 
@@ -53,11 +56,14 @@ async def open_unix(
 
     Raises:
         FileExistsError: There is something else at that path.
-        OSError: Somebody listens there already, or no socket can be created there.
+        OSError: Somebody listens there already, no socket can be created there, or Python has no
+            Unix sockets on this system (Windows).
     """
+    if _UNIX is None:
+        raise OSError(errno.EAFNOSUPPORT, "there are no Unix sockets in Python on this system")
     path = os.fspath(path)
-    await _remove_dead(path)
-    sock = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    await _remove_dead(path, _UNIX)
+    sock = trio.socket.socket(_UNIX, socket.SOCK_STREAM)
     try:
         await sock.bind(path)
         os.chmod(path, mode)
@@ -69,14 +75,14 @@ async def open_unix(
     return secured([listener], ssl_context)
 
 
-async def _remove_dead(path: str) -> None:
+async def _remove_dead(path: str, unix: int) -> None:
     try:
         kind = os.lstat(path).st_mode
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(kind):
         raise FileExistsError(errno.EEXIST, "there is something that is no socket at", path)
-    with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+    with trio.socket.socket(unix, socket.SOCK_STREAM) as probe:
         try:
             await probe.connect(path)
         except ConnectionRefusedError:

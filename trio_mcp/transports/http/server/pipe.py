@@ -12,6 +12,8 @@ from typing import Final, Protocol
 
 import trio
 
+from trio_mcp.system.capabilities import POLLS
+
 READ_BYTES: Final = 64 * 1024
 """The most bytes that one read brings."""
 
@@ -91,7 +93,7 @@ class StreamPipe:
 
 
 class SocketPipe:
-    """A connected stream socket, on POSIX."""
+    """A connected stream socket, where that is a descriptor."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream
@@ -130,6 +132,6 @@ class SocketPipe:
 
 def pipe_over(stream: trio.abc.Stream) -> Pipe:
     """The quickest way to read and write a stream."""
-    if isinstance(stream, trio.SocketStream) and os.name == "posix":
+    if isinstance(stream, trio.SocketStream) and POLLS:
         return SocketPipe(stream)
     return StreamPipe(stream)

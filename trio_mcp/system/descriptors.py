@@ -1,0 +1,69 @@
+"""What can be asked of a descriptor, and done with it, that not every system knows."""
+
+import os
+import sys
+from typing import Final
+
+_FIRST_PRIVATE: Final = 3  # below are stdin, stdout and stderr, even where they are closed
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def allows(fd: int, access: int) -> bool:
+        """Tell whether *fd* was opened for *access*: there, reading or writing will tell."""
+        return True
+
+    def duplicate(fd: int) -> int:
+        """Copy *fd* to a descriptor that is none of the standard three, nor inherited."""
+        copy = os.dup(fd)
+        if copy >= _FIRST_PRIVATE:
+            msvcrt.setmode(copy, os.O_BINARY)  # or line ends are translated
+            return copy
+        try:
+            return duplicate(fd)  # while that number is taken
+        finally:
+            os.close(copy)
+
+    def device_of(fd: int) -> tuple[int, int]:
+        """The numbers of the device behind *fd*: there are none."""
+        return 0, 0
+
+    def is_blocking(fd: int) -> bool:
+        """Tell whether *fd* blocks: it always does."""
+        return True
+
+    def make_blocking(fd: int) -> None:
+        """Have *fd* block."""
+
+    def read_at(fd: int, size: int, position: int) -> bytes:
+        """Read from a position, without moving that of *fd*: there is no way."""
+        raise NotImplementedError
+
+else:
+    import fcntl
+
+    def allows(fd: int, access: int) -> bool:
+        """Tell whether *fd* was opened for *access*, ``os.O_RDONLY`` or ``os.O_WRONLY``."""
+        mode = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE
+        return mode in (access, os.O_RDWR)
+
+    def duplicate(fd: int) -> int:
+        """Copy *fd* to a descriptor that is none of the standard three, nor inherited."""
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_PRIVATE)
+
+    def device_of(fd: int) -> tuple[int, int]:
+        """The major and the minor number of the device behind *fd*."""
+        device = os.fstat(fd).st_rdev
+        return os.major(device), os.minor(device)
+
+    def is_blocking(fd: int) -> bool:
+        """Tell whether *fd* blocks."""
+        return os.get_blocking(fd)
+
+    def make_blocking(fd: int) -> None:
+        """Have *fd* block."""
+        os.set_blocking(fd, True)
+
+    def read_at(fd: int, size: int, position: int) -> bytes:
+        """Read from a position, without moving that of *fd*."""
+        return os.pread(fd, size, position)

@@ -1,0 +1,25 @@
+"""Locks on files between processes. A lock ends with the descriptor, and so with its process."""
+
+import sys
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def try_lock(fd: int) -> bool:
+        """Lock a file that is open for writing; return whether nobody else has it locked."""
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)  # its first byte, be it there or not
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def try_lock(fd: int) -> bool:
+        """Lock a file that is open for writing; return whether nobody else has it locked."""
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

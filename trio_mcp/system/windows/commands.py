@@ -1,0 +1,48 @@
+"""Command lines that find their programs, batch files such as `npx.cmd` among them."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+_BATCH: Final = (".bat", ".cmd")
+_UNSAFE: Final = re.compile(r'["%\r\n\0]')
+"""What the command interpreter, which runs batch files, understands even between quotes."""
+
+
+def command_line(command: Sequence[str], environment: Mapping[str, str]) -> Sequence[str] | str:
+    """Write a command so that the system finds its program, whatever its extension is.
+
+    The system itself only looks for `.exe`, and leaves the arguments of batch files to an
+    interpreter with rules of its own, by which one of them may turn into a command.
+
+    Args:
+        command: The program and its arguments.
+        environment: The variables that it will have; its `PATH` is where it is looked for.
+
+    Raises:
+        ValueError: The program is a batch file, and an argument cannot be quoted for it.
+    """
+    program = shutil.which(command[0], path=environment.get("PATH"))
+    if program is None:
+        return command  # to fail as the system has it
+    if not program.lower().endswith(_BATCH):
+        return [program, *command[1:]]
+    for argument in command[1:]:
+        if _UNSAFE.search(argument):
+            raise ValueError(
+                f"{program} is a batch file, to which the argument {argument!r} cannot be passed "
+                "safely: give the program that it runs in its place, or leave out quotes, percent "
+                "signs and line breaks"
+            )
+    # Quoted every one, because `&` and the like have a meaning outside of quotes. A backslash at
+    # the end would escape the quote for the program that the batch file hands it to.
+    quoted = (f'"{_doubled(each)}"' for each in command[1:])
+    return " ".join([subprocess.list2cmdline([program]), *quoted])
+
+
+def _doubled(argument: str) -> str:
+    """Double the backslashes at the end of an argument."""
+    bare = argument.rstrip("\\")
+    return bare + "\\" * (2 * (len(argument) - len(bare)))
