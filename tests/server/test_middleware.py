@@ -3,6 +3,7 @@
 import json
 import logging
 
+import httpx2
 import pytest
 import trio
 from attrs import evolve
@@ -492,9 +493,13 @@ async def test_a_handshake_that_is_refused_begins_no_session_over_http():
     registry = registry_of(echo, middleware=[refuse])
     async with trio.open_nursery() as nursery:
         handle = await nursery.start(serve_on_any_port, registry)
-        with pytest.raises(Exception, match="Not you"):
-            async with connect(handle.url, era="legacy"):
-                pass
+        async with httpx2.AsyncClient() as client:
+            body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
+            accept = {"accept": "application/json, text/event-stream"}
+            response = await client.post(handle.url, json=body, headers=accept)
+        assert response.status_code == 400
+        assert error_of(response.json()) == (-32000, "Not you")
+        assert "mcp-session-id" not in response.headers
         handle.stop()
 
 

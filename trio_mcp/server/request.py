@@ -11,7 +11,7 @@ from trio_mcp.server.caller import Caller
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
-from trio_mcp.wire.jsonrpc import Id, Json, error_line, result_line
+from trio_mcp.wire.jsonrpc import Id, Json, encode, error_line, result_line
 from trio_mcp.wire.revisions import Revision
 
 if TYPE_CHECKING:  # no start waits for the room of OAuth
@@ -91,7 +91,14 @@ class InnerContext(RequestContext):
     """The same where middleware gets the answer first: it is not written yet."""
 
     def write(self, answer: dict[str, Json] | McpError, is_text: bool = False) -> Any:
-        """Return the answer as it is."""
+        """Return the answer as it is.
+
+        Raises:
+            TypeError: It cannot be sent.
+            ValueError: Likewise.
+        """
+        if not isinstance(answer, McpError):
+            encode(answer)
         return answer
 
 

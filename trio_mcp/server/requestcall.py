@@ -2,8 +2,9 @@
 
 Innermost is what would have answered the request without middleware: an answer at once, or a call.
 A call keeps its own scope and its own time limit inside of the request's, so its failures, its
-time-out and its questions are results that the middleware sees. What the client cancels, and what
-the end of the server cuts off, passes through the middleware as `trio.Cancelled`.
+time-out and its questions are results that the middleware sees. While it runs, it is what is
+cancelled and what is overdue, as if there were nothing around it. What the client cancels, and what
+the end of the server cuts off, then goes on through the middleware as `trio.Cancelled`.
 
 One line answers it in the end, as for any other request: `Inbound` sees to that.
 """
@@ -20,8 +21,9 @@ import trio
 from attrs import evolve
 
 from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
-from trio_mcp.registry.invalid import InvalidResult, invalid_result
+from trio_mcp.registry.invalid import invalid_result
 from trio_mcp.registry.middleware import McpRequest, chained, check_request
+from trio_mcp.server.calllog import fields_of, log_call
 from trio_mcp.server.handlercall import CANCELLED, not_found, unwrapped
 from trio_mcp.server.methods import MethodHandler, Methods, unknown_method
 from trio_mcp.server.request import InnerContext, RequestContext
@@ -78,7 +80,6 @@ class RequestCall(InboundRequest):
         "_answered",
         "_begin",
         "_cause",
-        "_cut_short",
         "_handshake",
         "_inner",
         "_scope",
@@ -93,7 +94,6 @@ class RequestCall(InboundRequest):
         self.timeout = context.server.usual_timeout
         self._begin = begin
         self._inner: InboundRequest | None = None  # the call inside, while it runs
-        self._cut_short: Answer | None = None  # what that one's end is to be answered with
         self._handshake: trio.Event | None = None
         if context.method == "initialize":
             # Later requests may be on the same pipe already. What they mean depends on this one.
@@ -135,10 +135,8 @@ class RequestCall(InboundRequest):
 
     @property
     def scope(self) -> Scope | None:
-        """What is cancelled with it: of a subscription, only its waiting."""
-        if self._inner is not None and self._inner.long_lived:
-            return self._inner.scope
-        return self._scope
+        """What is cancelled with it: what runs inside, if anything does."""
+        return self._scope if self._inner is None else self._inner.scope
 
     @scope.setter
     def scope(self, scope: Scope | None) -> None:
@@ -175,7 +173,7 @@ class RequestCall(InboundRequest):
         asked = evolve(asked, context=context.make_context(asked.target or context.method))
         result: Any = await chained(context.server.middleware, self._proceed)(asked)
         if not isinstance(result, Mapping):
-            raise invalid_result(result, f"middleware around {context.method[:_LONGEST_LABEL]}")
+            raise self._unsendable(result)
         return context.complete(dict(result))
 
     def _description_of(self, request: McpRequest) -> Any:
@@ -212,25 +210,20 @@ class RequestCall(InboundRequest):
         inner.started = now
         inner.scope = scope = trio.CancelScope(deadline=now + inner.timeout)
         inner.on_change = self._inner_changed
+        self._scope.deadline = inf
         self._inner = inner
-        if inner.long_lived:
-            self._scope.deadline = inf
-            self.inbound.release(self)
         self._inner_changed(inner)
+        if inner.long_lived:
+            self.inbound.release(self)
         answer: Any  # an inner context writes no lines
         try:
             answer = await inner.run(scope)
-        except trio.Cancelled:
-            if self._scope.cancel_called:
-                cut: Any = inner.unfinished()
-                self._cut_short = cut
-            raise
         finally:
             self._inner = None
-            if self._cause is None:
-                self.move_deadline(trio.current_time() + left)
-        if answer is None:  # cancelled by the client, or answered in its place: nobody wants it
+            self.move_deadline(trio.current_time() + left)
+        if self._cause is not None or self._answered:
             self._scope.cancel()
+        if answer is None or answer is CANCELLED:  # there is nothing to go on with
             await trio.lowlevel.checkpoint()
         if isinstance(answer, McpError):
             raise answer
@@ -238,9 +231,8 @@ class RequestCall(InboundRequest):
         return result
 
     def _inner_changed(self, inner: InboundRequest) -> None:
-        """Leave a call the time that it has: first it is for its own scope to end it."""
-        if self._cause is None and inner.scope is not None:
-            self.move_deadline(inner.scope.deadline + self.context.server.limits.cancel_patience)
+        if self.on_change is not None:
+            self.on_change(self)
 
     def _end_handshake(self) -> None:
         if self._handshake is not None:
@@ -254,12 +246,15 @@ class RequestCall(InboundRequest):
         try:
             return self.context.write(answer)
         except (TypeError, ValueError):
-            refused = invalid_result(answer, "middleware")
-            return self.context.write(self._failure(refused))
+            return self.context.write(self._unsendable(answer))
+
+    def _unsendable(self, answer: Any) -> McpError:
+        method = self.context.method[:_LONGEST_LABEL]
+        error = invalid_result(answer, f"middleware around {method}")
+        logger.error("%s: its result cannot be sent: %s", self.label, error.reason)
+        return error
 
     def _failure(self, error: BaseException) -> Answer:
-        if isinstance(error, InvalidResult):
-            logger.error("%s: its result cannot be sent: %s", self.label, error.reason)
         if isinstance(error, McpError):
             return error
         if isinstance(error, ResourceNotFound):
@@ -279,18 +274,26 @@ class RequestCall(InboundRequest):
     def unfinished(self) -> bytes | None:
         """Return the answer to a request that was cancelled; without a cause it was too slow."""
         self._end_handshake()
-        if self._answered or self._cause is Cause.PEER:
-            if self._inner is not None:
-                self._inner.unfinished()  # which is logged
+        if self._answered:
             return None
-        answer: Any = self._cut_short if self._inner is None else self._inner.unfinished()
-        if answer is None and self._cause is Cause.SHUTDOWN:
-            answer = CANCELLED
-        elif answer is None:
-            logger.warning("%s timed out in its middleware", self.label)
+        answer: Any = self._cut_short() if self._inner is None else self._inner.unfinished()
+        return None if answer is None else self.context.write(answer)
+
+    def _cut_short(self) -> Answer | None:
+        """Return what answers a request that was cancelled while no call ran inside."""
+        self._log("timeout" if self._cause is None else "cancelled")
+        if self._cause is None:
             method = self.context.method[:_LONGEST_LABEL]
-            answer = self._failed(f"{method} timed out after {self.timeout:g} s")
-        return self.context.write(answer)
+            return self._failed(f"{method} timed out after {self.timeout:g} s")
+        return CANCELLED if self._cause is Cause.SHUTDOWN else None
+
+    def _log(self, outcome: str) -> None:
+        """Log the end of a request that no call inside has logged."""
+        method = self.context.method
+        known = method if method in self.context.server.registry.methods else None
+        duration = trio.current_time() - self.started if self.started else 0.0
+        label = "Unknown request" if known is None else f"Request {known}"
+        log_call(label, outcome, duration, fields_of("Request", known, self.context))
 
 
 def _copied(value: Json) -> Json:

@@ -23,8 +23,10 @@ from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.registry.registry import check_registry
 from trio_mcp.server import tracing
-from trio_mcp.server.caller import Caller, is_modern
+from trio_mcp.server.caller import UNKNOWN_CALLER, Caller, is_modern
 from trio_mcp.server.dispatcher import Dispatcher
+from trio_mcp.server.methods import initialize
+from trio_mcp.server.request import RequestContext
 from trio_mcp.server.scopes import needed_scopes
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
@@ -65,6 +67,7 @@ from trio_mcp.wire.jsonrpc import (
     Notification,
     Request,
     Response,
+    decode,
     is_id,
 )
 from trio_mcp.wire.limits import Limits
@@ -467,17 +470,25 @@ class HttpApp:
         self, http: HttpRequest, request: Request, server: Server, sessions: Sessions
     ) -> None:
         # Another session may have to make room, so it is tried first whether it comes to one.
-        trial = Dispatcher(server, Session()).begin(request, False)
-        if isinstance(trial, bytes):
-            _check_handshake(trial, request)
+        try:
+            initialize(
+                RequestContext(
+                    server, request.id, request.method, request.params, UNKNOWN_CALLER, Session()
+                )
+            )
+        except McpError as error:
+            raise bad_message(request.id, error) from None
         session = await sessions.new(http.authorization, http.owner)
         try:
             answer = await while_connected(http, partial(self._shake_hands, request, session))
-            _check_handshake(answer, request)
+            if answer is None:
+                raise Disconnected
+            shaken = decode(answer[:-1])
+            if isinstance(shaken, Response) and shaken.error is not None:
+                raise Refusal(400, "The handshake is refused.", body=answer[:-1])
         except BaseException:
             sessions.end(session)
             raise
-        assert answer is not None
         await http.respond(200, answer[:-1], headers=session.headers)
 
     async def _shake_hands(self, request: Request, session: HttpSession) -> bytes | None:
@@ -563,13 +574,6 @@ _METHODS: Final[dict[str, Callable[[HttpApp, HttpRequest, Server, Sessions], Awa
     "GET": HttpApp._get,
     "DELETE": HttpApp._delete,
 }
-
-
-def _check_handshake(answer: bytes | None, request: Request) -> None:
-    if answer is None:
-        raise Disconnected
-    if status_of(answer, request.id) != 200:
-        raise Refusal(400, "The handshake is not valid.", body=answer[:-1])
 
 
 def _begins_something(message: Message, methods: Mapping[str, Method]) -> bool:
