@@ -62,11 +62,20 @@ class HttpServerOptions:
     """Speak TLS, with the certificate in this file (PEM)."""
     tls_key: str | None = None
     """The file of its key, if that is not in the same file."""
+    explorer: bool = False
+    """Let people try the server out on a page at /explorer."""
 
     @property
     def is_wanted(self) -> bool:
         """Whether the server is to be reached over HTTP at all."""
         return self.http is not None or self.unix_socket is not None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine reaches it."""
+        from trio_mcp.transports.http.policy import is_loopback
+
+        return self.http is None or is_loopback(address(self.http)[0])
 
     def permissions(self) -> int:
         """The permissions of the Unix socket.
@@ -99,6 +108,9 @@ class HttpServerOptions:
             raise Usage("--http and --unix-socket exclude each other; start one server for each")
         if self.token_env is not None and self.issuer:
             raise Usage("--token-env and --issuer exclude each other: clients have one token each")
+        is_open = not (self.token_env or self.issuer)
+        if self.explorer and is_open and (self.allow_host or not self.is_local):
+            raise Usage("--explorer beyond this machine needs --token-env or --issuer")
         if self.http is not None:
             address(self.http)
         options = {each.partition("=")[0] for each in given}

@@ -6,7 +6,6 @@ import errno
 import logging
 from functools import partial
 from importlib.util import find_spec
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -56,9 +55,10 @@ def run_http(registry: Registry, where: HttpServerOptions, limits: Limits) -> in
         "policy": _policy(where),
         "ssl_context": _tls(where),
         "limits": limits,
+        "explorer": where.explorer,
     }
     named = where.allow_host or where.resource
-    if where.http is not None and not named and not _is_local(where.http):
+    if where.http is not None and not named and not where.is_local:
         logger.warning(
             "Only clients that call this server localhost are served; --allow-host names what "
             "others call it, and --token-env the token that they need"
@@ -77,14 +77,6 @@ async def _serve(registry: Registry, where: HttpServerOptions, options: dict[str
             raise Failure(_cannot_listen(where, error)) from None
         except ValueError as error:  # the path
             raise Usage(str(error)) from None
-
-
-def _is_local(http: str) -> bool:
-    host, _ = address(http)
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _place(where: HttpServerOptions) -> dict[str, Any]:

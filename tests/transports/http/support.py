@@ -356,9 +356,18 @@ async def hosting(
     path: str = "/mcp",
     sse_path: str | None = None,
     card: ServerCard | None = None,
+    explorer: bool = False,
 ) -> AsyncIterator[Host]:
     """Serve a registry in memory. In the end nothing may be left that runs."""
-    app = http_app(registry, path=path, sse_path=sse_path, policy=policy, limits=limits, card=card)
+    app = http_app(
+        registry,
+        path=path,
+        sse_path=sse_path,
+        policy=policy,
+        limits=limits,
+        card=card,
+        explorer=explorer,
+    )
     mocked = isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
     failure: BaseException | None = None
     with trio.fail_after(1e6 if mocked else 30):

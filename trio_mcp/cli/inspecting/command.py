@@ -2,18 +2,62 @@
 
 from __future__ import annotations
 
-from trio_mcp.cli.inspecting.session import Inspection
-from trio_mcp.cli.options import NO_OPTIONS, ConnectionOptions, TargetWord
+from functools import partial
+from importlib.util import find_spec
+from typing import Annotated
+
+from attrs import frozen
+from cyclopts import Parameter, validators
+
+from trio_mcp.cli.failures import Failure, Usage
+from trio_mcp.cli.options import NO_OPTIONS, ConnectionOptions, TargetWord, as_words
 from trio_mcp.cli.running import run_async
 from trio_mcp.cli.screen import Screen
-from trio_mcp.cli.target import parse_target
+from trio_mcp.cli.target import Target, parse_target
 
 
-def inspect(target: TargetWord, /, *, options: ConnectionOptions = NO_OPTIONS) -> int:
-    """Try a server out in an interactive session.
+@Parameter(name="*", group="In a browser")
+@frozen(kw_only=True)
+class WebOptions:
+    """Whether and how the session is on a page."""
+
+    web: bool = False
+    """Serve a page to try the server out on, to this machine only."""
+    port: Annotated[int, Parameter(validator=validators.Number(gte=0, lte=65535))] = 0
+    """The port of the page; any that is free if left out."""
+    open: bool = False
+    """Open the page in the browser."""
+
+
+_TERMINAL = WebOptions()
+
+
+def inspect(
+    target: TargetWord,
+    /,
+    *,
+    page: WebOptions = _TERMINAL,
+    options: ConnectionOptions = NO_OPTIONS,
+) -> int:
+    """Try a server out in an interactive session, or on a page.
 
     Ctrl-C cancels the call that runs, quit or Ctrl-D leaves, Tab completes, and the arrow keys
     recall what was typed before. Where stdin is no terminal, commands are read from it.
     """
-    inspection = Inspection(parse_target(target), options, Screen())
+    place = parse_target(target)
+    if page.web:
+        return run_async(partial(_serve_page, place, options, page))
+    if as_words(page):
+        raise Usage(f"{as_words(page)[0].partition('=')[0]} does nothing without --web")
+    from trio_mcp.cli.inspecting.session import Inspection
+
+    inspection = Inspection(place, options, Screen())
     return run_async(inspection.run, on_interrupt=inspection.interrupt)
+
+
+async def _serve_page(target: Target, options: ConnectionOptions, page: WebOptions) -> int:
+    if find_spec("httptools") is None:
+        raise Failure("--web needs more packages: pip install 'trio-mcp[cli,http]'")
+    from trio_mcp.cli.inspecting.web import serve_page
+
+    return await serve_page(target, options, Screen(), page.port, opens=page.open)

@@ -54,7 +54,7 @@ class LoginPage:
         self.screen.note("Waiting until you have done so (Ctrl-C gives up).")
         self.is_open = True
         if opens:
-            await _open(url)
+            await open_page(url)
 
     def close(self) -> None:
         """Say that the person has come back, if one was shown."""
@@ -83,7 +83,8 @@ def _tunnel(url: str) -> str | None:
     return None
 
 
-async def _open(url: str) -> None:
+async def open_page(url: str) -> None:
+    """Open a page in the browser of the person, and do not wait for it."""
     # A browser of its own session outlives Ctrl-C; and what it prints is not for our stdout.
     options: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     options["start_new_session"] = True  # which Windows takes for granted

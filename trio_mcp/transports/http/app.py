@@ -76,6 +76,7 @@ from trio_mcp.wire.revisions import BY_NAME, LEGACY, MODERN
 
 if TYPE_CHECKING:  # few servers have one
     from trio_mcp.transports.http.card import ServerCard
+    from trio_mcp.transports.http.explorer import ExplorerPage
 
 logger = logging.getLogger("trio_mcp.http")
 
@@ -87,6 +88,7 @@ _NOT_LET_IN: Final = (401, 403, 429)
 _REFUSED: Final = {429: "too many requests", 503: "no capacity"}
 """The outcome, in the metrics, of requests that are refused before anybody knows what they ask."""
 _PAGES: Final = ("/health", "/tools", "/metrics")
+EXPLORER_PATH: Final = "/explorer"
 _GET_ONLY: Final = [(b"allow", b"GET, HEAD")]
 
 _Sender = tuple[str, bytes]
@@ -106,6 +108,7 @@ class HttpApp:
         limits: Limits,
         sse_path: str | None = None,
         card: ServerCard | None = None,
+        explorer: ExplorerPage | None = None,
     ) -> None:
         self.registry: Final = registry
         self._path = path
@@ -129,6 +132,8 @@ class HttpApp:
             "/tools": self._tools,
             "/metrics": self._show_metrics,
         }
+        if explorer is not None:
+            self._pages[EXPLORER_PATH] = partial(self._explore, explorer)
         self._public = _public_documents(registry, policy, path, card)
         self._known = {path, sse_path, *self._pages, *self._public}
 
@@ -312,6 +317,11 @@ class HttpApp:
             if allowed is None or not self.registry.filter_lists or each.scopes <= allowed
         ]
         await http.respond_json({"tools": tools})
+
+    async def _explore(self, page: ExplorerPage, http: HttpRequest) -> None:
+        self._guard.check_origin(http)  # a browser that opens a page has no token yet
+        page.check_visitor(http, self._policy)
+        await page.serve(http)
 
     async def _show_metrics(self, http: HttpRequest) -> None:
         await self._guard.check(http)
@@ -648,6 +658,7 @@ def http_app(
     policy: HttpPolicy | None = None,
     limits: Limits | None = None,
     card: ServerCard | None = None,
+    explorer: bool = False,
 ) -> HttpApp:
     """Make an ASGI app of a registry, for any ASGI server that runs on Trio.
 
@@ -664,9 +675,12 @@ def http_app(
         limits: The bounds of requests.
         card: What strangers may know of the server; it is then at `<path>/server-card`, and a
             catalog that names it at `/.well-known/ai-catalog.json`.
+        explorer: Whether people can try the server out on a page at `/explorer`. Without tokens,
+            only from this machine.
 
     Raises:
-        ValueError: A path does not begin with a slash, or is already in use.
+        ValueError: A path does not begin with a slash, or is already in use; or the explorer would
+            be for other machines, without a token.
 
     Example:
         >>> app = http_app(Registry("empty"), policy=HttpPolicy(allowed_hosts=["mcp.example.com"]))
@@ -676,4 +690,12 @@ def http_app(
         raise ValueError(f"{path!r} cannot be the path of the MCP endpoint; take one like '/mcp'")
     if sse_path is not None and (not sse_path.startswith("/") or sse_path in (path, *_PAGES)):
         raise ValueError(f"{sse_path!r} cannot be the path for HTTP+SSE; take one like '/sse'")
-    return HttpApp(registry, path, policy or HttpPolicy(), limits or Limits(), sse_path, card)
+    policy, page = policy or HttpPolicy(), None
+    if explorer:
+        from trio_mcp.transports.http.explorer import ExplorerPage, check_protected
+
+        if EXPLORER_PATH in (path, sse_path):
+            raise ValueError(f"{EXPLORER_PATH} is the explorer's path; take another one")
+        check_protected(policy)
+        page = ExplorerPage.load({"endpoint": path.lstrip("/")})
+    return HttpApp(registry, path, policy, limits or Limits(), sse_path, card, page)

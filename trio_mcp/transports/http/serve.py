@@ -8,7 +8,6 @@ import ssl
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 import trio
@@ -22,7 +21,7 @@ from trio_mcp.server.importing import check_import
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
 from trio_mcp.server.signals import calling_at_signals
 from trio_mcp.transports.http.app import HttpApp, http_app
-from trio_mcp.transports.http.policy import HttpPolicy
+from trio_mcp.transports.http.policy import HttpPolicy, is_loopback
 from trio_mcp.transports.http.server import (
     HttpLimits,
     HttpServer,
@@ -105,6 +104,7 @@ async def serve_http(
     limits: Limits | None = None,
     http_limits: HttpLimits | None = None,
     card: ServerCard | None = None,
+    explorer: bool = False,
     own_process: bool = False,
     task_status: trio.TaskStatus[ServerHandle] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -126,6 +126,7 @@ async def serve_http(
         limits: The bounds of messages and calls, as on any transport.
         http_limits: The bounds that only HTTP connections have.
         card: What strangers may know of the server, as for `http_app`.
+        explorer: Whether people can try the server out on a page at `/explorer`, as for `http_app`.
         own_process: The process is the server's own, as with `serve`: SIGINT and SIGTERM stop it,
             from before it reports that it listens; and a tool or a lifespan that ignores its
             cancellation does not keep the process, which exits with status 70. Otherwise signals
@@ -135,7 +136,7 @@ async def serve_http(
     Raises:
         OSError: It cannot listen there.
         ValueError: A path does not begin with a slash, or both `listeners` and `unix_socket`
-            are given.
+            are given; or the explorer would be for other machines, without a token.
         Exception: Whatever the registry's lifespan raises.
 
     When stopped, it accepts no more connections, and closes idle ones after
@@ -156,7 +157,19 @@ async def serve_http(
     policy, limits = policy or HttpPolicy(), limits or Limits()
     if listeners is not None and unix_socket is not None:
         raise ValueError("listeners and unix_socket exclude each other; start one server for each")
-    app = http_app(registry, path=path, sse_path=sse_path, policy=policy, limits=limits, card=card)
+    if explorer and listeners is None and unix_socket is None:
+        from trio_mcp.transports.http.explorer import check_protected
+
+        check_protected(policy, host)
+    app = http_app(
+        registry,
+        path=path,
+        sse_path=sse_path,
+        policy=policy,
+        limits=limits,
+        card=card,
+        explorer=explorer,
+    )
     handle = HttpHandle(path, ssl_context is not None)
     if listeners is not None:
         listeners = secured(listeners, ssl_context)
@@ -228,11 +241,7 @@ async def _serve(
 
 
 def _warn_if_exposed(host: str, policy: HttpPolicy) -> None:
-    try:
-        local = ip_address(host).is_loopback
-    except ValueError:
-        local = host == "localhost"
-    if not local and not policy.asks_for_tokens:
+    if not is_loopback(host) and not policy.asks_for_tokens:
         logger.warning(
             "The server listens on %s, beyond this machine, and asks for no token: "
             "whoever reaches it may use it. Set HttpPolicy(auth=...), or a proxy before it.",

@@ -1,0 +1,305 @@
+"""What `trio-mcp inspect --web` serves: the explorer's page, and a relay to the one server.
+
+The relay passes raw messages on, and looks into none: what the page shows is what was sent. It is a
+program on a person's machine that talks to processes, so whoever could use it would do so in that
+person's name. (An inspector that asked for nothing let any web page start commands:
+CVE-2025-49596.) Hence:
+
+- Every request but that for the page itself needs the token. It is new each time, and only the
+  address has it that the person was told. The page itself says nothing about the server.
+- `Host` and `Origin` have to be those of the relay itself, port included, so no other page can
+  reach it, under whatever name.
+- The command comes from the command line. Requests can ask for another connection to the same
+  server, and for nothing else.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
+
+import trio
+
+from trio_mcp.cli.failures import explain
+from trio_mcp.errors import ClientError, ConnectionLost, HttpError, ResponseTooLarge
+from trio_mcp.peer.background import background_task
+from trio_mcp.peer.lines import IO_ERRORS, StreamLines
+from trio_mcp.peer.time_limits import TimeLimit
+from trio_mcp.transports.http.explorer import ExplorerPage
+from trio_mcp.transports.http.guard import Guard
+from trio_mcp.transports.http.policy import HttpPolicy
+from trio_mcp.transports.http.request import EVENTS, JSON, Disconnected, HttpRequest, Refusal
+from trio_mcp.transports.http.server.asgi import Receive, Scope, Send
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.sse import encode_event
+
+if TYPE_CHECKING:  # a command needs no HTTP client
+    from trio_mcp.client.http.endpoint import Endpoint
+    from trio_mcp.client.http.options import HttpOptions
+
+_HOST: Final = "127.0.0.1"
+_CONNECTION: Final = "relay-connection"
+_PASSED_ON: Final = (b"content-type", b"accept", b"last-event-id")
+"""Headers that the server gets, beside those of the protocol."""
+_RETURNED: Final = ("mcp-session-id", "mcp-protocol-version", "retry-after")
+_MOST: Final = 16
+"""Connections at a time: each may be a process."""
+_TICK: Final = 0.5
+"""Seconds after which it is looked for something new on stderr."""
+_QUIET: Final = 30
+"""Ticks after which a stream without news says that it is still there."""
+
+
+class Upstream(Protocol):
+    """One connection to the server, which carries messages."""
+
+    @property
+    def stderr_tail(self) -> str:
+        """The end of what the server wrote to stderr."""
+
+    async def send_message(self, message: bytes) -> None:
+        """Send a message.
+
+        Raises:
+            ClientError: The connection has ended.
+        """
+
+    async def receive_message(self) -> bytes:
+        """Wait for a message.
+
+        Raises:
+            ResponseTooLarge: It is too long, and is skipped.
+            ClientError: The connection has ended.
+        """
+
+
+Connect = Callable[[], AbstractAsyncContextManager[Upstream]]
+
+
+class Relay:
+    """An ASGI app: the page, and the way to the server.
+
+    Args:
+        port: The port that it is served on.
+        about: What the page may know of the server, once it has the token.
+        connect: Makes a connection to the server.
+        limits: The bounds of messages.
+        endpoint: Where requests go, if the server is reached by a URL.
+    """
+
+    def __init__(
+        self,
+        port: int,
+        about: Mapping[str, Json],
+        connect: Connect,
+        limits: Limits,
+        endpoint: Endpoint | None = None,
+    ) -> None:
+        token = secrets.token_urlsafe(32)
+        self._authority = f"{_HOST}:{port}"
+        self.url: Final = f"http://{self._authority}/#token={token}"
+        """The address for the person. It has the token, in the part that no browser sends."""
+        self._about = about
+        self._connect = connect
+        self._limits = limits
+        self._endpoint = endpoint
+        ways: dict[str, Json] = {"relay": "relay", "endpoint": endpoint and "mcp"}
+        self._page = ExplorerPage.load(ways)
+        self._guard = Guard(HttpPolicy(allowed_hosts=[_HOST], tokens={token: "page"}), "/mcp")
+        self._upstreams: dict[str, Upstream] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        http = HttpRequest(scope, receive, send)
+        with suppress(Disconnected):
+            try:
+                await self._route(http)
+            except Refusal as refused:
+                if not http.started:
+                    await http.respond(refused.status, refused.body, headers=refused.headers)
+
+    async def _route(self, http: HttpRequest) -> None:
+        self._check_same(http)
+        what = (http.method, http.path)
+        if what == ("GET", "/"):
+            await self._page.serve(http)
+            return
+        await self._guard.check(http)
+        if http.path == "/mcp" and self._endpoint is not None:
+            await self._forward(http, self._endpoint)
+        elif what == ("GET", "/about"):
+            await http.respond_json(dict(self._about))
+        elif what == ("GET", "/relay"):
+            await self._open(http)
+        elif what == ("POST", "/relay"):
+            await self._send(http)
+        else:
+            raise Refusal(404, "There is nothing here.")
+
+    def _check_same(self, http: HttpRequest) -> None:
+        """Let a request pass that comes from our own page, or from no page.
+
+        Raises:
+            Refusal: It comes to another name, or from another page, be it of another port (403).
+        """
+        if http.header(b"host") != self._authority:
+            raise Refusal(403, "The inspector is not reached by that Host name.")
+        if http.header(b"origin") not in (None, f"http://{self._authority}"):
+            raise Refusal(403, "Pages of that Origin may not use the inspector.")
+
+    # -- messages, to a process or a server of HTTP+SSE ---------------------------------------
+
+    async def _open(self, http: HttpRequest) -> None:
+        """Be connected for as long as the response lasts, which brings what the server says."""
+        if len(self._upstreams) >= _MOST:
+            raise Refusal(503, f"There are {_MOST} connections already; close a page.")
+        try:
+            async with self._connect() as upstream:
+                with self._known(upstream) as name:
+                    await http.start_stream()
+                    await http.send_raw(encode_event(name.encode(), event="open"))
+                    async with background_task(partial(_tell_stderr, http, upstream)):
+                        await _pass_all(http, upstream)
+        except ClientError as error:
+            why = explain(error)
+            if not http.started:
+                raise Refusal(502, why) from None
+            await http.send_raw(encode_event(why.encode(), event="end"))
+            await http.end_stream()
+
+    @contextmanager
+    def _known(self, upstream: Upstream) -> Iterator[str]:
+        name = secrets.token_urlsafe(16)
+        self._upstreams[name] = upstream
+        try:
+            yield name
+        finally:
+            del self._upstreams[name]
+
+    async def _send(self, http: HttpRequest) -> None:
+        upstream = self._upstreams.get(http.header(_CONNECTION.encode()) or "")
+        if upstream is None:
+            raise Refusal(404, "That connection has ended; connect again.")
+        body = await http.body(self._limits.max_message_bytes)
+        try:
+            await upstream.send_message(body)
+        except ValueError as error:
+            raise Refusal(400, str(error)) from None
+        except ClientError as error:
+            raise Refusal(502, explain(error)) from None
+        await http.respond(202)
+
+    # -- requests, to a server of Streamable HTTP ---------------------------------------------
+
+    async def _forward(self, http: HttpRequest, endpoint: Endpoint) -> None:
+        """Repeat a request to the server, and its response to the page."""
+        if http.method not in ("POST", "GET", "DELETE"):
+            raise Refusal(405, "The MCP endpoint is for POST, GET and DELETE.")
+        most = self._limits.max_message_bytes
+        body = await http.body(most) if http.method == "POST" else None
+        headers = {
+            name.decode("latin-1"): value
+            for name, value in http.headers.items()
+            if name in _PASSED_ON or name.startswith(b"mcp-")
+        }
+        try:
+            async with endpoint.exchange(http.method, headers, body) as reply:
+                returned = [
+                    (name.encode(), value.encode("latin-1"))
+                    for name in _RETURNED
+                    if (value := reply.header(name)) is not None
+                ]
+                kind = reply.media_type.encode("latin-1")
+                if not (reply.is_success and kind == EVENTS):
+                    whole = await reply.read_all(most)
+                    await http.respond(reply.status, whole, kind or JSON, returned)
+                    return
+                await http.start_stream(returned)
+                while piece := await reply.read_some():
+                    await http.send_raw(piece)
+                await http.end_stream()
+        except ClientError as error:
+            raise Refusal(502, explain(error)) from None
+
+
+async def _pass_all(http: HttpRequest, upstream: Upstream) -> None:
+    """Pass on what the server says, to its end.
+
+    Raises:
+        ClientError: The connection has ended.
+    """
+    while True:
+        try:
+            await http.send_event(await upstream.receive_message())
+        except ResponseTooLarge as error:
+            await http.send_raw(encode_event(f"{error}\n".encode(), event="stderr"))
+
+
+async def _tell_stderr(http: HttpRequest, upstream: Upstream) -> None:
+    """Pass on what the server writes to stderr, and keep the stream open."""
+    told, quiet = "", 0
+    while True:
+        tail, quiet = upstream.stderr_tail, quiet + 1
+        if tail != told:  # of which the beginning may have been told
+            new = tail.rpartition(told[-1000:])[2] if told else tail
+            await http.send_raw(encode_event(new.encode(), event="stderr"))
+            told, quiet = tail, 0
+        elif quiet % _QUIET == 0:
+            await http.send_comment()
+        await trio.sleep(_TICK)
+
+
+class _SseUpstream:
+    """A server of HTTP+SSE, the transport of revision 2024-11-05."""
+
+    stderr_tail = ""
+
+    def __init__(self, stream: trio.abc.Stream, limits: Limits) -> None:
+        self._stream = stream
+        self._lines = StreamLines(stream, limits.max_message_bytes)
+        self._received: list[bytes] = []
+        self._turn = trio.Lock()
+
+    async def send_message(self, message: bytes) -> None:
+        async with self._turn:
+            with _lost():
+                await self._stream.send_all(message + b"\n")
+
+    async def receive_message(self) -> bytes:
+        with _lost():
+            while not self._received:
+                frames = await self._lines.receive()
+                if not frames:
+                    raise trio.BrokenResourceError
+                self._received += [each for each in reversed(frames) if isinstance(each, bytes)]
+            return self._received.pop()
+
+
+@contextmanager
+def _lost() -> Iterator[None]:
+    try:
+        yield
+    except IO_ERRORS:
+        raise ConnectionLost("the server has ended the stream of events") from None
+
+
+@asynccontextmanager
+async def open_sse_upstream(
+    endpoint: Endpoint, options: HttpOptions, limits: Limits
+) -> AsyncIterator[Upstream]:
+    """Be connected to a server of HTTP+SSE for the length of the block.
+
+    Raises:
+        ClientError: It is none.
+    """
+    from trio_mcp.client.http.sse_stream import open_sse
+
+    refused = HttpError(404, f"{endpoint.where} speaks neither Streamable HTTP nor HTTP+SSE")
+    limit = TimeLimit.after(options.connect_timeout)
+    most = limits.max_message_bytes
+    async with open_sse(endpoint, options, most, refused, limit) as stream:
+        yield _SseUpstream(stream, limits)
