@@ -44,10 +44,14 @@ if TYPE_CHECKING:
     from trio_mcp.client.state import Connecting as Connecting
     from trio_mcp.client.state import Disconnected as Disconnected
     from trio_mcp.client.tools import RemoteTool as RemoteTool
+    from trio_mcp.compose.gateway import Gateway as Gateway
+    from trio_mcp.compose.gateway import open_gateway as open_gateway
+    from trio_mcp.compose.gateway import open_proxy as open_proxy
     from trio_mcp.compose.group import GroupServer as GroupServer
     from trio_mcp.compose.group import ServerEvent as ServerEvent
     from trio_mcp.compose.group import ServerGroup as ServerGroup
     from trio_mcp.compose.group import connect_all as connect_all
+    from trio_mcp.compose.remote import Remote as Remote
     from trio_mcp.compose.supervised import Backoff as Backoff
     from trio_mcp.registry.asking import ElicitResult as ElicitResult
     from trio_mcp.registry.changes import ListChanged as ListChanged
@@ -156,6 +160,8 @@ _NAMES: Final = {
         "Disconnected",
     ),
     "client.tools": ("RemoteTool",),
+    "compose.gateway": ("Gateway", "open_gateway", "open_proxy"),
+    "compose.remote": ("Remote",),
     "compose.group": ("GroupServer", "ServerEvent", "ServerGroup", "connect_all"),
     "compose.supervised": ("Backoff",),
     "registry.asking": ("ElicitResult",),

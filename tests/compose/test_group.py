@@ -8,17 +8,18 @@ import trio
 from tests.compose.support import named
 from tests.support.tools import echo
 from trio_mcp import (
-    Backoff,
     Connected,
     Context,
     Disconnected,
     Handlers,
+    ProcessOptions,
     Registry,
     connect_all,
 )
 from trio_mcp.errors import CannotStart, ConfigError, ServerUnavailable, UnknownTool
 
 pytestmark = pytest.mark.requirement("L3")
+QUICK = ProcessOptions(close_timeout=0.1, terminate_timeout=0.5)
 SILENT = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 
@@ -57,7 +58,9 @@ async def test_resources_and_prompts_are_those_of_their_server() -> None:
 async def test_one_that_fails_and_one_that_hangs_harm_no_other() -> None:
     servers = {"good": named("x", echo), "missing": ["/nowhere/at-all"], "silent": SILENT}
     with trio.fail_after(20):
-        async with connect_all(servers, connect_timeout=0.5, patience=0.1) as group:
+        async with connect_all(
+            servers, connect_timeout=0.5, patience=0.1, process_options=QUICK
+        ) as group:
             assert group.servers["good"].state == Connected()
             failed = group.servers["missing"].state
             assert isinstance(failed, Disconnected)
@@ -121,9 +124,11 @@ async def test_states_are_those_of_all(autojump_clock: object) -> None:
 async def test_leaving_ends_all_side_by_side() -> None:
     servers = {f"s{number}": SILENT for number in range(4)}
     begin = trio.current_time()
-    async with connect_all(servers, connect_timeout=0.2, backoff=Backoff(first=50, longest=50)):
-        pass
-    assert trio.current_time() - begin < 15
+    options = {"connect_timeout": 30, "process_options": ProcessOptions(close_timeout=0.5)}
+    with trio.move_on_after(0.2):
+        async with connect_all(servers, **options):
+            raise AssertionError("it began before the servers were settled")
+    assert trio.current_time() - begin < 4 * 0.5, "one after the other"
 
 
 async def test_a_configuration_for_no_server_is_refused() -> None:

@@ -24,6 +24,8 @@ from trio_mcp.cli.target import SERVER_URL, is_no_target, join_command
 _COMMANDS: Final = {
     "Servers": {
         "serve": ("serve:serve", "Serve a registry on stdin and stdout, or over HTTP."),
+        "proxy": ("passing_on:proxy", "Serve another server, by another transport."),
+        "gateway": ("passing_on:gateway", "Serve all servers of an mcp.json as one."),
         "new": ("new.command:new", "Write a starter project."),
         "install": ("install.command:install", "Add a server to the configuration of a host."),
         "uninstall": ("install.command:uninstall", "Remove it again."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+from collections.abc import Awaitable, Callable
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
@@ -46,6 +47,16 @@ def run_http(registry: Registry, where: HttpServerOptions, limits: Limits) -> in
     Raises:
         Failure: It cannot listen there, or a file or package is missing.
     """
+    trio.run(http_server(where, limits), registry)
+    return OK
+
+
+def http_server(where: HttpServerOptions, limits: Limits) -> Callable[[Registry], Awaitable[None]]:
+    """Make what serves a registry over HTTP until SIGINT or SIGTERM.
+
+    Raises:
+        Failure: A file or package is missing; when it serves, it cannot listen there.
+    """
     if find_spec("httptools") is None:
         raise Failure("HTTP needs more packages: pip install 'trio-mcp[cli,http]'")
     options = {
@@ -63,11 +74,10 @@ def run_http(registry: Registry, where: HttpServerOptions, limits: Limits) -> in
             "Only clients that call this server localhost are served; --allow-host names what "
             "others call it, and --token-env the token that they need"
         )
-    trio.run(partial(_serve, registry, where, options))
-    return OK
+    return partial(_serve, where, options)
 
 
-async def _serve(registry: Registry, where: HttpServerOptions, options: dict[str, Any]) -> None:
+async def _serve(where: HttpServerOptions, options: dict[str, Any], registry: Registry) -> None:
     from trio_mcp import serve_http
 
     async with trio.open_nursery() as nursery:

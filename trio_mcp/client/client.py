@@ -157,6 +157,36 @@ class Client:
         )
         return await self._session.send(request)
 
+    async def exchange(
+        self,
+        method: str,
+        params: dict[str, Json],
+        *,
+        timeout: float | None = None,
+        on_progress: ProgressCallback | None = None,
+    ) -> dict[str, Json]:
+        """Send a request and return its result as it came, even if that is a question.
+
+        This is for programs that pass requests on. `_meta` fields that the parameters have take the
+        place of the client's own.
+
+        Args:
+            method: The method.
+            params: Its parameters.
+            timeout: Seconds to wait, in place of the connection's default; `inf` for ever.
+            on_progress: As in `request`.
+
+        Raises:
+            McpError: The server answered with an error.
+            ClientError: As for `request`.
+
+        If cancelled, it tells the server to stop, and ignores a late answer.
+        """
+        request = ClientRequest(
+            method=method, params=params, timeout=timeout, on_progress=on_progress
+        )
+        return await self._session.exchange(request)
+
     async def answer(self, questions: Mapping[str, Json]) -> dict[str, Json]:
         """Have the handlers that were given to `connect` answer questions of the server's.
 
@@ -296,7 +326,14 @@ class Client:
         Raises:
             ClientError: As for `request`.
         """
-        self._tools.update(await self.list_all("tools/list", "tools", fresh=fresh))
+        self.take_tools(await self.list_all("tools/list", "tools", fresh=fresh))
+
+    def take_tools(self, listed: Sequence[Json]) -> None:
+        """Take tools as the server lists them, in place of those before.
+
+        This is for programs that ask for the list themselves; `refresh_tools` does both.
+        """
+        self._tools.update(listed)
         details = {tool.mcp_name: tool.details for tool in self._tools.tools.values()}
         self._tools.leave_out(self._session.transport.learn_tools(details))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -236,6 +237,18 @@ class ClientSession:
         raise ProtocolError(
             f"{request.method}: the server asked for input {_MOST_ROUNDS} times in a row"
         )
+
+    async def exchange(self, request: ClientRequest) -> dict[str, Json]:
+        """Send a request and return its result as it came, be it a question or an extension's.
+
+        Raises, and behaves when it is cancelled, as `Client.exchange`.
+        """
+        timeout = self.request_timeout if request.timeout is None else request.timeout
+        limit = TimeLimit() if timeout == inf else TimeLimit.after(timeout)
+        try:
+            return await self._send_once(request, request.params, limit, request.id)
+        except DeadlinePassed:
+            raise CallTimeout(request.what, timeout, self.stderr(), request.setting) from None
 
     def _unshared(self, method: str) -> McpError:
         identifier = self.unshared_methods[method]

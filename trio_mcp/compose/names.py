@@ -44,6 +44,10 @@ class NamesApart:
             seen[prefix] = server
             self._prefixes[server] = prefix
 
+    def prefix_of(self, server: str) -> str:
+        """Return what the names of a server's things begin with, without the `_`."""
+        return self._prefixes[server].removesuffix("_")
+
     def name_of(self, server: str, name: str) -> str:
         """Name something of a server's."""
         prefix = self._prefixes[server]

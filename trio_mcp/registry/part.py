@@ -10,7 +10,7 @@ is it put anywhere.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
@@ -89,6 +89,9 @@ class Part:
     holds where it is mounted."""
     log_bridge: LogBridge | None = None
     """Forwards the standard library's log to callers; `None` for no such thing."""
+    may_offer: Collection[str] = ()
+    """What clients are told that there may be, of `tools`, `resources`, `prompts` and
+    `completions`, even while there is nothing of it."""
     completes: bool = False
     """Whether it completes arguments: `find_completer` will be asked."""
 
@@ -128,6 +131,11 @@ class Part:
     def mounts(self) -> Sequence[Any]:
         """Where parts are mounted in it. Only a registry has such."""
         return ()
+
+    @property
+    def status(self) -> str | None:
+        """How it stands, in a word, where that can be one way or another; else `None`."""
+        return None
 
     # -- what there is --------------------------------------------------------------------
 

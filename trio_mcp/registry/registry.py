@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import cached_property, partial
 from pathlib import Path
@@ -792,7 +792,19 @@ class Registry(Part):
             "completions": self.completes,
             "logging": True,
         }
-        return frozenset(offer for offer, is_there in there.items() if is_there)
+        found = frozenset(offer for offer, is_there in there.items() if is_there)
+        return found.union(self.may_offer) if self._mounts else found
+
+    def health(self) -> dict[str, Json]:
+        """Tell how the parts stand that are servers elsewhere, by their names, for `/health`."""
+        told = {each.part.name: each.part.status for each in self._mounts}
+        parts = {name: status for name, status in told.items() if status is not None}
+        return {"servers": parts} if parts else {}
+
+    @property
+    def may_offer(self) -> Collection[str]:  # type: ignore[override]  # of others, an attribute
+        """What there may be, because parts may have it later."""
+        return frozenset[str]().union(*(each.part.may_offer for each in self._mounts))
 
     @property
     def sealer(self) -> Sealer:

@@ -1,4 +1,4 @@
-"""Noticing that Python files change."""
+"""Noticing that files change."""
 
 from __future__ import annotations
 
@@ -20,9 +20,22 @@ _STEP_MS: Final = 50
 _SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages", "build", "dist"})
 
 
+def is_source(path: Path) -> bool:
+    """Whether something is a Python file of a person's own, by its path below the directory."""
+    hidden = any(each.startswith(".") or each in _SKIPPED for each in path.parts)
+    return path.suffix == ".py" and not hidden
+
+
 @asynccontextmanager
-async def watching(root: Path) -> AsyncIterator[trio.MemoryReceiveChannel[None]]:
-    """Watch the Python files below a directory for the length of a block.
+async def watching(
+    root: Path, is_wanted: Callable[[Path], bool] = is_source, *, recursive: bool = True
+) -> AsyncIterator[trio.MemoryReceiveChannel[None]]:
+    """Watch the files below a directory for the length of a block.
+
+    Args:
+        root: The directory.
+        is_wanted: Says of a path below it whether changes there are told.
+        recursive: Whether to watch the directories in it, too.
 
     Yields:
         What a change is received from; several that nobody has received yet are one.
@@ -41,7 +54,7 @@ async def watching(root: Path) -> AsyncIterator[trio.MemoryReceiveChannel[None]]
 
     # `watchfiles.awatch` would do under Trio, but for its end: it waits for a thread that a
     # cancellation does not reach, for up to five seconds.
-    work = partial(_watch, root, stop, tell)
+    work = partial(_watch, root, stop, tell, is_wanted, recursive)
     async with background_task(partial(trio.to_thread.run_sync, work)):
         try:
             await started.wait()  # a change from here on is seen
@@ -50,19 +63,24 @@ async def watching(root: Path) -> AsyncIterator[trio.MemoryReceiveChannel[None]]
             stop.set()  # the thread is waited for, one step at most
 
 
-def _watch(root: Path, stop: threading.Event, tell: Callable[[], None]) -> None:
+def _watch(
+    root: Path,
+    stop: threading.Event,
+    tell: Callable[[], None],
+    is_wanted: Callable[[Path], bool],
+    recursive: bool,
+) -> None:
     root = root.resolve()
 
-    def is_source(change: Change, path: str) -> bool:
-        parts = Path(path).relative_to(root).parts
-        hidden = any(each.startswith(".") or each in _SKIPPED for each in parts)
-        return path.endswith(".py") and not hidden
+    def told(change: Change, path: str) -> bool:
+        return is_wanted(Path(path).relative_to(root))
 
     first = True
     try:
         for found in watch(
             root,
-            watch_filter=is_source,
+            watch_filter=told,
+            recursive=recursive,
             step=_STEP_MS,
             rust_timeout=_STEP_MS,
             yield_on_timeout=True,  # which tells that it has begun

@@ -304,6 +304,7 @@ class HttpApp:
                 "status": "stopping" if self._stopping else "healthy",
                 "uptime_seconds": round(time.monotonic() - self._since, 3),
                 "tools_registered": len(self.registry.tools),
+                **self.registry.health(),
             }
         )
 

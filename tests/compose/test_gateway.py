@@ -1,0 +1,275 @@
+"""Many servers as one, and what malicious or dying ones can do to the others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import memory_stream_pair
+
+from tests.client.support import line_of
+from tests.compose.support import Mortal, named
+from tests.support.tools import echo
+from trio_mcp import (
+    Backoff,
+    Connected,
+    Context,
+    Disconnected,
+    Handlers,
+    McpError,
+    Registry,
+    Remote,
+    connect,
+    open_gateway,
+    open_proxy,
+)
+from trio_mcp.errors import CannotStart, ConfigError
+
+pytestmark = pytest.mark.requirement("L4")
+SOON = Backoff(first=0.01, longest=0.05, stable=10)
+LIMIT = 20
+
+
+async def test_many_servers_are_one_under_names_of_their_own() -> None:
+    def odd_(text: str) -> str:
+        return f"odd {text}"
+
+    long = Registry("long")
+    long.add_tool(echo, name="x" * 128)
+    servers = {"my git": named("a", echo), "my git_hub": named("b", odd_), "long": long}
+    async with open_gateway(servers) as gateway, connect(gateway.registry) as client:
+        assert "my_git_echo" in client.tools
+        assert (await client.call_tool("my_git_hub_odd_", {"text": "x"})).text == "odd x"
+        (name,) = [each for each in client.tools if each.startswith("long_")]
+        assert len(name) == 128
+        assert (await client.call_tool(name, {"text": "long"})).text == "long"
+        assert gateway.registry.health() == {"servers": dict.fromkeys(servers, "connected")}
+
+
+async def test_a_gateway_follows_its_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"gone": {"command": "/nowhere"}}}))
+    kept = named("kept", echo)
+    async with open_gateway({"a": kept, "b": named("b", echo)}) as gateway:
+        async with connect(gateway.registry) as client:
+            with pytest.raises(ConfigError):
+                await gateway.load({"a": {"comand": "x"}})
+            assert set(client.tools) == {"a_echo", "b_echo"}
+            await gateway.load({"a": kept, "c": named("c", echo)})
+            await client.refresh_tools()
+            assert set(client.tools) == {"a_echo", "c_echo"}
+            assert (await client.call_tool("c_echo", {"text": "new"})).text == "new"
+            await gateway.load(path)
+            await client.refresh_tools()
+            assert list(client.tools) == []
+            assert gateway.registry.health() == {"servers": {"gone": "disconnected"}}
+            assert isinstance(gateway.states["gone"], Disconnected)
+
+
+async def test_a_proxy_whose_server_is_not_there_says_so() -> None:
+    with pytest.raises(CannotStart):
+        async with open_proxy(["/nowhere/at-all"]):
+            raise AssertionError
+
+
+# -- servers that die -----------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def in_front_of(
+    open_: Callable[..., Any], *beside: Callable[..., Any], **options: Any
+) -> AsyncIterator[tuple[Remote, Registry]]:
+    """A registry with a remote server that is opened by a function, and tools of its own."""
+    remote = Remote(named("unused"), name="other", backoff=SOON, patience=0.5, **options)
+    remote.connector = open_
+    registry = named("front", *beside)
+    registry.mount(remote, "other")
+    with trio.fail_after(LIMIT):
+        async with remote.running():
+            await remote.ready()
+            yield remote, registry
+
+
+async def test_a_server_that_dies_in_a_call_fails_that_and_comes_back() -> None:
+    started = trio.Event()
+
+    async def wait() -> None:
+        started.set()
+        await trio.sleep_forever()
+
+    async with trio.open_nursery() as nursery:
+        server = Mortal(nursery, named("mortal", wait, echo))
+        async with in_front_of(server.open, echo) as (remote, registry):
+            async with connect(registry) as client:
+                results: list[Any] = []
+
+                async def call() -> None:
+                    results.append(await client.call_tool("other_wait"))
+
+                async with trio.open_nursery() as calls:
+                    calls.start_soon(call)
+                    await started.wait()
+                    server.may_live = False
+                    server.die()
+                assert "other did not answer" in results[0].error
+                assert (await client.call_tool("echo", {"text": "well"})).text == "well"
+                lost = await client.call_tool("other_echo", {"text": "x"})
+                assert lost.error == "Server other is not available"
+                server.may_live = True
+                while remote.state != Connected():
+                    await trio.sleep(0.01)
+                assert (await client.call_tool("other_echo", {"text": "back"})).text == "back"
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("down", ["modern", "legacy"])
+async def test_a_server_that_dies_while_it_asks_leaves_nothing_open(down: Any) -> None:
+    asked = trio.Event()
+
+    async def ask(context: Context) -> str:
+        return str((await context.elicit("Name?", str)).value)
+
+    async def answer(params: Any) -> Any:
+        asked.set()
+        server.die()
+        await trio.sleep(0.1)
+        return {"action": "accept", "content": {"value": "late"}}
+
+    async with trio.open_nursery() as nursery:
+        server = Mortal(nursery, named("mortal", ask))
+        async with in_front_of(partial(server.open, era="legacy"), era="legacy") as (_, registry):
+            handlers = Handlers(elicitation=answer)
+            async with connect(registry, era=down, handlers=handlers) as client:
+                with pytest.raises(Exception, match=r"did not answer|left before|not available"):
+                    result = await client.call_tool("other_ask", timeout=5)
+                    raise RuntimeError(result.error)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_caller_who_never_answers_is_not_waited_for(autojump_clock: object) -> None:
+    ended = trio.Event()
+
+    async def ask(context: Context) -> str:
+        try:
+            return str((await context.elicit("Name?", str)).value)
+        finally:
+            ended.set()
+
+    remote = Remote(named("asks", ask), era="legacy", name="other", max_held=1)
+    registry = Registry("front")
+    registry.mount(remote)
+    capabilities = {"elicitation": {}}
+    meta = {"io.modelcontextprotocol/clientCapabilities": capabilities}
+    async with remote.running() as upstream, connect(registry, era="modern") as client:
+        await remote.ready()
+        params = {"name": "ask", "arguments": {}, "_meta": meta}
+        held = await client.exchange("tools/call", params)
+        assert held["resultType"] == "input_required"
+        assert len(upstream.held) == 1
+        with pytest.raises(McpError, match="Too many questions are open"):
+            await client.exchange("tools/call", params)
+        await trio.sleep(301)
+        assert len(upstream.held) == 0
+        await ended.wait()
+        late = {**params, "requestState": held["requestState"], "inputResponses": {}}
+        with pytest.raises(McpError, match="request state is not acceptable"):
+            await client.exchange("tools/call", late)
+
+
+# -- servers that are malicious ---------------------------------------------------------------
+
+
+class Malicious:
+    """A modern server that says what it likes."""
+
+    def __init__(self, tools: list[Any], flood: bytes = b"") -> None:
+        self.tools = tools
+        self.flood = flood
+        self.listed = 0
+
+    async def serve(self, stream: trio.abc.Stream) -> None:
+        """Answer the handshake, the list, and calls."""
+        pending = b""
+        while chunk := await stream.receive_some():
+            *lines, pending = (pending + chunk).split(b"\n")
+            for line in lines:
+                request = json.loads(line)
+                if "id" in request and "method" in request:
+                    await stream.send_all(self.flood)
+                    await stream.send_all(line_of(self.answer(request)))
+
+    def answer(self, request: Any) -> Any:
+        """Answer one request."""
+        results: dict[str, Any] = {
+            "server/discover": {
+                "supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {"listChanged": True}},
+            },
+            "tools/list": {"tools": self.tools, "ttlMs": 0, "cacheScope": "private"},
+            "tools/call": {"content": [{"type": "text", "text": "done"}]},
+        }
+        self.listed += request["method"] == "tools/list"
+        result = results.get(request["method"], {})
+        return {
+            "jsonrpc": "2.0",
+            "id": request["id"],
+            "result": {"resultType": "complete", **result},
+        }
+
+
+@asynccontextmanager
+async def malicious(server: Malicious) -> AsyncIterator[Registry]:
+    """A registry with a malicious server in it, and a tool of its own."""
+    async with trio.open_nursery() as nursery:
+
+        def open_(**options: Any) -> Any:
+            ours, theirs = memory_stream_pair()
+            nursery.start_soon(server.serve, theirs)
+            return connect(ours, list_tools=False, **options)
+
+        async with in_front_of(open_, echo) as (_, registry):
+            yield registry
+        nursery.cancel_scope.cancel()
+
+
+def tool(name: Any, schema: Any = None) -> Any:
+    return {"name": name, "inputSchema": {"type": "object"} if schema is None else schema}
+
+
+async def test_what_a_server_lists_is_bounded_and_what_is_nothing_is_left_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bomb: Any = {"type": "object"}
+    for _ in range(100):
+        bomb = {"allOf": [bomb, bomb]} if len(json.dumps(bomb)) < 10_000 else {"not": bomb}
+    odd = [tool("good"), tool("x" * 2**20), tool(""), tool(7), tool("a b"), 7, tool("bomb", bomb)]
+    many = [tool(f"t{number}") for number in range(100_000)]
+    async with malicious(Malicious(odd + many)) as registry, connect(registry) as client:
+        assert {"other_good", "other_bomb", "echo"} <= set(client.tools)
+        assert len(client.tools) <= 5001
+        assert (await client.call_tool("other_good")).text == "done"
+        assert (await client.call_tool("echo", {"text": "well"})).text == "well"
+    assert "lists 100007 tools; the first 5000 are taken" in caplog.text
+
+
+async def test_a_flood_that_belongs_to_nothing_harms_nobody() -> None:
+    messages: list[Any] = [
+        {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"},
+        {"jsonrpc": "2.0", "id": "never asked", "result": {}},
+        {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": 10**9}},
+        {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "error"}},
+        {"jsonrpc": "2.0", "id": 5, "method": "elicitation/create", "params": {"message": "?"}},
+    ]
+    flood = b"".join(line_of(each) for each in messages) * 200
+    server = Malicious([tool("good")], flood)
+    async with malicious(server) as registry, connect(registry) as client:
+        for _ in range(5):
+            assert (await client.call_tool("other_good")).text == "done"
+            assert (await client.call_tool("echo", {"text": "well"})).text == "well"
+    assert server.listed < 10, "a list that changes in a loop is not asked for in a loop"

@@ -1,0 +1,241 @@
+"""A server elsewhere in a registry: nothing that passes through is less than it was."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from trio_mcp import (
+    CallToolResult,
+    Client,
+    Completion,
+    Context,
+    Handlers,
+    ListChanged,
+    McpError,
+    Registry,
+    Remote,
+    ResourceNotFound,
+    ResourceUpdated,
+    TextContent,
+    connect,
+    open_proxy,
+)
+from trio_mcp.client.negotiation import Era
+
+pytestmark = pytest.mark.requirement("L4")
+LIMIT = 10
+
+both_eras = pytest.mark.parametrize("down", ["modern", "legacy"])
+all_eras = pytest.mark.parametrize("up", ["modern", "legacy"])
+
+
+class Library:
+    """A server with some of everything, and what happened in it."""
+
+    def __init__(self) -> None:
+        self.registry = Registry("library", "2.1", title="The library", instructions="Be quiet.")
+        self.started = trio.Event()
+        self.cancelled = trio.Event()
+        self.runs: list[str] = []
+        for each in (self.talk, self.ask, self.wait, self.refuse, self.exact):
+            self.registry.add_tool(each)
+        self.registry.add_resource("book://{name}", self.book)
+        self.registry.add_resource("shelf://one", self.shelf, mime_type="text/x-shelf")
+        self.registry.add_prompt(self.review)
+        self.registry.add_completion(self.books, prompt="review", argument="book")
+
+    async def talk(self, context: Context) -> str:
+        """Say things on the way."""
+        await context.progress(1, 3, "one")
+        await context.log("warning", {"deep": [1]}, logger="stacks")
+        await context.progress(2, 3, "two")
+        return "said"
+
+    async def ask(self, context: Context, times: int = 1) -> list[str]:
+        """Ask for names."""
+        self.runs.append("ask")
+        answers = [await context.elicit(f"Name {each}?", str) for each in range(times)]
+        return [each.value for each in answers]
+
+    async def wait(self) -> None:
+        """Wait for ever."""
+        self.started.set()
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.cancelled.set()
+
+    async def refuse(self) -> None:
+        """Refuse, with a code and data."""
+        raise McpError(-32055, "not today", {"why": ["closed"]})
+
+    async def exact(self, number: int, context: Context) -> CallToolResult:
+        """Return all that a result may have."""
+        seen = (context.meta or {}).get("com.example/id")
+        return CallToolResult(
+            [TextContent("text")],
+            structured_content={"number": number},
+            is_error=True,
+            meta={"com.example/seen": seen},
+        )
+
+    def book(self, name: str) -> str:
+        """A book."""
+        if name == "none":
+            raise ResourceNotFound(name)
+        return f"the text of {name}"
+
+    def shelf(self) -> str:
+        """A shelf."""
+        return "books"
+
+    def review(self, book: str) -> str:
+        """Review a book."""
+        return f"Review {book}."
+
+    def books(self, value: str) -> Completion:
+        """Complete the name of a book."""
+        return Completion([f"{value}une"], total=7, has_more=True)
+
+
+@asynccontextmanager
+async def through(
+    library: Library, up: Era, down: Era, *, prefix: str | None = None, **options: Any
+) -> AsyncIterator[Client]:
+    """A client of a registry in which the library is mounted."""
+    registry = Registry("front", "1.0")
+    registry.mount(Remote(library.registry, name="library", era=up), prefix)
+    with trio.fail_after(LIMIT):
+        async with connect(registry, era=down, **options) as client:
+            yield client
+
+
+@all_eras
+@both_eras
+async def test_calls_and_all_that_is_said_meanwhile(up: Era, down: Era) -> None:
+    logged: list[Any] = []
+    told: list[Any] = []
+    options = {"on_log": lambda *said: logged.append(said), "log_level": "info"}
+    async with through(Library(), up, down, prefix="lib", **options) as client:
+        assert list(client.tools)[:2] == ["lib_talk", "lib_ask"]
+        result = await client.call_tool("lib_talk", on_progress=lambda *said: told.append(said))
+        assert result.text == "said"
+        assert told == [(1, 3, "one"), (2, 3, "two")]
+        assert logged == [("warning", {"deep": [1]}, "stacks")]
+        whole = await client.call_tool("lib_exact", {"number": 2**60}, meta={"com.example/id": 5})
+        assert whole.structured_content == {"number": 2**60}
+        assert whole.error == "text"
+        assert (whole.meta or {})["com.example/seen"] == 5
+        with pytest.raises(McpError) as refused:
+            await client.call_tool("lib_refuse")
+        error = refused.value
+        assert (error.code, error.message, error.data) == (-32055, "not today", {"why": ["closed"]})
+        bad = await client.request(
+            "tools/call", {"name": "lib_exact", "arguments": {"number": "x"}}
+        )
+        assert "number" in bad["content"][0]["text"]
+
+
+@all_eras
+@both_eras
+async def test_questions_reach_the_caller_and_answers_the_server(up: Era, down: Era) -> None:
+    library = Library()
+    asked: list[str] = []
+
+    async def answer(params: dict[str, Any]) -> dict[str, Any]:
+        asked.append(params["message"])
+        return {"action": "accept", "content": {"value": f"answer to {params['message']}"}}
+
+    async with through(library, up, down, handlers=Handlers(elicitation=answer)) as client:
+        answers = await client.call_tool("ask", {"times": 2}, returns=list[str], timeout=LIMIT)
+    assert asked == ["Name 0?", "Name 1?"]
+    assert answers == ["answer to Name 0?", "answer to Name 1?"]
+    assert len(library.runs) == (1 if up == "legacy" else 3)
+
+
+@all_eras
+@both_eras
+async def test_who_cannot_be_asked_is_not(up: Era, down: Era) -> None:
+    async with through(Library(), up, down) as client:
+        with pytest.raises(McpError, match="elicitation"):
+            await client.call_tool("ask")
+
+
+@all_eras
+@both_eras
+async def test_a_cancelled_call_is_cancelled_over_there(up: Era, down: Era) -> None:
+    library = Library()
+    async with through(library, up, down) as client:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.call_tool, "wait")
+            await library.started.wait()
+            nursery.cancel_scope.cancel()
+        await library.cancelled.wait()
+
+
+@all_eras
+@both_eras
+async def test_resources_prompts_and_completions(up: Era, down: Era) -> None:
+    async with through(Library(), up, down, prefix="lib") as client:
+        (shelf,) = await client.list_resources()
+        assert (shelf.uri, shelf.mime_type) == ("shelf://lib/one", "text/x-shelf")
+        read = await client.read_resource("shelf://lib/one")
+        assert (read.text, read.contents[0].uri) == ("books", "shelf://lib/one")
+        (template,) = await client.list_resource_templates()
+        assert template.uri_template == "book://lib/{name}"
+        assert (await client.read_resource("book://lib/Emma")).text == "the text of Emma"
+        with pytest.raises(ResourceNotFound):
+            await client.read_resource("book://lib/none")
+        prompt = await client.get_prompt("lib_review", {"book": "Emma"})
+        assert prompt.messages[0].content.text == "Review Emma."
+        found = await client.complete("book", "D", prompt="lib_review")
+        assert (found.values, found.total, found.has_more) == (["Dune"], 7, True)
+
+
+@all_eras
+@both_eras
+async def test_changes_are_passed_on(up: Era, down: Era) -> None:
+    library = Library()
+    async with through(library, up, down) as client:
+        wanted = {"resources": ["shelf://one", "book://Emma"], "lists": ["tools"]}
+        async with client.subscribe(**wanted) as changes:
+            assert set(changes.uris) == {"shelf://one", "book://Emma"}
+            watchers = library.registry.changes.watchers
+            while not watchers:
+                await trio.sleep(0.01)
+            library.registry.notify_resource_updated("shelf://one")
+            assert await anext(changes) == ResourceUpdated("shelf://one")
+            library.registry.remove_tool("talk")
+            assert await anext(changes) == ListChanged("tools")
+            await client.refresh_tools()
+            assert "talk" not in client.tools
+        while watchers:
+            await trio.sleep(0.01)
+
+
+@all_eras
+async def test_a_proxy_says_who_it_stands_for(up: Era) -> None:
+    library = Library()
+    async with open_proxy(library.registry, era=up) as registry, connect(registry) as client:
+        assert client.server_info == library.registry.info
+        assert client.instructions == "Be quiet."
+        assert (await client.call_tool("talk")).text == "said"
+
+
+async def test_a_proxied_call_is_one_request_and_no_handshake() -> None:
+    remote = Remote(Library().registry)
+    registry = Registry("front")
+    registry.mount(remote)
+    async with remote.running() as upstream, connect(registry) as client:
+        await wait_all_tasks_blocked()  # until the lists are followed
+        assert upstream.main.current is not None
+        lines = upstream.main.current.messages()
+        for _ in range(3):
+            await client.call_tool("talk")
+    assert len([each async for each in lines]) == 3

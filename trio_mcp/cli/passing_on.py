@@ -1,0 +1,173 @@
+"""`trio-mcp proxy` and `trio-mcp gateway`: other servers, served by any transport."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import trio
+from attrs import evolve, frozen
+from cyclopts import Parameter
+
+from trio_mcp import serve as serve_stdio
+from trio_mcp.cli.failures import OK, Failure, Usage, one_line
+from trio_mcp.cli.http_options import HttpServerOptions
+from trio_mcp.cli.logs import LogFormat, LogLevel, configure
+from trio_mcp.cli.options import ConnectionOptions, Seconds, TargetWord
+from trio_mcp.cli.target import parse_target
+from trio_mcp.errors import ConfigError
+from trio_mcp.wire.limits import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from trio_mcp import Gateway
+    from trio_mcp.registry import Registry
+
+_STDIO = HttpServerOptions()
+
+
+@Parameter(name="*")
+@frozen(kw_only=True)
+class PassingOptions:
+    """How requests are passed on."""
+
+    timeout: Seconds = 600.0
+    """Seconds that a call may take."""
+    max_callers: int = 32
+    """Connections that a legacy server gets for callers who can be asked something; a command is
+    started once for each."""
+    log_level: LogLevel = "info"
+    """The least important messages that are logged to stderr."""
+    log_format: LogFormat = "text"
+    """Readable text, or one JSON object a line."""
+
+    def for_remote(self) -> dict[str, Any]:
+        """What concerns the way to a server."""
+        return {"timeout": self.timeout, "max_callers": self.max_callers}
+
+
+_OPTIONS = PassingOptions()
+
+
+def proxy(
+    target: TargetWord,
+    /,
+    *,
+    env: Annotated[
+        tuple[str, ...], Parameter(help="A variable KEY=VALUE for the server's process.")
+    ] = (),
+    upstream_header: Annotated[
+        tuple[str, ...], Parameter(help="For a URL, a header 'Name: value' of each request.")
+    ] = (),
+    upstream_token_env: Annotated[
+        str | None, Parameter(help="A variable with the bearer token for a URL.")
+    ] = None,
+    http: HttpServerOptions = _STDIO,
+    options: PassingOptions = _OPTIONS,
+) -> int:
+    """Serve another server, on stdin and stdout or over HTTP.
+
+    Whatever it speaks, and by whatever transport, clients meet it as if it were here. What they get
+    in with is for this server; it is not passed on. The other server gets what the options for the
+    upstream say, or else a login that is kept (trio-mcp login).
+    """
+    from trio_mcp import open_proxy
+    from trio_mcp.cli.screen import Screen
+
+    place = parse_target(target)
+    way = ConnectionOptions(env=env, header=upstream_header, token_env=upstream_token_env)
+    if place.url is not None and env:
+        raise Usage("--env is for a command; a URL takes --upstream-header")
+    if place.url is None and (upstream_header or upstream_token_env):
+        raise Usage("--upstream-header and --upstream-token-env are for a URL")
+    process = evolve(way.process_options(), stderr="forward")
+    opened = open_proxy(
+        place.url or place.process or [],
+        name=place.text,
+        process_options=process,
+        http=way.http_options(place, Screen()),
+        **options.for_remote(),
+    )
+    return _serve(opened, http, options)
+
+
+def gateway(
+    file: Annotated[Path, Parameter(help="A file such as mcp.json.")],
+    /,
+    *,
+    watch: Annotated[
+        bool, Parameter(help="Read the file again whenever it changes. What is the same stays.")
+    ] = False,
+    http: HttpServerOptions = _STDIO,
+    options: PassingOptions = _OPTIONS,
+) -> int:
+    """Serve all servers of a file such as mcp.json as one, on stdin and stdout or over HTTP.
+
+    Tools and prompts are called SERVER_NAME. A server that fails, hangs or dies does not touch the
+    others, and comes back by itself. Over HTTP, /health says how each one stands.
+    """
+    if not file.is_file():
+        raise Failure(f"there is no file {file}")
+    return _serve(_gathered(file, watch, options.for_remote()), http, options)
+
+
+@asynccontextmanager
+async def _gathered(file: Path, watch: bool, options: dict[str, Any]) -> AsyncIterator[Registry]:
+    """Open a gateway, and have it follow its file."""
+    from trio_mcp import ProcessOptions, open_gateway
+    from trio_mcp.peer.background import background_task
+
+    process = ProcessOptions(env=dict(os.environ), stderr="forward")
+    try:
+        async with open_gateway(file, process_options=process, **options) as found:
+            path = await trio.Path(file).resolve()
+            async with background_task(partial(_follow, path, found) if watch else _nothing):
+                yield found.registry
+    except ConfigError as error:
+        raise Failure(str(error)) from None
+
+
+async def _nothing() -> None:
+    """Do nothing."""
+
+
+async def _follow(file: trio.Path, found: Gateway) -> None:
+    """Read the file again whenever it changes; one that is wrong changes nothing."""
+    from trio_mcp.cli.reload.watching import watching
+
+    is_it = Path(file.name).__eq__
+    async with watching(Path(file.parent), is_it, recursive=False) as changes:
+        async for _ in changes:
+            try:
+                await found.load(file)
+            except (ConfigError, OSError) as error:
+                print(f"trio-mcp: {one_line(str(error))}", file=sys.stderr)
+
+
+def _serve(
+    opened: AbstractAsyncContextManager[Registry],
+    http: HttpServerOptions,
+    options: PassingOptions,
+) -> int:
+    """Serve what is opened first."""
+    http.check()
+    configure(options.log_level, options.log_format)
+    limits = Limits(tool_timeout=options.timeout)
+    server: Callable[[Registry], Awaitable[None]] = partial(serve_stdio, limits=limits)
+    if http.is_wanted:
+        from trio_mcp.cli.serve_http import http_server
+
+        server = http_server(http, limits)
+
+    async def main() -> None:
+        async with opened as registry:
+            await server(registry)
+
+    trio.run(main)
+    return OK

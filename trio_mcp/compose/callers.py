@@ -1,0 +1,167 @@
+"""Connections to a legacy server for callers who can be asked something.
+
+Such a server knows from the handshake on what its client can be asked, and asks on the connection
+and not in a call. So a caller who can be asked gets a connection of its own: opened with its first
+call, with exactly the capabilities that it has declared, and closed when it is idle. For a server
+that is a command, this is a process of its own, so there is a bound to how many there are.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import trio
+from attrs import Factory, define, field
+
+from trio_mcp.client.client import Client
+from trio_mcp.client.connect import ClientConnection
+from trio_mcp.client.state import Disconnected
+from trio_mcp.compose.calls import OpenCalls
+from trio_mcp.errors import ClientError, ServerUnavailable
+from trio_mcp.wire.errors import McpError
+
+logger = logging.getLogger("trio_mcp.compose")
+
+
+@define(eq=False)
+class CallerConnection:
+    """A connection for one caller, or for one after the other."""
+
+    key: Hashable
+    calls: OpenCalls = Factory(OpenCalls)
+    users: int = 0
+    """Calls that use it, or are about to."""
+    client: Client | None = None
+    error: Exception | None = None
+    """Why there is no client."""
+    settled: trio.Event = Factory(trio.Event)
+    scope: trio.CancelScope = Factory(trio.CancelScope)
+    idle_since: float = 0.0
+    _changed: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Keep it open for the length of a block."""
+        self.users += 1
+        try:
+            yield
+        finally:
+            self.users -= 1
+            self.idle_since = trio.current_time()
+            self._changed.unpark_all()
+
+    async def until_idle(self, seconds: float) -> None:
+        """Wait until nobody has used it for so long."""
+        while self.users or trio.current_time() < self.idle_since + seconds:
+            if self.users:
+                await self._changed.park()
+            else:
+                await trio.sleep_until(self.idle_since + seconds)
+
+
+class CallerConnections:
+    """The connections of the callers of one server.
+
+    Args:
+        name: What the server is called.
+        open_: Makes a connection for a caller, whose calls are kept in what it gets.
+        nursery: Where they run.
+        most: How many there may be.
+        idle: Seconds after which one that is not used is closed.
+        patience: Seconds that a call waits for a free one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        open_: Callable[[OpenCalls, Hashable], ClientConnection],
+        nursery: trio.Nursery,
+        *,
+        most: int,
+        idle: float,
+        patience: float,
+    ) -> None:
+        self._name = name
+        self._open = open_
+        self._nursery = nursery
+        self._most = most
+        self._idle = idle
+        self._patience = patience
+        self._ended = trio.lowlevel.ParkingLot()
+        self.open: Final[dict[CallerConnection, None]] = {}
+        """Those that there are, the one that was begun first at the beginning."""
+
+    async def connection(self, key: Hashable, *, alone: bool) -> CallerConnection:
+        """Return the connection of a caller, which may still have to be opened.
+
+        Args:
+            key: Who the caller is, and what it can be asked.
+            alone: Whether no other call may use it at the same time.
+
+        Raises:
+            ServerUnavailable: There are too many, and none has become free in time.
+        """
+        with trio.move_on_after(self._patience):
+            while True:
+                found = self._find(key, alone)
+                if found is not None:
+                    return found
+                await self._ended.park()
+        why = ClientError(f"all {self._most} connections for callers are in use")
+        raise ServerUnavailable(self._name, why)
+
+    def _find(self, key: Hashable, alone: bool) -> CallerConnection | None:
+        for each in self.open:
+            ends = each.error is not None or each.scope.cancel_called
+            if each.key == key and not ends and not (alone and each.users):
+                return each
+        if len(self.open) < self._most:
+            connection = CallerConnection(key, idle_since=trio.current_time())
+            self.open[connection] = None
+            self._nursery.start_soon(self._hold, connection)
+            return connection
+        unused = [each for each in self.open if not each.users]
+        if unused and not any(
+            each.scope.cancel_called for each in self.open
+        ):  # it goes on being counted until it has really ended
+            min(unused, key=lambda each: each.idle_since).scope.cancel()
+        return None
+
+    def note_free(self) -> None:
+        """Have those look again who wait for a connection."""
+        self._ended.unpark_all()
+
+    async def _hold(self, connection: CallerConnection) -> None:
+        """Hold a connection open until it is idle, or lost."""
+        try:
+            with connection.scope:
+                async with self._open(connection.calls, connection.key) as client:
+                    connection.client = client
+                    connection.settled.set()
+                    await self._until_over(connection, client)
+        except Exception as error:
+            connection.error = error
+            if not isinstance(error, ClientError | McpError | OSError):
+                logger.exception("Server %s could not be connected for a caller", self._name)
+        finally:
+            if connection.error is None:
+                connection.error = ClientError("its connection has been closed")
+            connection.settled.set()
+            del self.open[connection]
+            self._ended.unpark_all()
+
+    async def _until_over(self, connection: CallerConnection, client: Client) -> None:
+        async with trio.open_nursery() as nursery:
+
+            async def until_idle() -> None:
+                await connection.until_idle(self._idle)
+                connection.scope.cancel()
+
+            nursery.start_soon(until_idle)
+            async for state in client.states():
+                if isinstance(state, Disconnected):
+                    connection.error = state.error
+            nursery.cancel_scope.cancel()

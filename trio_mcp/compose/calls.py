@@ -1,0 +1,90 @@
+"""The calls that are open on one connection to a server, and to whom its words belong.
+
+A legacy server asks and logs without saying during which call. If all calls that are open just now
+are of one caller, it is that one who is meant. If not, nobody can know, and nobody is told.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Any, Final
+
+from attrs import define, frozen
+
+from trio_mcp.client.handlers import Handlers
+from trio_mcp.compose.relay import Relay
+from trio_mcp.wire.errors import INVALID_REQUEST, McpError
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.payloads import LoggingLevel
+
+logger = logging.getLogger("trio_mcp.compose")
+
+Ask = Callable[[str, dict[str, Json]], Awaitable[Json]]
+
+
+@define(eq=False)
+class OpenCall:
+    """A call that is under way."""
+
+    owner: Hashable
+    """Whose it is."""
+    relay: Relay
+    ask: Ask
+    """Puts a question to the caller."""
+
+
+class OpenCalls:
+    """The calls that are open on one connection."""
+
+    def __init__(self) -> None:
+        self.calls: Final[dict[OpenCall, None]] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self.calls)
+
+    def on_log(self, level: LoggingLevel, data: Json, source: str | None) -> None:
+        """Pass a log message on, if it is clear to whom."""
+        call = self._only_caller()
+        if call is None:
+            logger.debug("A log message of a server is nobody's: it is not passed on")
+        else:
+            call.relay.log(level, data, source)
+
+    async def ask(self, method: str, params: dict[str, Json]) -> dict[str, Json]:
+        """Pass a question on.
+
+        Raises:
+            McpError: It is not clear to whom, or the caller cannot or does not want to answer.
+        """
+        call = self._only_caller()
+        if call is None:
+            why = "It is not clear whom this question is for: no call of one caller alone is open"
+            raise McpError(INVALID_REQUEST, why)
+        answer: Any = await call.ask(method, params)
+        return answer if isinstance(answer, dict) else {}
+
+    def _only_caller(self) -> OpenCall | None:
+        """The latest call, if all are of the same caller."""
+        if len({each.owner for each in self.calls}) != 1:
+            return None
+        return next(reversed(self.calls))
+
+
+@frozen(kw_only=True)
+class PassedOn(Handlers):
+    """Answers a server's questions by asking somebody else."""
+
+    declared: dict[str, Json]
+    ask: Ask
+
+    @property
+    def capabilities(self) -> dict[str, Json]:
+        """What to declare to the server: what the other one has declared."""
+        return self.declared
+
+    async def answer(self, method: str, params: dict[str, Json]) -> dict[str, Json]:
+        """Have a question answered."""
+        answer: Any = await self.ask(method, params)
+        return answer if isinstance(answer, dict) else {}

@@ -1,0 +1,182 @@
+"""One server in place of another, and one in place of many."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import trio
+
+from trio_mcp.client.http.options import HttpOptions
+from trio_mcp.client.opening import Target
+from trio_mcp.client.state import ClientState, Disconnected
+from trio_mcp.compose.config import ServerConfig, Source, read_servers
+from trio_mcp.compose.names import NamesApart
+from trio_mcp.compose.remote import Remote
+from trio_mcp.public import public
+from trio_mcp.registry import Registry
+from trio_mcp.transports.process import ProcessOptions
+from trio_mcp.version import __version__
+
+logger = logging.getLogger("trio_mcp.compose")
+
+
+@public
+@asynccontextmanager
+async def open_proxy(target: Target, **options: Any) -> AsyncIterator[Registry]:
+    """Make a registry that is another server: with its name, its instructions and all that it has.
+
+    Serve the registry in the block, on any transport. If the server is lost meanwhile, it is
+    connected again, as with `Remote`.
+
+    Args:
+        target: As for `connect`, but no stream.
+        **options: Those of `Remote`.
+
+    Yields:
+        The registry.
+
+    Raises:
+        ClientError: The server cannot be connected at first; as for `connect`.
+
+    Example:
+        >>> async def main() -> None:
+        ...     async with open_proxy(["python", "server.py"]) as registry:
+        ...         await serve_http(registry, port=8000)
+    """
+    remote = Remote(target, **options)
+    async with remote.running() as upstream:
+        await remote.ready()
+        client = upstream.main.current
+        if client is None:
+            state = remote.state
+            failed = state.error if isinstance(state, Disconnected) else None
+            raise failed or trio.BrokenResourceError("the server was lost at once")
+        told = {"name": remote.name, **_identity(client.server_info)}
+        registry = Registry(**told, instructions=client.instructions)
+        registry.mount(remote)
+        yield registry
+
+
+def _identity(info: Any) -> dict[str, Any]:
+    if info is None or not info.name or not info.version:
+        return {}
+    return {
+        "name": info.name,
+        "version": info.version,
+        "title": info.title,
+        "description": info.description,
+        "website_url": info.website_url,
+        "icons": info.icons,
+    }
+
+
+@public
+class Gateway:
+    """Many servers in one registry. Made by `open_gateway`."""
+
+    def __init__(self, registry: Registry, nursery: trio.Nursery, options: dict[str, Any]) -> None:
+        self.registry: Final = registry
+        """What to serve."""
+        self._nursery = nursery
+        self._options = options
+        self._running: dict[str, tuple[ServerConfig, Remote, trio.CancelScope]] = {}
+        self._http: Mapping[str, HttpOptions] = options.pop("http", None) or {}
+        self._process = options.pop("process_options", None) or ProcessOptions()
+
+    @property
+    def states(self) -> Mapping[str, ClientState]:
+        """How each server stands, by name."""
+        return {name: remote.state for name, (_, remote, _) in self._running.items()}
+
+    async def load(self, source: Source) -> None:
+        """Have the servers of a configuration, and no others. Those that are the same stay.
+
+        Returns when each new one is connected or has failed once.
+
+        Raises:
+            ConfigError: The configuration is wrong; then nothing changes.
+            OSError: The file cannot be read; likewise.
+        """
+        configs = {each.name: each for each in read_servers(source)}
+        names = NamesApart(list(configs))
+        for name, (config, _, scope) in list(self._running.items()):
+            if configs.get(name) != config:
+                scope.cancel()
+                del self._running[name]
+        async with trio.open_nursery() as nursery:
+            for name, config in configs.items():
+                if name not in self._running:
+                    nursery.start_soon(self._add, config, names)
+
+    async def _add(self, config: ServerConfig, names: NamesApart) -> None:
+        prefix = names.prefix_of(config.name)
+        timeout = {} if config.timeout is None else {"timeout": config.timeout}
+        remote = Remote(
+            config.target,
+            name=config.name,
+            process_options=config.process_options(self._process),
+            http=config.http_options(self._http.get(config.name) or HttpOptions()),
+            rename=lambda name: names.name_of(config.name, name)[len(prefix) + 1 :],
+            **{**self._options, **timeout},
+        )
+        scope = trio.CancelScope()
+        self._running[config.name] = (config, remote, scope)
+        await self._nursery.start(self._run, remote, prefix, scope)
+        await remote.ready()
+
+    async def _run(
+        self,
+        remote: Remote,
+        prefix: str,
+        scope: trio.CancelScope,
+        task_status: trio.TaskStatus[None],
+    ) -> None:
+        """Have a server in the registry until it is taken out."""
+        with scope:
+            async with remote.running():
+                self.registry.mount(remote, prefix)
+                task_status.started()
+                try:
+                    await trio.sleep_forever()
+                finally:
+                    self.registry.unmount(remote)
+
+
+@public
+@asynccontextmanager
+async def open_gateway(
+    source: Source, *, name: str = "gateway", version: str = __version__, **options: Any
+) -> AsyncIterator[Gateway]:
+    """Gather many servers into one registry, to be served on any transport in the block.
+
+    Tools and prompts are called `SERVER_NAME`, as with `connect_all`, and URIs have the server as
+    their first segment. A server that fails, hangs or dies does not touch the others. It comes
+    back by itself, and its tools with it.
+
+    Args:
+        source: As for `connect_all`.
+        name: The registry's name.
+        version: Its version.
+        **options: Those of `Remote`, for all servers; but `http` is a mapping by their names.
+
+    Yields:
+        The `Gateway`. Serve its `registry`.
+
+    Raises:
+        ConfigError: The configuration is wrong; the message names file, server and key.
+        OSError: The file cannot be read.
+    """
+    failure: BaseException | None = None
+    async with trio.open_nursery() as nursery:
+        gateway = Gateway(Registry(name, version), nursery, dict(options))
+        try:
+            await gateway.load(source)
+            yield gateway
+        except BaseException as error:  # raised again below, and not in a group
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

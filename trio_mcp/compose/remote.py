@@ -1,0 +1,433 @@
+"""A server elsewhere, as a part that can be mounted in a registry."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Final, Literal
+
+import trio
+from attrs import evolve
+
+from trio_mcp.client.client import Client
+from trio_mcp.client.connect import ClientConnection, connect
+from trio_mcp.client.http.options import HttpOptions
+from trio_mcp.client.negotiation import Era
+from trio_mcp.client.opening import Target
+from trio_mcp.client.state import ClientState, Disconnected
+from trio_mcp.compose.callers import CallerConnections
+from trio_mcp.compose.calls import OpenCalls
+from trio_mcp.compose.following import Pace, follow_lists
+from trio_mcp.compose.held import HeldCalls
+from trio_mcp.compose.supervised import Backoff, SupervisedConnection
+from trio_mcp.compose.upstream import Upstream, open_for_caller
+from trio_mcp.errors import ClientError
+from trio_mcp.public import public
+from trio_mcp.registry import Context
+from trio_mcp.registry.changes import Kind, ResourceUpdated
+from trio_mcp.registry.completions import Completer
+from trio_mcp.registry.forwarding import (
+    Answer,
+    forwarded_completer,
+    forwarded_prompt,
+    forwarded_resource,
+    forwarded_template,
+    forwarded_tool,
+)
+from trio_mcp.registry.part import Part, RefType, Table
+from trio_mcp.registry.resources import Resource
+from trio_mcp.transports.process import ProcessOptions
+from trio_mcp.wire.conversion import from_wire
+from trio_mcp.wire.errors import McpError
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.offers import PromptDescription, ResourceTemplateDescription
+from trio_mcp.wire.payloads import LoggingLevel, ResourceDescription, ToolDescription
+
+logger = logging.getLogger("trio_mcp.compose")
+
+_LONGEST_NAME: Final = 1000
+"""Characters of a name or a URI; what has a longer one is left out."""
+_AT_ONCE: Final = 50
+"""So many descriptions are read before others get their turn."""
+_TOLD: Final = 10
+"""So many of the things that are left out are named in the log."""
+_SETTLING: Final = 0.02
+"""Seconds in which resources that are subscribed to one after the other become one request."""
+
+_LISTS: Final[dict[Table, tuple[Kind, str, str, Any, Any, str]]] = {
+    "tools": ("tools", "tools/list", "tools", ToolDescription, forwarded_tool, "name"),
+    "resources": (
+        "resources",
+        "resources/list",
+        "resources",
+        ResourceDescription,
+        forwarded_resource,
+        "uri",
+    ),
+    "resource_templates": (
+        "resources",
+        "resources/templates/list",
+        "resourceTemplates",
+        ResourceTemplateDescription,
+        forwarded_template,
+        "uriTemplate",
+    ),
+    "prompts": ("prompts", "prompts/list", "prompts", PromptDescription, forwarded_prompt, "name"),
+}
+"""By table: the list that it comes from, how that is asked for, and what becomes of its items."""
+
+_OFFERS: Final = frozenset({"tools", "resources", "prompts"})
+
+_METHODS: Final[dict[Table, str]] = {
+    "tools": "tools/call",
+    "resources": "resources/read",
+    "resource_templates": "resources/read",
+    "prompts": "prompts/get",
+}
+
+
+@public
+class Remote(Part):
+    """A server elsewhere, of any transport and revision, to be mounted in a registry.
+
+    It is connected while the registry is served, and connected again whenever it is lost. What it
+    has appears in the registry, and disappears, as it changes. Calls are passed on as they are,
+    with their progress, log messages, questions, cancellation and errors. Arguments are checked by
+    the server alone.
+
+    All callers share one connection. If the server speaks a legacy revision, callers that can be
+    asked something have connections of their own: such a server asks on the connection, and nobody
+    could say whom it means. For a command, each of these is a process, so they are bounded.
+
+    Args:
+        target: As for `connect`: a command, a URL, a `Registry`; but no stream, which could not be
+            opened again.
+        name: What messages and the log call it.
+        era: Speak a `modern` or a `legacy` revision, instead of detecting what the server speaks.
+        process_options: How a command is run and ended.
+        http: How a URL is reached: headers, credentials. The callers' own credentials are never
+            passed on.
+        connect_timeout: Seconds for start and handshake.
+        timeout: Seconds that a call may take, without the time of questions.
+        patience: Seconds that a call waits for the server while it is not there.
+        backoff: How soon it is tried again.
+        max_callers: How many connections there may be for single callers.
+        caller_idle: Seconds after which such a connection is closed if it is not used.
+        max_held: How many calls may wait for answers of modern callers.
+        max_items: How many tools, resources, templates and prompts are taken, of each.
+        rename: Makes the names of tools and prompts from the server's; they have to stay apart.
+        limits: The bounds of each connection.
+        log_level: The least severe level of log messages to ask for.
+        on_state: Called with each state of the shared connection.
+
+    Example:
+        >>> registry = Registry("all")
+        >>> registry.mount(Remote("https://example.com/mcp", name="web"), prefix="web")
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        name: str = "remote",
+        era: Era | None = None,
+        process_options: ProcessOptions | None = None,
+        http: HttpOptions | None = None,
+        connect_timeout: float = 30.0,
+        timeout: float = 600.0,
+        patience: float = 10.0,
+        backoff: Backoff | None = None,
+        max_callers: int = 32,
+        caller_idle: float = 300.0,
+        max_held: int = 1000,
+        max_items: int = 5000,
+        rename: Callable[[str], str] | None = None,
+        limits: Limits | None = None,
+        log_level: LoggingLevel = "info",
+        on_state: Callable[[ClientState], object] = lambda state: None,
+    ) -> None:
+        if isinstance(target, trio.abc.Stream):
+            raise TypeError("a stream cannot be opened again; Remote takes a command or a URL")
+        super().__init__(name)
+        self.tool_timeout = timeout
+        self.connector: Callable[..., ClientConnection] = partial(
+            connect,
+            target,
+            era=era,
+            process_options=process_options,
+            http=http,
+            connect_timeout=connect_timeout,
+            list_tools=False,
+            limits=limits,
+        )
+        self._rename = rename
+        self._log_level = log_level
+        self._connect_timeout = connect_timeout
+        self._patience = patience
+        self._backoff = backoff or Backoff()
+        self._max_callers = max_callers
+        self._caller_idle = caller_idle
+        self._max_held = max_held
+        self._max_items = max_items
+        self._question_timeout = (limits or Limits()).question_timeout
+        self._on_state = on_state
+        self._upstreams: dict[Upstream, None] = {}
+        self._shared: Upstream | None = None
+        self._watched: dict[str, None] = {}
+        self._watching = trio.lowlevel.ParkingLot()
+        self._has_resources = False
+        self.may_offer: Collection[str] = _OFFERS  # until it is known
+        self._real_names: dict[tuple[Table, str], str] = {}
+        self._answers = {
+            method: partial(_answer, method)
+            for method in (*_METHODS.values(), "completion/complete")
+        }
+
+    # -- its life -------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Upstream]:
+        """Be connected for the length of the block, for all that is served meanwhile.
+
+        Without it, each registry that is served has connections of its own.
+        """
+        async with self._connected() as self._shared:
+            try:
+                yield self._shared
+            finally:
+                self._shared = None
+
+    @property
+    def shared_state(self) -> Upstream | None:
+        """Its connections, while it is `running`."""
+        return self._shared
+
+    @asynccontextmanager
+    async def lifespan(self, limits: Limits) -> AsyncIterator[Upstream]:
+        """Be connected for as long as a registry is served."""
+        if self._shared is not None:
+            yield self._shared
+            return
+        async with self._connected() as upstream:
+            yield upstream
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Upstream]:
+        failure: BaseException | None = None
+        async with trio.open_nursery() as nursery:
+            upstream = self._upstream(nursery)
+            self._upstreams[upstream] = None
+            nursery.start_soon(upstream.main.run)
+            try:
+                yield upstream
+            except BaseException as error:  # raised again below, and not in a group
+                failure = error
+            del self._upstreams[upstream]
+            nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    @property
+    def needs_running(self) -> bool:
+        """Whether it has to be opened before anything of it is called, and is not open."""
+        return self._shared is None
+
+    @property
+    def state(self) -> ClientState:
+        """How its connection stands: the latest one, if there are several."""
+        upstream = next(reversed(self._upstreams), None)
+        return Disconnected() if upstream is None else upstream.main.state
+
+    @property
+    def status(self) -> str:
+        """The same in a word."""
+        return type(self.state).__name__.lower()
+
+    async def ready(self, limits: Limits | None = None) -> None:
+        """Wait until it is known what the server has, or that it is not there."""
+        for upstream in list(self._upstreams):
+            await upstream.main.settled.wait()
+            if not isinstance(upstream.main.state, Disconnected):
+                with trio.move_on_after(self._connect_timeout):
+                    await upstream.listed.wait()
+
+    def _upstream(self, nursery: trio.Nursery) -> Upstream:
+        calls = OpenCalls()
+        main = SupervisedConnection(
+            self.name,
+            partial(self.connector, on_log=calls.on_log),
+            backoff=self._backoff,
+            patience=self._patience,
+            on_state=self._on_state,
+            attend=lambda client: self._attend(client, upstream),
+        )
+        callers = CallerConnections(
+            self.name,
+            partial(open_for_caller, partial(self.connector, log_level=self._log_level)),
+            nursery,
+            most=self._max_callers,
+            idle=self._caller_idle,
+            patience=self._patience,
+        )
+        held = HeldCalls(nursery, self._max_held, self._question_timeout)
+        upstream = Upstream(main, calls, callers, held, nursery, self._log_level)
+        return upstream
+
+    # -- what it has ----------------------------------------------------------------------
+
+    async def _attend(self, client: Client, upstream: Upstream) -> None:
+        """Keep the tables as they are over there, and pass on what is told of resources."""
+        self.completes = "completions" in client.capabilities
+        self.may_offer = _OFFERS.intersection(client.capabilities)
+        self._has_resources = "resources" in client.capabilities
+        for table, (kind, *_) in _LISTS.items():
+            if kind not in client.capabilities:
+                await self.replace(table, [])
+            else:
+                await self._refresh_table(client, table)
+        upstream.listed.set()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._follow_resources, client, upstream)
+            refresh = partial(self._refresh, client)
+            await follow_lists(client, refresh, upstream.main.note_failure)
+
+    async def _refresh(self, client: Client, kind: Kind) -> None:
+        for table, (of, *_) in _LISTS.items():
+            if of == kind:
+                await self._refresh_table(client, table)
+
+    async def _refresh_table(self, client: Client, table: Table) -> None:
+        _, method, key, *_ = _LISTS[table]
+        try:
+            listed = await client.list_all(method, key, fresh=True)
+        except (ClientError, McpError) as error:
+            logger.warning("Server %s: %s failed: %s", self.name, method, error)
+            return
+        if len(listed) > self._max_items:
+            told = "Server %s lists %d %s; the first %d are taken"
+            logger.warning(told, self.name, len(listed), table, self._max_items)
+            listed = listed[: self._max_items]
+        if table == "tools":
+            client.take_tools(listed)
+        found: list[Any] = []
+        refused: list[Exception] = []
+        for number, each in enumerate(listed):
+            if number % _AT_ONCE == _AT_ONCE - 1:
+                await trio.lowlevel.checkpoint()
+            try:
+                found.append(self._item(each, table))
+            except (ValueError, TypeError) as error:
+                refused.append(error)
+        refused += await self.replace(table, found)
+        for why in refused[:_TOLD]:
+            logger.warning("Server %s: something of %s is left out: %.300s", self.name, table, why)
+
+    def _item(self, wire: Json, table: Table) -> Any:
+        """Make an entry of what the server lists.
+
+        Raises:
+            ValueError: It is not what it should be.
+        """
+        *_, payload, forwarded, key = _LISTS[table]
+        answer = self._answers[_METHODS[table]]
+        name = wire.get(key) if isinstance(wire, dict) else None
+        if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
+            raise ValueError(f"it needs a {key} of 1 to {_LONGEST_NAME} characters")
+        described = from_wire(wire, payload)
+        if self._rename is not None and key == "name":
+            described = evolve(described, name=self._rename(name))
+            self._real_names[table, described.name] = name
+            answer = partial(_answer_renamed, answer, name)
+        return forwarded(described, answer)
+
+    # -- resources ------------------------------------------------------------------------
+
+    def find_unlisted(self, uri: str) -> Resource | None:
+        """Let the server say what is at a URI that it does not list."""
+        if not self._has_resources or len(uri) > _LONGEST_NAME:
+            return None
+        return forwarded_resource(ResourceDescription(uri, uri), self._answers["resources/read"])
+
+    def watched(self, uri: str) -> None:
+        """Have the server tell of a resource."""
+        self._watched[uri] = None
+        self._watching.unpark_all()
+
+    def unwatched(self, uri: str) -> None:
+        """Have it tell no more."""
+        self._watched.pop(uri, None)
+        self._watching.unpark_all()
+
+    async def _follow_resources(self, client: Client, upstream: Upstream) -> None:
+        """Subscribe to what is watched here, each time that this changes.
+
+        The next subscription begins before the last one ends, so that nothing is missed.
+        """
+        current: frozenset[str] = frozenset()
+        last: trio.CancelScope | None = None
+        async with trio.open_nursery() as nursery:
+            while True:
+                wanted = frozenset(self._watched)
+                if wanted == current:
+                    await self._watching.park()
+                    await trio.sleep(_SETTLING)
+                    continue
+                if wanted:
+                    scope = await nursery.start(self._tell, client, upstream, wanted)
+                else:
+                    scope = None
+                if last is not None:
+                    last.cancel()
+                current, last = wanted, scope
+
+    async def _tell(
+        self,
+        client: Client,
+        upstream: Upstream,
+        uris: frozenset[str],
+        task_status: trio.TaskStatus[trio.CancelScope],
+    ) -> None:
+        """Tell of the changes of some resources, until cancelled."""
+        pace = Pace()
+        started = False
+        with trio.CancelScope() as scope:
+            while True:
+                try:
+                    async with client.subscribe(resources=sorted(uris)) as changes:
+                        if not started:
+                            started = True
+                            task_status.started(scope)
+                        async for change in changes:
+                            if isinstance(change, ResourceUpdated):
+                                self.changes.resource_updated(change.uri)
+                except McpError as error:
+                    logger.debug("Server %s does not tell of resources: %s", self.name, error)
+                except ClientError as error:
+                    upstream.main.note_failure(error)
+                if not started:
+                    started = True
+                    task_status.started(scope)
+                await pace.breathe()
+
+    # -- completion -----------------------------------------------------------------------
+
+    def find_completer(self, kind: RefType, target: str, argument: str) -> Completer:
+        """Let the server complete an argument."""
+        key: Literal["name", "uri"] = "name" if kind == "ref/prompt" else "uri"
+        answer = self._answers["completion/complete"]
+        target = self._real_names.get(("prompts", target), target)
+        return forwarded_completer({"type": kind, key: target}, argument, answer)
+
+
+async def _answer(method: str, params: dict[str, Json], context: Context) -> Mapping[str, Json]:
+    upstream: Upstream = context.state
+    return await upstream.answer(method, params, context)
+
+
+async def _answer_renamed(
+    answer: Answer, name: str, params: dict[str, Json], context: Context
+) -> Mapping[str, Json]:
+    return await answer({**params, "name": name}, context)

@@ -1,0 +1,289 @@
+"""A server behind ours, while it is in use: its connections, and the way of a request to it.
+
+| The server is | the caller | goes by | its questions |
+|---|---|---|---|
+| modern | modern | the shared connection | are results, and are passed on as they are |
+| modern | legacy | the shared connection | are results; the caller is asked, the request repeated |
+| legacy | cannot be asked | the shared connection | there are none |
+| legacy | legacy | a connection of its own | are requests, and are passed on as requests |
+| legacy | modern | a connection of its own | become results; the call is held (`held.py`) |
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
+from math import inf
+from typing import Any, Final
+
+import trio
+
+from trio_mcp.client.client import Client
+from trio_mcp.client.contents import is_not_found
+from trio_mcp.compose.callers import CallerConnection, CallerConnections
+from trio_mcp.compose.calls import Ask, OpenCall, OpenCalls, PassedOn
+from trio_mcp.compose.held import HeldCall, HeldCalls, about
+from trio_mcp.compose.relay import Relay
+from trio_mcp.compose.supervised import SupervisedConnection
+from trio_mcp.errors import ClientError, ServerUnavailable
+from trio_mcp.registry import Context
+from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ResourceNotFound, ToolError
+from trio_mcp.wire.jsonrpc import Json, encode
+from trio_mcp.wire.payloads import LoggingLevel
+from trio_mcp.wire.revisions import (
+    META_CLIENT_CAPABILITIES,
+    META_CLIENT_INFO,
+    META_LOG_LEVEL,
+    META_SERVER_INFO,
+    META_VERSION,
+    MODERN,
+)
+
+logger = logging.getLogger("trio_mcp.compose")
+
+_QUESTIONS: Final = ("elicitation", "sampling", "roots")
+"""The capabilities of who can be asked something."""
+_BETWEEN: Final = frozenset({META_VERSION, "progressToken"})
+"""Fields of `_meta` that only concern our caller and us."""
+_MODERN_ONLY: Final = frozenset({META_CLIENT_CAPABILITIES, META_CLIENT_INFO, META_LOG_LEVEL})
+"""Fields that a legacy server was told of in the handshake."""
+_SHARED_BY_ALL: Final = (None, "http")
+"""How connections are called that are none: each request is one by itself."""
+_MOST_ROUNDS: Final = 10
+
+Params = dict[str, Json]
+
+
+class Upstream:
+    """The connections to one server.
+
+    Args:
+        main: The connection that all callers share, unless they need one of their own.
+        calls: Those that are open on it.
+        callers: The others.
+        held: Calls that wait for their callers.
+        nursery: Where messages to callers are passed on.
+        log_level: What modern servers are asked to log for legacy callers.
+    """
+
+    def __init__(
+        self,
+        main: SupervisedConnection,
+        calls: OpenCalls,
+        callers: CallerConnections,
+        held: HeldCalls,
+        nursery: trio.Nursery,
+        log_level: LoggingLevel,
+    ) -> None:
+        self.main: Final = main
+        self.listed: Final = trio.Event()
+        """Set when it is known for the first time what the server has."""
+        self._calls = calls
+        self._callers = callers
+        self.held: Final = held
+        """Calls that wait for their callers."""
+        self._nursery = nursery
+        self._log_level = log_level
+
+    async def answer(self, method: str, params: Params, context: Context) -> Params:
+        """Pass a request on, and return the result.
+
+        Raises:
+            McpError: The server answered with an error.
+            ToolError: It is not there, or was lost meanwhile.
+        """
+        try:
+            client = self.main.current or await self.main.client()
+            if client.era == "modern":
+                if context.revision in MODERN:
+                    return await self._by_main(client, method, params, context)
+                return await self._asking(client, method, params, context)
+            declared = _askable(context)
+            if not declared:
+                return await self._by_main(client, method, params, context)
+            return await self._for_caller(declared, method, params, context)
+        except McpError as error:
+            uri = str(params.get("uri"))
+            if method == "resources/read" and is_not_found(error, uri):
+                raise ResourceNotFound(uri) from None  # each revision has an error of its own
+            raise
+        except ClientError as error:
+            self.main.note_failure(error)
+            raise self._told(error) from None
+
+    def _told(self, error: ClientError) -> ToolError:
+        """Tell a caller of a failure, without what is nobody's business (its stderr, say)."""
+        name = self.main.name
+        if isinstance(error, ServerUnavailable):
+            return ToolError(f"Server {name} is not available")
+        logger.warning("A request to server %s failed: %s", name, error)
+        return ToolError(f"Server {name} did not answer ({type(error).__name__})")
+
+    # -- by the shared connection ---------------------------------------------------------
+
+    async def _by_main(
+        self, client: Client, method: str, params: Params, context: Context
+    ) -> Params:
+        relay = Relay(context, self._nursery)
+        return await self._exchange(client, self._calls, method, params, relay, context.ask)
+
+    async def _asking(
+        self, client: Client, method: str, params: Params, context: Context
+    ) -> Params:
+        """Ask a legacy caller what a modern server wants to know, and repeat the request."""
+        for _ in range(_MOST_ROUNDS):
+            result = await self._by_main(client, method, params, context)
+            if result.get("resultType") != "input_required":
+                return result
+            asked = result.get("inputRequests")
+            params = {key: params[key] for key in params if key != "requestState"}
+            params["inputResponses"] = await _answers(asked, context)
+            if "requestState" in result:
+                params["requestState"] = result["requestState"]
+        name = self.main.name
+        raise McpError(INTERNAL_ERROR, f"Server {name} asked {_MOST_ROUNDS} times in a row")
+
+    # -- by a connection of the caller's own ----------------------------------------------
+
+    async def _for_caller(
+        self, declared: Params, method: str, params: Params, context: Context
+    ) -> Params:
+        """Pass a request on to a legacy server, which may ask this caller."""
+        if context.revision not in MODERN:
+            relay = Relay(context, self._nursery)
+            return await self._in_session(declared, method, params, relay, context.ask)
+        subject = about(method, params, context)
+        if "requestState" in params:
+            state, answers = params["requestState"], params.get("inputResponses")
+            call = self.held.resume(state, subject, context, answers)
+        else:
+            call = self.held.begin(
+                subject, context, partial(self._held_work, declared, method, params)
+            )
+        return await self.held.answer(call)
+
+    async def _held_work(
+        self, declared: Params, method: str, params: Params, call: HeldCall
+    ) -> Params:
+        return await self._in_session(declared, method, params, call.relay, call.ask)
+
+    async def _in_session(
+        self, declared: Params, method: str, params: Params, relay: Relay, ask: Ask
+    ) -> Params:
+        context = relay.context
+        alone = context.connection_id in _SHARED_BY_ALL
+        caller = None if alone else context.connection_id
+        key: Hashable = (caller, context.principal, encode(declared))
+        connection = await self._callers.connection(key, alone=alone)
+        try:
+            with connection.used():
+                client = await self._opened(connection)
+                return await self._exchange(client, connection.calls, method, params, relay, ask)
+        finally:
+            self._callers.note_free()
+
+    async def _opened(self, connection: CallerConnection) -> Client:
+        await connection.settled.wait()
+        if connection.client is None or connection.error is not None:
+            raise ServerUnavailable(self.main.name, connection.error)
+        return connection.client
+
+    # -- a request ------------------------------------------------------------------------
+
+    async def _exchange(
+        self,
+        client: Client,
+        calls: OpenCalls,
+        method: str,
+        params: Params,
+        relay: Relay,
+        ask: Ask,
+    ) -> Params:
+        """Send a request to the server, and pass on what it says meanwhile."""
+        context = relay.context
+        meta = context.meta or {}
+        sent = self._meta_for(client, meta, context)
+        params = {**params, "_meta": sent} if sent else _without_meta(params)
+        call = OpenCall(_owner_of(context), relay, ask)
+        calls.calls[call] = None
+        try:
+            result = await client.exchange(
+                method,
+                params,
+                timeout=inf,
+                on_progress=relay.progress if "progressToken" in meta else None,
+            )
+        finally:
+            del calls.calls[call]
+        await relay.drained()
+        told = result.get("_meta")
+        if isinstance(told, dict) and META_SERVER_INFO in told:  # here, we are the server
+            told = {key: told[key] for key in told if key != META_SERVER_INFO}
+            result = {**result, "_meta": told} if told else _without_meta(result)
+        return result
+
+    def _meta_for(self, client: Client, meta: Params, context: Context) -> Params:
+        """Return what the server gets to see of a request's `_meta`."""
+        if client.era == "legacy":
+            left_out = _BETWEEN | _MODERN_ONLY
+            return {key: each for key, each in meta.items() if key not in left_out}
+        kept = {key: each for key, each in meta.items() if key not in _BETWEEN}
+        if META_CLIENT_CAPABILITIES not in kept:
+            kept[META_CLIENT_CAPABILITIES] = _askable(context)
+            kept[META_LOG_LEVEL] = self._log_level
+        return kept
+
+
+def open_for_caller(open_: Callable[..., Any], calls: OpenCalls, key: Hashable) -> Any:
+    """Make a connection that declares what a caller has declared, and asks that one."""
+    import orjson
+
+    assert isinstance(key, tuple)
+    declared = orjson.loads(key[-1])
+    return open_(handlers=PassedOn(declared=declared, ask=calls.ask), on_log=calls.on_log)
+
+
+def _askable(context: Context) -> Params:
+    """What a caller can be asked, as it has declared it."""
+    declared = context.capabilities
+    return {key: declared[key] for key in _QUESTIONS if key in declared and context.supports(key)}
+
+
+def _owner_of(context: Context) -> Hashable:
+    """Whose a call is; where each request is one by itself, its own."""
+    id = context.connection_id
+    return context if id in _SHARED_BY_ALL else (id, context.principal)
+
+
+def _without_meta(params: Params) -> Params:
+    return {key: each for key, each in params.items() if key != "_meta"}
+
+
+async def _answers(asked: Json, context: Context) -> Params:
+    """Ask a caller several things, side by side.
+
+    Raises:
+        McpError: The caller cannot be asked, or refuses.
+    """
+    answers: Params = {}
+    failures: list[Exception] = []
+
+    async def ask(key: str, question: Any) -> None:
+        try:
+            answers[key] = await context.ask(question["method"], question.get("params"), key=key)
+        except Exception as error:  # raised below, outside of any exception group
+            failures.append(error)
+            nursery.cancel_scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        for key, question in asked.items() if isinstance(asked, dict) else ():
+            if not isinstance(question, dict) or not isinstance(question.get("method"), str):
+                raise McpError(INTERNAL_ERROR, "The server's question is none")
+            nursery.start_soon(ask, key, question)
+    if failures:
+        raise failures[0]
+    return answers
+
+
+Answer = Callable[[Params, Context], Awaitable[Params]]
