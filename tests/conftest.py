@@ -37,6 +37,10 @@ PROGRAMS = {
         lambda: shutil.which("nginx", path=SYSTEM_PATH) is not None,
         "nginx is missing: on Debian, run `apt-get install -y nginx-light`",
     ),
+    "redis-server": (
+        lambda: shutil.which("redis-server") is not None,
+        "Redis is missing: on Debian, run `apt-get install -y redis-server`",
+    ),
 }
 """By the argument of `needs`: whether it is there, and how to get it."""
 

@@ -11,6 +11,13 @@ from typing import Final
 from trio_mcp.store.memory import MAX_MEMORY, MemoryStore
 from trio_mcp.store.protocol import Store
 
+_REDIS: Final = {
+    "redis",
+    "rediss",
+    "redis+unix",
+    "redis+cluster",
+    "rediss+cluster",
+}
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]+):(.*)", re.IGNORECASE | re.DOTALL)
 
 
@@ -23,14 +30,19 @@ async def open_store(
     Args:
         url: `memory:` for one that is gone at the end of the block; `sqlite:///jobs.db` for a file
             in the working directory, `sqlite:////var/lib/jobs.db` for any other, or simply its
-            path. Processes that open the same file share the store.
+            path. Processes that open the same file share the store. `redis://host:6379/0` for
+            Redis or Valkey, which machines share (the extra `redis`): `rediss://…` with TLS,
+            `redis+unix:///path` on a Unix socket, `redis+cluster://host:6379` a cluster. User and
+            password stand before the host, and `?prefix=name` before all of its keys.
         max_bytes: What it may grow to. Memory has 256 MiB unless told otherwise, a file has the
-            disk.
+            disk. Redis has a setting of its own (`maxmemory`).
 
     Raises:
         ValueError: There is no such kind of store.
-        StoreUnusable: The file cannot be used; the message says why.
-        StoreUnavailable: The file was locked for too long, or the disk fails.
+        ImportError: The extra for Redis is missing.
+        StoreUnusable: The file or the server cannot be used; the message says why.
+        StoreUnavailable: The file was locked for too long, the disk fails, or the server cannot be
+            reached.
 
     Example:
         >>> async with open_store("sqlite:///jobs.db") as store:
@@ -39,6 +51,17 @@ async def open_store(
     scheme, rest = _split(os.fspath(url))
     if scheme == "memory":
         yield MemoryStore(max_bytes=MAX_MEMORY if max_bytes is None else max_bytes)
+        return
+    if scheme in _REDIS:
+        if max_bytes is not None:
+            raise ValueError("max_bytes is not for Redis: set its maxmemory instead")
+        try:
+            from trio_mcp.store.redis import RedisStore  # an extra
+        except ModuleNotFoundError as error:
+            why = "a store in Redis needs the package 'coredis': pip install 'trio-mcp[redis]'"
+            raise ImportError(why) from error
+        async with RedisStore(os.fspath(url)).open() as redis:
+            yield redis
         return
     from trio_mcp.store.sqlite import SQLiteStore  # only here, because sqlite3 takes a while
 
@@ -53,8 +76,12 @@ def _split(url: str) -> tuple[str, str]:
     scheme, rest = found[1].lower(), found[2]
     if scheme == "memory" and not rest.strip("/"):
         return scheme, ""
+    if scheme in _REDIS and rest.startswith("//"):
+        return scheme, rest
     if scheme == "sqlite" and rest.startswith("///") and len(rest) > 3:
         return scheme, rest[3:]
+    place = url.rpartition("@")[2]  # no password in a message
     raise ValueError(
-        f"there is no store {url!r}: it is 'memory:', 'sqlite:///path' or the path of a file"
+        f"there is no store {place!r}: it is 'memory:', 'sqlite:///path', the path of a file, or "
+        "'redis://host:6379/0'"
     )

@@ -1,7 +1,7 @@
 """What commits and claims do, whatever keeps the data.
 
 `Tables` is given the time and never waits; memory and SQLite fill in how a single entry or log is
-read and written. A store in another process would do the same in its own language.
+read and written. Redis does the same in its own language (`redis_scripts`).
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from trio_mcp.store.changes import (
 )
 from trio_mcp.store.protocol import Store
 
-_PAGE_BYTES: Final = 8 * 1024 * 1024
+PAGE_BYTES: Final = 8 * 1024 * 1024
 _VERSIONED: Final = (Put, Add)
-_LARGEST: Final = 2**63 - 1
+LARGEST: Final = 2**63 - 1
 
 T = TypeVar("T")
 
@@ -166,7 +166,7 @@ class Tables(ABC):
         size = 0
         for key, row in self.listed(folder, cursor, now):
             size += len(row.value)
-            if len(entries) == most or (entries and size > _PAGE_BYTES):
+            if len(entries) == most or (entries and size > PAGE_BYTES):
                 return Page(entries, entries[-1].key)
             entries.append(_entry(key, row, now))
         return Page(entries, None)
@@ -195,7 +195,7 @@ def _sum(change: Add, row: Row | None) -> int:
         total = int(value) + change.amount
     except ValueError:
         raise ValueError(f"{change.key!r} has no number to add to") from None
-    if abs(total) > _LARGEST:
+    if abs(total) > LARGEST:
         raise ValueError(f"the sum at {change.key!r} would be beyond 64 bits")
     return total
 
@@ -227,22 +227,27 @@ class TablesStore(Store):
 
     async def scan(self, folder: str, cursor: str = "", *, most: int = 100) -> Page:
         """Return entries of a folder, in the order of their keys."""
-        _check_more_than_0(check_key(folder), most)
+        check_more_than_0(check_key(folder), most)
         return await self._read(lambda tables, now: tables.scan(folder, cursor, most, now))
 
     async def claim(self, folder: str, lease: float, *, most: int = 1) -> Claimed:
         """Take entries that are due, so that nobody else gets them for a while."""
-        _check_more_than_0(check_key(folder), most, lease)
+        check_more_than_0(check_key(folder), most, lease)
         return await self._write(lambda tables, now: tables.claim(folder, lease, most, now))
 
     async def read(
         self, log: str, after: int = 0, *, most: int = 100, most_bytes: int = READ_BYTES
     ) -> LogPage:
         """Return items of a log."""
-        _check_more_than_0(check_key(log), most, most_bytes)
+        check_more_than_0(check_key(log), most, most_bytes)
         return await self._read(lambda tables, now: tables.read(log, after, most, most_bytes, now))
 
 
-def _check_more_than_0(what: str, *numbers: float) -> None:
+def check_more_than_0(what: str, *numbers: float) -> None:
+    """Make sure that something is asked for.
+
+    Raises:
+        ValueError: A number is 0, less, or none.
+    """
     if not all(number > 0 for number in numbers):
         raise ValueError(f"of {what!r} more than 0 has to be asked for, not {min(numbers)}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import trio
 
@@ -20,7 +21,7 @@ class Watch:
     """
 
     def __init__(self, channels: frozenset[str]) -> None:
-        self._channels = channels
+        self.channels: Final = channels
         self._fresh: set[str] = set()
         self._told = trio.lowlevel.ParkingLot()
 
@@ -40,7 +41,7 @@ class Watch:
 
     def tell(self, channel: str | None) -> None:
         """Say that there is news of a channel, or that there may be of any."""
-        self._fresh |= self._channels if channel is None else {channel}
+        self._fresh |= self.channels if channel is None else {channel}
         self._told.unpark_all()
 
 

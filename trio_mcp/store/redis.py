@@ -1,0 +1,485 @@
+"""A store in Redis or Valkey, which many machines share.
+
+Each operation is a script that runs there (`redis_scripts`), so it is done whole or not at all, and
+the time is the server's. A script that was sent and not answered may have been run: so no commit is
+sent twice, and whoever made it is told `StoreUnavailable`. When the connection has broken, the next
+operations wait for a new one, but not for long.
+
+News is published. What was published while the connection for it was broken is lost, so when it is
+back, every watch is told that there may be news.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import secrets
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import coredis
+import trio
+from coredis.commands.script import Script
+from coredis.connection import TCPLocation
+from coredis.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    BusyLoadingError,
+    ClusterDownError,
+    ReadOnlyError,
+    RedisError,
+    WrongTypeError,
+)
+from coredis.retry import NoRetryPolicy
+
+from trio_mcp.store import redis_scripts as scripts
+from trio_mcp.store.changes import (
+    READ_BYTES,
+    Add,
+    Append,
+    Change,
+    Check,
+    Claimed,
+    Conflict,
+    Delete,
+    Drop,
+    Entry,
+    LogPage,
+    News,
+    Page,
+    Put,
+    Touch,
+    check_channels,
+    check_commit,
+    check_key,
+    partition_of,
+)
+from trio_mcp.store.errors import StoreError, StoreFull, StoreUnavailable, StoreUnusable
+from trio_mcp.store.protocol import Store
+from trio_mcp.store.tables import LARGEST, PAGE_BYTES, check_more_than_0
+from trio_mcp.store.watching import Watch, Watches
+
+logger = logging.getLogger("trio_mcp.store")
+
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 1.0
+"""Seconds between attempts to connect."""
+
+_UNSUBSCRIBING: Final = 1.0
+"""Seconds that it may take to say that a channel is of no interest any more."""
+
+Argument = str | bytes
+
+
+class RedisStore(Store):
+    """A store in Redis 6.2 or newer, or Valkey (`open_store`).
+
+    Args:
+        url: `redis://user:password@host:6379/0`, `rediss://…` for TLS, `redis+unix:///path`, or
+            `redis+cluster://host:port,host:port` (`rediss+cluster://…` for TLS). What follows a
+            `?` goes to coredis, `ssl_ca_certs=/path` for one; `prefix=name` is our own.
+        patience: Seconds to wait for an answer, and for a connection.
+        clock: Tells the time instead of the server, in seconds; for tests.
+    """
+
+    def __init__(
+        self, url: str, *, patience: float = 5.0, clock: Callable[[], float] | None = None
+    ) -> None:
+        self._client, self._place, self._prefix = _client_of(url, patience)
+        self._patience = patience
+        self._clock = clock
+        self._name = secrets.token_hex(8).encode()
+        self._watches = Watches()
+        self._subscribed: Counter[str] = Counter()
+        self._pubsub: Any = None  # coredis has a class for each kind of client
+        self._listening = trio.Event()
+        self._subscribing = trio.Lock()
+        self._hears = self._missed = False
+        self._broken = False
+        self._is_open = False
+        register = self._client.register_script
+        self._commit, self._get = register(scripts.COMMIT), register(scripts.GET)
+        self._scan, self._claim = register(scripts.SCAN), register(scripts.CLAIM)
+        self._read = register(scripts.READ)
+
+    # -- its life -----------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[RedisStore]:
+        """Keep the store open while the block lasts.
+
+        Raises:
+            StoreUnusable: We are not let in, or it is no such server.
+            StoreUnavailable: It cannot be reached.
+        """
+        failure: BaseException | None = None
+        async with self._client, trio.open_nursery() as self._nursery:
+            try:
+                await self._reconnect()
+                await self._look_at_memory()
+                self._is_open = True
+                yield self
+            except BaseException as error:  # raised again below, and not in a group
+                failure = error
+            self._is_open = False
+            self._nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    async def _reconnect(self) -> None:
+        """Wait until the server answers, for as long as we have patience."""
+        pause = _FIRST_PAUSE
+        ends = trio.current_time() + self._patience
+        while True:
+            try:
+                with self._failures():
+                    await self._client.ping()
+                self._broken = False
+                return
+            except StoreUnavailable:
+                if trio.current_time() + pause > ends:
+                    raise
+            await trio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _look_at_memory(self) -> None:
+        """Warn of a server that forgets what it was given when it has no more memory."""
+        try:
+            found = await self._client.config_get(["maxmemory-policy"])
+        except RedisError:
+            return  # many hosts do not let us look
+        policy = found.get(b"maxmemory-policy", b"noeviction")
+        if policy not in (b"noeviction", "noeviction"):
+            logger.warning(
+                "The store at %s has maxmemory-policy %r: without memory it forgets entries. "
+                "Set noeviction.",
+                self._place,
+                policy,
+            )
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Say in words of ours what fails."""
+        try:
+            yield
+        except (RedisError, OSError, trio.TooSlowError) as error:
+            kind, reason = _meaning(error)
+            self._broken |= kind is StoreUnavailable
+            # The message of coredis may have what was sent in it.
+            raise kind(f"the store at {self._place} cannot be used: {reason}") from None
+
+    # -- operations ---------------------------------------------------------------------------
+
+    async def _run(self, script: Script[bytes], key: str, *arguments: Argument) -> Any:
+        """Run a script that changes nothing; if the connection breaks, once more."""
+        await self._ready()
+        try:
+            return await self._send(script, key, arguments)
+        except StoreUnavailable:
+            await self._reconnect()
+            return await self._send(script, key, arguments)
+
+    async def _run_once(self, script: Script[bytes], key: str, *arguments: Argument) -> Any:
+        """Run a script that changes something."""
+        await self._ready()
+        # What was sent cannot be called back. Whoever is told "cancelled" has to be sure that
+        # nothing was written, so this waits for the answer, as long as there is patience.
+        with trio.CancelScope(shield=True):
+            return await self._send(script, key, arguments)
+
+    async def _ready(self) -> None:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if not self._is_open:
+            raise StoreUnavailable("the store is closed")
+        if self._broken:
+            await self._reconnect()
+
+    async def _send(self, script: Script[bytes], key: str, arguments: Sequence[Argument]) -> Any:
+        now = "" if self._clock is None else _time(self._clock())
+        with self._failures(), trio.fail_after(self._patience):
+            return await script([self._base(key)], [now, *arguments])
+
+    def _base(self, key: str) -> str:
+        return f"{self._prefix}:{{{partition_of(key)}}}"
+
+    async def commit(self, *changes: Change) -> list[int]:
+        """Make all of these changes, or none."""
+        check_commit(changes)
+        if not changes:
+            await self._ready()
+            return []
+        grows = any(isinstance(each, _GROWING) for each in changes)
+        arguments: list[Argument] = [self._name, str(len(changes)), "grows" if grows else ""]
+        for change in changes:
+            arguments += _WRITTEN[type(change)](change)
+            if isinstance(change, News):
+                arguments.append(self._channel(change.key))
+        outcome, *results = await self._run_once(self._commit, changes[0].key, *arguments)
+        if outcome != b"done":
+            raise _refusal(outcome, changes[int(results[0])])
+        self._watches.tell(each.key for each in changes if isinstance(each, News))
+        return [int(each) for each in results]
+
+    async def get(self, key: str) -> Entry | None:
+        """Return an entry, if it is there."""
+        row = await self._run(self._get, check_key(key), _name_of(key))
+        return _entry(key, *row) if row else None
+
+    async def scan(self, folder: str, cursor: str = "", *, most: int = 100) -> Page:
+        """Return entries of a folder, in the order of their keys."""
+        check_more_than_0(check_key(folder), most)
+        begin = f"({_name_of(cursor)}" if cursor.startswith(f"{folder}/") else "-"
+        more, rows = await self._run(
+            self._scan, folder, _name_of(folder), begin, str(most), str(PAGE_BYTES)
+        )
+        entries = self._entries(folder, rows)
+        return Page(entries, entries[-1].key if more else None)
+
+    async def claim(self, folder: str, lease: float, *, most: int = 1) -> Claimed:
+        """Take entries that are due, so that nobody else gets them for a while."""
+        check_more_than_0(check_key(folder), most, lease)
+        wait, rows = await self._run_once(
+            self._claim, folder, _name_of(folder), _time(lease), str(most)
+        )
+        return Claimed(self._entries(folder, rows), int(wait) / 1e6 if wait else math.inf)
+
+    async def read(
+        self, log: str, after: int = 0, *, most: int = 100, most_bytes: int = READ_BYTES
+    ) -> LogPage:
+        """Return items of a log."""
+        check_more_than_0(check_key(log), most, most_bytes)
+        limits = str(after), str(most), str(most_bytes)
+        first, last, position, items = await self._run(self._read, log, _name_of(log), *limits)
+        return LogPage(list(enumerate(items, int(position))), int(first), int(last))
+
+    @staticmethod
+    def _entries(folder: str, rows: Sequence[Sequence[bytes]]) -> list[Entry]:
+        partition = partition_of(folder)
+        return [_entry(f"{partition}:{name.decode()}", *rest) for name, *rest in rows]
+
+    # -- news ---------------------------------------------------------------------------------
+
+    def _channel(self, key: str) -> str:
+        return f"{self._prefix}:news:{key}"
+
+    @asynccontextmanager
+    async def watch(self, *channels: str) -> AsyncIterator[Watch]:
+        """Hear of news."""
+        with self._watches.open(check_channels(channels)) as watch:
+            self._subscribed.update(watch.channels)
+            try:
+                await self._subscribe(watch.channels)
+                yield watch
+            finally:
+                self._subscribed.subtract(watch.channels)
+                with trio.move_on_after(_UNSUBSCRIBING, shield=True):
+                    await self._unsubscribe(watch.channels)
+
+    async def _subscribe(self, channels: frozenset[str]) -> None:
+        await self._ready()
+        if not self._hears:
+            self._hears = True
+            self._nursery.start_soon(self._hear)
+        with self._failures(), trio.fail_after(self._patience):
+            while True:
+                await self._listening.wait()
+                async with self._subscribing:
+                    if self._pubsub is not None:  # it may have broken again meanwhile
+                        await self._subscribe_to(self._pubsub, channels)
+                        return
+
+    async def _subscribe_to(self, pubsub: Any, channels: Iterable[str]) -> None:
+        names = {self._channel(each) for each in channels}
+        if new := [each for each in names if each.encode() not in pubsub.channels]:
+            await pubsub.subscribe(*new)
+
+    async def _unsubscribe(self, channels: frozenset[str]) -> None:
+        async with self._subscribing:  # in which others may have come to want to know
+            gone = [each for each in channels if self._subscribed[each] <= 0]
+            for each in gone:
+                del self._subscribed[each]
+            if gone and self._pubsub is not None:
+                # If the connection has broken, there is no subscription any more.
+                with suppress(RedisError, OSError):
+                    await self._pubsub.unsubscribe(*map(self._channel, gone))
+
+    async def _hear(self) -> None:
+        """Tell news of other processes, until cancelled."""
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                await self._hear_until_it_breaks()
+                pause = _FIRST_PAUSE
+            except* (RedisError, OSError) as group:
+                logger.debug(
+                    "No news from the store at %s: %s", self._place, _meaning(_first(group))
+                )
+            finally:
+                self._pubsub = None
+                self._listening = trio.Event()
+            await trio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _hear_until_it_breaks(self) -> None:
+        client: Any = self._client
+        subscribing = client.pubsub(
+            ignore_subscribe_messages=True,
+            retry_policy=NoRetryPolicy(),
+            subscription_timeout=self._patience,
+        )
+        start = len(self._channel(""))
+        async with subscribing as pubsub:
+            async with self._subscribing:
+                # Its loop ends when it has no channel left, so it has one that nobody writes to.
+                await self._subscribe_to(pubsub, [self._name.decode(), *self._subscribed])
+                self._pubsub = pubsub
+                self._listening.set()
+            if self._missed:
+                self._watches.tell_all()
+            self._missed = True  # what comes between this connection and the next
+            async for message in pubsub:
+                if message["data"] != self._name:  # else they were told when it was written
+                    self._watches.tell([message["channel"][start:].decode()])
+
+
+# -- how changes are written for the script -------------------------------------------------------
+
+_GROWING: Final = (Put, Touch, Add, Append)
+
+
+def _time(seconds: float | None) -> str:
+    """Write a time for a script: in microseconds, rounded up; nothing if there is none."""
+    if seconds is None:
+        return ""
+    return str(scripts.NEVER if seconds == math.inf else math.ceil(seconds * 1e6))
+
+
+def _optional(number: int | None) -> str:
+    return "" if number is None else str(number)
+
+
+def _name_of(key: str) -> str:
+    return key.partition(":")[2]
+
+
+def _put(c: Put) -> list[Argument]:
+    return ["put", _name_of(c.key), c.value, _time(c.ttl), _optional(c.expect), _time(c.delay)]
+
+
+def _touch(c: Touch) -> list[Argument]:
+    return ["touch", _name_of(c.key), _time(c.ttl), _optional(c.expect), _time(c.delay)]
+
+
+def _delete(c: Delete) -> list[Argument]:
+    return ["delete", _name_of(c.key), _optional(c.expect)]
+
+
+def _check(c: Check) -> list[Argument]:
+    return ["check", _name_of(c.key), str(c.expect)]
+
+
+def _add(c: Add) -> list[Argument]:
+    if abs(c.amount) > LARGEST:
+        raise _refusal(b"large", c)
+    return ["add", _name_of(c.key), str(c.amount), _time(c.ttl), _optional(c.most)]
+
+
+def _append(c: Append) -> list[Argument]:
+    bounds = str(c.most), str(c.most_bytes)
+    return ["append", _name_of(c.key), c.item, _time(c.ttl), *bounds]
+
+
+_WRITTEN: Final[dict[type[Change], Callable[[Any], list[Argument]]]] = {
+    Put: _put,
+    Touch: _touch,
+    Delete: _delete,
+    Check: _check,
+    Add: _add,
+    Append: _append,
+    Drop: lambda c: ["drop", _name_of(c.key)],
+    News: lambda c: ["news", _name_of(c.key)],
+}
+
+
+def _refusal(outcome: bytes, change: Any) -> Exception:
+    if outcome == b"conflict":
+        return Conflict(change)
+    if outcome == b"large":
+        return ValueError(f"the sum at {change.key!r} would be beyond 64 bits")
+    return ValueError(f"{change.key!r} has no number to add to")
+
+
+def _entry(key: str, value: bytes, version: bytes, left: bytes) -> Entry:
+    never = int(left) >= scripts.NEVER // 2
+    return Entry(key, value, int(version), math.inf if never else int(left) / 1e6)
+
+
+# -- what goes wrong -------------------------------------------------------------------------------
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+_MEANINGS: Final[Sequence[tuple[str | type[Exception], type[StoreError], str]]] = (
+    ("OOM ", StoreFull, "it has no memory left (maxmemory)"),
+    ("MISCONF ", StoreUnavailable, "it cannot write to its disk"),
+    (AuthenticationError, StoreUnusable, "look at the user and the password"),
+    (AuthorizationError, StoreUnusable, "its access rules do not let us"),
+    (WrongTypeError, StoreUnusable, "its keys are something else's: choose another prefix"),
+    (ReadOnlyError, StoreUnavailable, "it is a replica at the moment"),
+    (BusyLoadingError, StoreUnavailable, "it is starting"),
+    (ClusterDownError, StoreUnavailable, "its cluster is down"),
+    (TimeoutError, StoreUnavailable, "it does not answer in time"),
+    (trio.TooSlowError, StoreUnavailable, "it does not answer in time"),
+)
+"""What the errors of coredis and of the network mean: by their class, or by what they say."""
+
+
+def _meaning(error: BaseException) -> tuple[type[StoreError], str]:
+    """Say what an error of coredis, or of the network, means for the store."""
+    for sign, kind, reason in _MEANINGS:
+        found = sign in str(error) if isinstance(sign, str) else isinstance(error, sign)
+        if found:
+            return kind, reason
+    return StoreUnavailable, f"no connection ({type(error).__name__})"
+
+
+# -- the URL ---------------------------------------------------------------------------------------
+
+
+def _client_of(url: str, patience: float) -> tuple[coredis.client.Client[bytes], str, str]:
+    """Make a client for a URL. Return it, its place for messages, and the prefix of keys."""
+    parts = urlsplit(url)
+    scheme, _, kind = parts.scheme.partition("+")
+    query = dict(parse_qsl(parts.query))
+    prefix = query.pop("prefix", "trio-mcp")
+    if set("{}:") & set(prefix) or not prefix.isprintable():
+        raise ValueError(f"a prefix has no braces and no colon, unlike {prefix!r}")
+    hosts = parts.netloc.rpartition("@")[2]
+    place = hosts or parts.path
+    options: dict[str, Any] = {
+        "stream_timeout": patience,
+        "connect_timeout": patience,
+        "retry_policy": NoRetryPolicy(),
+    }
+    if kind == "cluster":
+        options |= {"username": parts.username, "password": parts.password, **query}
+        nodes = [_location_of(each) for each in hosts.split(",")]
+        tls = scheme == "rediss"
+        return coredis.RedisCluster(startup_nodes=nodes, ssl=tls, **options), place, prefix
+    plain = urlunsplit(("unix" if kind == "unix" else scheme, *parts[1:3], urlencode(query), ""))
+    return coredis.Redis.from_url(plain, decode_components=True, **options), place, prefix
+
+
+def _location_of(host: str) -> TCPLocation:
+    name, _, port = host.rpartition(":")
+    if not name or not port.isdecimal():
+        raise ValueError(f"a cluster is named by host:port,host:port, unlike {host!r}")
+    return TCPLocation(name.strip("[]"), int(port))
