@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import math
 import signal
@@ -46,6 +47,12 @@ pytestmark = [
 ]
 
 _names = count()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left_for_other_tests_to_collect() -> Iterator[None]:
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="module")

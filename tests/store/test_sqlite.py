@@ -155,7 +155,7 @@ async def test_who_waits_for_news_looks_again_when_the_store_fails(
 
 
 async def test_nobody_listens_to_a_store_that_is_locked(path: Path) -> None:
-    async with SQLiteStore(path, patience=0.01).open() as store:
+    async with SQLiteStore(path, patience=0.25).open() as store:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(StoreUnavailable, match="another process"):

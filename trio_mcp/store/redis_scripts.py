@@ -228,7 +228,10 @@ function make.news(c)
 end
 
 -- Without memory, this fails before anything was changed.
-if argument() ~= '' then call('SET', base .. ':t', '', 'PX', 1) end
+if argument() ~= '' then
+  call('SET', base .. ':t', '', 'PX', 1000)
+  call('DEL', base .. ':t')
+end
 local changes = {}
 for number = 1, count do
   local change = {kind = argument(), name = argument()}
