@@ -202,7 +202,7 @@ def make_tool(
         context_parameter=inferred.context_parameter,
         scopes=needed,
         extensions=extensions,
-        validate=compile_validator(accepted, inferred=input_schema is None),
+        validate=compile_validator(inferred.checked_schema, inferred=input_schema is None),
         structure=inferred.structure,
         unstructure=inferred.unstructure,
         check_output=None
