@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from trio_mcp.schema.constraints import needs_pydantic
-from trio_mcp.schema.engine import pattern_size
 from trio_mcp.schema.errors import SchemaError, Unfit
 from trio_mcp.schema.keywords import parts_of
 from trio_mcp.schema.sentences import cut, join_path, json_kind
@@ -259,6 +258,8 @@ def _put(schema: dict[str, Any], path: tuple[str | int, ...], part: Any) -> None
 def _is_linear(pattern: Any) -> bool:
     if not isinstance(pattern, str):
         return True
+    from trio_mcp.schema.engine import pattern_size  # most schemas have no patterns
+
     try:
         pattern_size(pattern)
     except SchemaError:
