@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     from trio_mcp.compose.group import ServerEvent as ServerEvent
     from trio_mcp.compose.group import ServerGroup as ServerGroup
     from trio_mcp.compose.group import connect_all as connect_all
+    from trio_mcp.compose.openapi.build import openapi as openapi
+    from trio_mcp.compose.openapi.operations import Operation as Operation
+    from trio_mcp.compose.openapi.pages import Pages as Pages
     from trio_mcp.compose.remote import Remote as Remote
     from trio_mcp.compose.supervised import Backoff as Backoff
     from trio_mcp.registry.asking import ElicitResult as ElicitResult
@@ -163,6 +166,9 @@ _NAMES: Final = {
     "compose.gateway": ("Gateway", "open_gateway", "open_proxy"),
     "compose.remote": ("Remote",),
     "compose.group": ("GroupServer", "ServerEvent", "ServerGroup", "connect_all"),
+    "compose.openapi.build": ("openapi",),
+    "compose.openapi.operations": ("Operation",),
+    "compose.openapi.pages": ("Pages",),
     "compose.supervised": ("Backoff",),
     "registry.asking": ("ElicitResult",),
     "registry.changes": (

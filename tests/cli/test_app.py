@@ -17,6 +17,7 @@ from trio_mcp.cli.target import join_command, parse_target
 COMMANDS = [
     *(
         "serve",
+        "openapi",
         "new",
         "install",
         "uninstall",

@@ -26,6 +26,7 @@ _COMMANDS: Final = {
         "serve": ("serve:serve", "Serve a registry on stdin and stdout, or over HTTP."),
         "proxy": ("passing_on:proxy", "Serve another server, by another transport."),
         "gateway": ("passing_on:gateway", "Serve all servers of an mcp.json as one."),
+        "openapi": ("openapi:openapi", "Serve what an OpenAPI document describes."),
         "new": ("new.command:new", "Write a starter project."),
         "install": ("install.command:install", "Add a server to the configuration of a host."),
         "uninstall": ("install.command:uninstall", "Remove it again."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import trio
 from attrs import evolve, frozen
@@ -19,27 +19,37 @@ from trio_mcp.server.importing import serving_refused
 from trio_mcp.transports.stdio.diversion import divert
 from trio_mcp.wire.limits import Limits
 
+if TYPE_CHECKING:
+    from trio_mcp.registry import Registry
+
 _STDIO = HttpServerOptions()
 _LIMITS = Limits()
 
 
 @Parameter(name="*")
 @frozen(kw_only=True)
-class ServerOptions:
-    """How a server runs."""
+class RunOptions:
+    """How any server runs."""
 
-    tool_timeout: Seconds = _LIMITS.tool_timeout
-    """Seconds that a tool may run, unless it says otherwise itself."""
     shutdown_grace: Annotated[float, Parameter(validator=validators.Number(gte=0))] = (
         _LIMITS.shutdown_grace
     )
     """Seconds that calls have to finish after the first signal."""
-    reload: bool = False
-    """Start anew whenever a Python file beside the target changes, for development."""
     log_level: LogLevel = "info"
     """The least important messages that are logged to stderr."""
     log_format: LogFormat = "text"
     """Readable text, or one JSON object a line."""
+
+
+@Parameter(name="*")
+@frozen(kw_only=True)
+class ServerOptions(RunOptions):
+    """How a registry of the user's own runs."""
+
+    tool_timeout: Seconds = _LIMITS.tool_timeout
+    """Seconds that a tool may run, unless it says otherwise itself."""
+    reload: bool = False
+    """Start anew whenever a Python file beside the target changes, for development."""
 
 
 _OPTIONS = ServerOptions()
@@ -78,6 +88,11 @@ def serve(
     with divert(0, 1, 2), serving_refused():
         registry = load_registry(place)
     limits = Limits(tool_timeout=options.tool_timeout, shutdown_grace=options.shutdown_grace)
+    return run_registry(registry, http, limits)
+
+
+def run_registry(registry: Registry, http: HttpServerOptions, limits: Limits) -> int:
+    """Serve a registry where the command line says, to the end; return the exit status."""
     if not http.is_wanted:
         trio.run(partial(serve_stdio, registry, limits=limits))
         return OK

@@ -1,1 +1,1 @@
-"""Many servers: connected side by side, passed on as registries, gathered into one."""
+"""Many servers: connected side by side, passed on as registries, gathered into one; and APIs."""

@@ -602,9 +602,7 @@ class Registry(Part):
         """
 
         def register(function: F) -> F:
-            self.add_completion(
-                function, prompt=prompt, resource=resource, argument=argument, timeout=timeout
-            )
+            self.completers.add(function, prompt, resource, argument, timeout)
             return function
 
         return register

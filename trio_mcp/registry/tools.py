@@ -202,16 +202,27 @@ def make_tool(
         context_parameter=inferred.context_parameter,
         scopes=needed,
         extensions=extensions,
-        validate=compile_validator(inferred.checked_schema, inferred=input_schema is None),
+        validate=_validator(accepted, is_inferred=input_schema is None),
         structure=inferred.structure,
         unstructure=inferred.unstructure,
         check_output=None
         if returned is None
-        else compile_validator(
-            returned, inferred=output_schema is None, noun="result", shows_values=False
+        else _validator(
+            returned, is_inferred=output_schema is None, noun="result", shows_values=False
         ),
         returns_blocks=inferred.lists_results,
     )
+
+
+def _validator(schema: Mapping[str, Json], *, is_inferred: bool, **words: Any) -> Validator:
+    """Make what checks values by a schema that has been checked itself.
+
+    One that was written by hand is compiled at once: that may find something wrong with it.
+    """
+    validator = compile_validator(schema, inferred=True, **words)
+    if not is_inferred:
+        validator.compile()
+    return validator
 
 
 def published(timeout: float | None) -> dict[str, Json]:

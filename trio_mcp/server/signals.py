@@ -40,19 +40,12 @@ async def stop_at_signals(handle: ServerHandle) -> None:
 
 
 @contextmanager
-def calling_at_signals(
-    stop: Callable[[], None], call_soon: Callable[[Callable[[], None]], object] | None = None
-) -> Iterator[None]:
-    """Have a function called in the Trio run at the first signal, for the length of a block.
-
-    Args:
-        stop: The function.
-        call_soon: Has a function called in the Trio run, where that is in another thread.
-    """
+def calling_at_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Have a function called in the Trio run at the first signal, for the length of a block."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    call_soon = call_soon or trio.lowlevel.current_trio_token().run_sync_soon
+    token = trio.lowlevel.current_trio_token()
     seen = False
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -60,7 +53,7 @@ def calling_at_signals(
         if seen:  # the default action ends the process, and tells its parent why
             end_by(number)
         seen = True
-        call_soon(stop)
+        token.run_sync_soon(stop)
 
     taken = [each for each in ENDING if signal.getsignal(each) is not signal.SIG_IGN]
     previous = {each: signal.signal(each, on_signal) for each in taken}

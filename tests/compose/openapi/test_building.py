@@ -1,0 +1,303 @@
+"""What documents become: names, choices, schemas, resources; and documents that are attacks."""
+
+import json
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import jsonschema
+import pytest
+
+from tests.compose.openapi.support import EVERYTHING, Service, document, get, text_of
+from trio_mcp import Registry, connect, openapi
+from trio_mcp.errors import McpError, ResourceNotFound, SchemaError
+
+pytestmark = pytest.mark.requirement("L6")
+PET = {"id": 1, "name": "Rex"}
+
+
+def properties(schema: Any, **more: Any) -> dict[str, Any]:
+    """The schemas that a body with these properties becomes."""
+    body = {"content": {"application/json": {"schema": schema}}, "required": True}
+    paths = {"/it": {"post": {"operationId": "it", "requestBody": body}}}
+    made = openapi(document(paths, **more)).tools["it"].description.input_schema
+    jsonschema.Draft202012Validator.check_schema(made)
+    return made
+
+
+async def test_a_registry_is_called_what_the_service_is_and_can_be_served() -> None:
+    registry = Service(httpx2.Response(200, json=PET)).registry()
+    tools = registry.tools
+    assert (registry.name, registry.info.version) == ("Pet Store", "2.5")
+    async with connect(registry) as client:
+        assert list(client.tools) == [
+            *("pets_list", "pets_create", "pets_get", "pets_replace", "pets_delete", "styles"),
+            *("forms", "photos", "raw", "notes", "head_uploads"),
+        ]
+        result = await client.call_tool("pets_get", {"pet-id": "1"})
+    assert result.structured_content == PET
+    assert tools["pets_list"].description.description == "List pets"
+    assert tools["pets_replace"].description.description == "Deprecated. PUT /pets/{pet-id}"
+    hints = {name: each.description.annotations for name, each in tools.items()}
+    assert hints["pets_list"].read_only_hint
+    assert hints["pets_delete"].destructive_hint
+    assert hints["pets_replace"].idempotent_hint
+    assert hints["pets_create"] is None
+    for each in tools.values():
+        jsonschema.Draft202012Validator.check_schema(each.description.input_schema)
+
+
+def test_operations_are_chosen_and_renamed() -> None:
+    def names(**options: Any) -> list[str]:
+        return list(openapi(EVERYTHING, **options).tools)
+
+    assert names(only="tag:files") == ["photos", "raw"]
+    assert names(only=["GET /pets*", "raw"], leave_out="pets/list") == ["pets_get", "raw"]
+    assert "pets_replace" not in names(leave_out="deprecated")
+    assert names(only=lambda each: each.method == "HEAD") == ["head_uploads"]
+    renamed = names(only="/pets", rename={"pets/list": "pets", "POST /pets": "buy"})
+    assert renamed == ["pets", "buy"]
+    for options, message in (
+        ({"only": "tag:fils"}, "'tag:fils' means no operation"),
+        ({"rename": {"pets": "x"}}, "there is no operation 'pets'"),
+        ({"rename": {"raw": "not valid"}}, "'not valid' is not valid"),
+        ({"only": lambda _: False}, "no operations, or none that are wanted"),
+        ({"max_operations": 3}, "has 11 operations, more than max_operations=3"),
+        ({"client": Service().client, "headers": {}}, "exclude each other"),
+        ({"base_url": "ftp://x"}, "base_url must begin with"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            openapi(EVERYTHING, **options)
+
+
+def test_names_are_unique_valid_and_stay_the_same() -> None:
+    long = "a" * 300
+    paths = {
+        "/a": {"get": {"operationId": "x/y"}, "post": {"operationId": "x.y"}},
+        "/b/{c}": {"get": {}, "put": {"operationId": long}, "post": {"operationId": "日本"}},
+    }
+    names = list(openapi(document(paths)).tools)
+    assert names[0] == "x_y"
+    assert names[1].startswith("x_y_")
+    assert names[2] == "get_b_c"
+    assert len(names[3]) == 128
+    assert names[4] == "post_b_c"
+    assert names == list(openapi(document(paths)).tools)
+
+
+def test_descriptions_are_as_short_as_is_wanted() -> None:
+    text = "Finds things. " + "It finds a great many of them, wherever they are. " * 30
+    paths = {"/it": {"get": {"operationId": "it", "summary": "Find", "description": text}}}
+    assert len(openapi(document(paths)).tools["it"].description.description or "") <= 400
+    short = openapi(document(paths), max_description=20).tools["it"].description
+    assert short.description == "Finds things."
+
+
+# -- schemas ---------------------------------------------------------------------------------------
+
+
+def test_what_openapi_30_says_in_its_own_way() -> None:
+    made = properties(
+        {
+            "type": "object",
+            "required": ["a", "gone", "b"],
+            "properties": {
+                "a": {"type": "string", "nullable": True, "enum": ["x"], "example": "x"},
+                "b": {"type": "number", "minimum": 0, "exclusiveMinimum": True},
+                "c": {"nullable": True, "allOf": [{"$ref": "#/components/schemas/C"}]},
+                "gone": {"type": "string", "readOnly": True},
+                "odd": {"type": "file", "required": True, "pattern": "(?=x)", "minimum": "3"},
+                "nowhere": {"$ref": "#/components/schemas/Nothing"},
+            },
+        },
+        components={"schemas": {"C": {"type": "object", "xml": {}}}},
+    )
+    assert made["properties"] == {
+        "a": {"type": ["string", "null"], "enum": ["x", None]},
+        "b": {"type": "number", "exclusiveMinimum": 0},
+        "c": {"anyOf": [{"allOf": [{"$ref": "#/$defs/C"}]}, {"type": "null"}]},
+        "odd": {},
+        "nowhere": {},
+    }
+    assert made["required"] == ["a", "b"]
+    assert made["$defs"] == {"C": {"type": "object"}}
+
+
+def test_yaml_is_read_as_12_has_it() -> None:
+    made = openapi(EVERYTHING).tools["pets_list"].description.input_schema
+    assert made["properties"]["status"]["items"]["enum"] == ["yes", "no", "sold"]
+
+
+def test_references_lead_to_other_files_only_when_asked_and_never_out(tmp_path: Path) -> None:
+    main = tmp_path / "api" / "main.json"
+    main.parent.mkdir()
+    reference = {"$ref": "parts/pet.yaml#/Pet"}
+    body = {"required": True, "content": {"application/json": {"schema": reference}}}
+    paths = {"/it": {"post": {"operationId": "it", "requestBody": body}}}
+    main.write_text(json.dumps(document(paths)))
+    (main.parent / "parts").mkdir()
+    part = main.parent / "parts" / "pet.yaml"
+    part.write_text(
+        "Pet: {type: object, properties: {mother: {$ref: '#/Pet'}, n: {type: integer}}}"
+    )
+    made = openapi(main, follow_files=True).tools["it"].description.input_schema
+    assert made["properties"] == {"mother": {"$ref": "#/$defs/Pet"}, "n": {"type": "integer"}}
+    assert openapi(main).tools["it"].description.input_schema["properties"] == {"body": {}}
+    reference["$ref"] = "../secret.json"
+    main.write_text(json.dumps(document(paths)))
+    with pytest.raises(SchemaError, match="leads out of the folder"):
+        openapi(main, follow_files=True)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ({"swagger": "2.0", "paths": {}}, "Swagger 2.0; convert it"),
+        ({"openapi": "4.0.0"}, "3.0, 3.1 or 3.2 is needed"),
+        ({"openapi": "3.1.0", "paths": []}, "paths of the document are no object"),
+        (b"{", "is no JSON"),
+        (b"- a", "holds no object"),
+        (b"a: [", "neither JSON nor YAML"),
+        (b"a: *b", "neither JSON nor YAML: it has an alias of nothing"),
+        (b"? [a]\n: b", "a key that is no text"),
+    ],
+)
+def test_what_is_no_document_is_refused(source: Any, message: str, tmp_path: Path) -> None:
+    if isinstance(source, bytes):
+        (tmp_path / "api").write_bytes(source)
+        source = tmp_path / "api"
+    with pytest.raises(SchemaError, match=message):
+        openapi(source)
+
+
+# -- resources -------------------------------------------------------------------------------------
+
+
+async def test_operations_may_be_resources() -> None:
+    service = Service(httpx2.Response(200, json=PET))
+    registry = service.registry(resources=["GET /pets*"])
+    assert "pets_get" not in registry.tools
+    assert list(registry.resource_templates) == [
+        "pet-store:///pets{?limit,page,status,filter_age}",
+        "pet-store:///pets/{pet_id}",
+    ]
+    async with connect(registry) as client:
+        found = await client.read_resource("pet-store:///pets/a%2Fb")
+        assert json.loads(found.text) == PET
+        assert service.request.url.raw_path == b"/v2/pets/a%2Fb"
+        await client.read_resource("pet-store:///pets?limit=3")
+        assert service.request.url.query == b"limit=3"
+        service.answer = httpx2.Response(404)
+        with pytest.raises(ResourceNotFound, match="pet-store:///pets/0"):
+            await client.read_resource("pet-store:///pets/0")
+        service.answer = httpx2.Response(500, text="broken")
+        with pytest.raises(McpError, match="500 Internal Server Error"):
+            await client.read_resource("pet-store:///pets/0")
+    with pytest.raises(ValueError, match="POST /pets cannot be one: it is no GET"):
+        service.registry(resources="/pets")
+
+
+# -- attacks ---------------------------------------------------------------------------------------
+
+
+def schema_document(schemas: dict[str, Any], paths: int = 1) -> dict[str, Any]:
+    body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/A"}}}}
+    each = {"operationId": "it", "requestBody": body}
+    made = {f"/p{index}": {"post": each} for index in range(paths)}
+    return document(made, components={"schemas": schemas})
+
+
+def nested(depth: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for _ in range(depth):
+        schema = {"type": "array", "items": schema}
+    return schema
+
+
+@pytest.mark.parametrize(
+    "schemas",
+    [
+        {"A": {"allOf": [{"$ref": "#/components/schemas/A"}]}},
+        {"A": {"$ref": "#/components/schemas/B"}, "B": {"$ref": "#/components/schemas/A"}},
+        {"A": nested(900)},
+        {"A": {"enum": list(range(200_000))}},
+        {"A": {"properties": {str(index): {} for index in range(100_000)}}},
+        {"A": {"description": "x" * 1_000_000, "pattern": "(a|b)" * 100_000}},
+        {
+            f"{chr(65 + index)}": {
+                "anyOf": [{"$ref": f"#/components/schemas/{chr(66 + index)}"}] * 9
+            }
+            for index in range(20)
+        },
+    ],
+    ids=["circle", "circle of two", "deep", "many values", "many names", "long", "branches"],
+)
+async def test_hostile_schemas_cost_little_and_the_tool_works(
+    schemas: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR, "trio_mcp.openapi")
+    service = Service()
+    start = time.process_time()
+    registry = service.registry(schema_document(schemas))
+    assert time.process_time() - start < 20  # seconds; without bounds it would not end
+    schema = registry.tools["it"].description.input_schema
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert len(json.dumps(schema)) < 3_000_000
+    await registry.call("it", {})
+    assert service.request.url.path == "/p0"
+
+
+def test_yaml_that_holds_itself_or_multiplies_is_bounded(tmp_path: Path) -> None:
+    lines = ["a0: &a0 {type: array, items: {}}"]
+    lines += [f"a{i}: &a{i} {{anyOf: [{', '.join([f'*a{i - 1}'] * 9)}]}}" for i in range(1, 12)]
+    operation = "requestBody: {content: {application/json: {schema: *a11}}}"
+    circle = "c: &c {properties: {c: *c}}"
+    (tmp_path / "bomb.yaml").write_text(
+        "\n".join(
+            [
+                *lines,
+                circle,
+                "openapi: 3.1.0",
+                "servers: [{url: 'https://x.example'}]",
+                f"paths: {{/a: {{post: {{{operation}}}}}, ",
+                " /b: {post: {requestBody: {content: {application/json: {schema: *c}}}}}}",
+            ]
+        )
+    )
+    assert list(openapi(tmp_path / "bomb.yaml").tools) == ["post_a", "post_b"]
+    assert list(openapi(tmp_path / "bomb.yaml", follow_files=True).tools) == ["post_a", "post_b"]
+    (tmp_path / "deep.yaml").write_text("a: " + "[" * 100_000)
+    with pytest.raises(SchemaError):
+        openapi(tmp_path / "deep.yaml")
+
+
+def test_too_many_operations_are_refused_before_anything_is_made_of_them() -> None:
+    paths = {f"/{index}/{'x' * 100}": get() for index in range(100_000)}
+    start = time.process_time()
+    with pytest.raises(SchemaError, match="100,000 operations, more than max_operations=2500"):
+        openapi(document(paths))
+    assert time.process_time() - start < 20
+
+
+@pytest.mark.parametrize("odd", [None, 3, "x", [], [None], {"x": None}, True])
+async def test_whatever_stands_where_something_else_belongs_is_passed_over(odd: Any) -> None:
+    operation = {
+        "operationId": odd,
+        "tags": odd,
+        "parameters": odd,
+        "requestBody": odd,
+        "responses": odd,
+        "security": odd,
+        "description": odd,
+        "servers": odd,
+    }
+    paths: dict[str, Any] = {"/it": {"post": operation, "parameters": odd}, "/odd": odd, "no": {}}
+    registry = Service().registry(document(paths, info=odd, components=odd, security=odd))
+    (name,) = registry.tools
+    assert isinstance(registry, Registry)
+    assert text_of(await registry.call(name, {})) == "200 OK"
+    schema = {"type": odd, "properties": odd, "items": odd, "allOf": odd, "required": odd}
+    made = properties({"type": "object", "properties": {"a": schema}, "required": odd})
+    assert "a" in made["properties"]

@@ -1,0 +1,93 @@
+"""`trio-mcp openapi`: serve what an OpenAPI document describes."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Annotated
+
+from attrs import frozen
+from cyclopts import Parameter, validators
+
+from trio_mcp.cli.failures import Failure, Usage
+from trio_mcp.cli.http_options import HttpServerOptions
+from trio_mcp.cli.logs import configure
+from trio_mcp.cli.options import ConnectionOptions, Seconds, secret_from, variables
+from trio_mcp.cli.serve import RunOptions, run_registry
+from trio_mcp.wire.limits import Limits
+
+Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
+
+
+@Parameter(name="*", group="The service")
+@frozen(kw_only=True)
+class ServiceOptions:
+    """Where the service is, who we are to it, and what of it is offered."""
+
+    base_url: str | None = None
+    """Where the service is, instead of what the document says."""
+    variable: tuple[str, ...] = ()
+    """A variable KEY=VALUE of the document's server URL. May be repeated."""
+    header: tuple[str, ...] = ()
+    """A header 'Name: value' of each request. May be repeated."""
+    auth_env: tuple[str, ...] = ()
+    """SCHEME=VARIABLE: the credential for a security scheme of the document is the value of that
+    variable of the environment: a key, a token, or user:password. May be repeated."""
+    only: tuple[str, ...] = ()
+    """An operation to offer: an operationId, a path such as /pets/*, 'GET /pets', tag:NAME. May be
+    repeated."""
+    leave_out: tuple[str, ...] = ()
+    """An operation that is not offered, written in the same way. May be repeated."""
+    as_resource: tuple[str, ...] = ()
+    """A GET operation that is a resource, written in the same way. May be repeated."""
+    output_schemas: bool = False
+    """Say what tools return, and refuse answers that are something else."""
+    pages: Count = 1
+    """Pages of a list that are put together."""
+    timeout: Seconds = 30.0
+    """Seconds until an answer of the service must be there."""
+    follow_files: bool = False
+    """Follow references to other files below the document's folder."""
+
+
+_STDIO = HttpServerOptions()
+_SERVICE = ServiceOptions()
+_OPTIONS = RunOptions()
+
+
+def openapi(
+    document: Annotated[str, Parameter(help="A file, or a URL, of JSON or YAML.")],
+    /,
+    *,
+    service: ServiceOptions = _SERVICE,
+    http: HttpServerOptions = _STDIO,
+    options: RunOptions = _OPTIONS,
+) -> int:
+    """Serve the operations of an OpenAPI document as tools, on stdin and stdout or over HTTP."""
+    http.check()
+    configure(options.log_level, options.log_format)
+    if find_spec("httpx2") is None:
+        raise Failure("this needs more packages: pip install 'trio-mcp[cli,openapi]'")
+    from trio_mcp import openapi as registry_of
+
+    credentials = variables(service.auth_env)
+    auth = {scheme: secret_from(name, "credential") for scheme, name in credentials.items()}
+    try:
+        registry = registry_of(
+            document,
+            base_url=service.base_url,
+            variables=variables(service.variable),
+            headers=ConnectionOptions(header=service.header).headers(),
+            auth=auth,
+            only=service.only or None,
+            leave_out=service.leave_out or None,
+            resources=service.as_resource or None,
+            output_schemas=service.output_schemas,
+            pages=service.pages,
+            timeout=service.timeout,
+            follow_files=service.follow_files,
+        )
+    except OSError as error:
+        raise Failure(f"{document}: {error.strerror}") from None
+    except ValueError as error:
+        raise Usage(str(error)) from None
+    return run_registry(registry, http, Limits(shutdown_grace=options.shutdown_grace))

@@ -1,0 +1,201 @@
+"""An OpenAPI document as data: read, bounded, and looked things up in.
+
+A document may be megabytes of anything: here it is only parsed. What is asked of it later is asked
+with care, because a document that comes from elsewhere may have any shape, and YAML may even hold
+itself.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+import orjson
+from attrs import frozen
+
+from trio_mcp.errors import SchemaError
+from trio_mcp.schema.keywords import resolve_pointer
+from trio_mcp.wire.collector import collector_spared
+from trio_mcp.wire.jsonrpc import Json
+
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""The largest document that is read."""
+_MOST_HOPS: Final = 20
+_MOST_URL: Final = 2048
+_FETCH_TIME: Final = 30.0
+_VERSION: Final = re.compile(r"3\.[012](\.|$)")
+
+
+@frozen(eq=False)
+class Document:
+    """A document, and where it came from.
+
+    Attributes:
+        root: What is in it.
+        base: Its URL or path, which relative URLs of servers start from; `None` if unknown.
+    """
+
+    root: Mapping[str, Json]
+    base: str | None = None
+
+    def resolve(self, node: Json) -> Mapping[str, Json]:
+        """Follow references until there is an object; what leads nowhere is an empty one."""
+        for _ in range(_MOST_HOPS):
+            if not isinstance(node, Mapping):
+                return {}
+            reference = node.get("$ref")
+            if not isinstance(reference, str):
+                return node
+            node = self.at(reference)
+        return {}
+
+    def at(self, reference: str) -> Json:
+        """What a reference within the document leads to; `None` if it leads nowhere."""
+        try:
+            return resolve_pointer(self.root, reference)[1]
+        except (LookupError, TypeError):
+            return None
+
+    def objects(self, node: Json, key: str) -> list[Mapping[str, Json]]:
+        """The objects in a list in an object, with references followed."""
+        found = node.get(key) if isinstance(node, Mapping) else None
+        return [self.resolve(each) for each in found] if isinstance(found, list) else []
+
+    def server_url(self, servers: Json, variables: Mapping[str, str]) -> str | None:
+        """The URL of the first server of a list, without a slash at its end.
+
+        Raises:
+            ValueError: A variable has no value, or one that the document does not allow.
+        """
+        first = next(iter(servers), None) if isinstance(servers, list) else None
+        if not isinstance(first, Mapping) or not isinstance(first.get("url"), str):
+            return None
+        url = _filled(first["url"], first.get("variables") or {}, variables)
+        base = self.base if self.base is not None and "://" in self.base else ""
+        url = urljoin(base, url)
+        return url.rstrip("/") if urlsplit(url).scheme in ("http", "https") else None
+
+
+def _filled(url: str, known: Mapping[str, Json], given: Mapping[str, str]) -> str:
+    """Put values in place of the variables of a server's URL."""
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        said = known.get(name) or {}
+        chosen = given.get(name, said.get("default"))
+        allowed = said.get("enum")
+        if chosen is None:
+            raise ValueError(f"the server {url[:100]} needs variables={{{name!r}: …}}")
+        if isinstance(allowed, list) and allowed and chosen not in allowed:
+            raise ValueError(f"variables: {name} must be one of {', '.join(map(str, allowed))}")
+        return str(chosen)
+
+    return re.sub(r"{([^{}]+)}", value, url[:_MOST_URL])
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def read_document(source: str | Path | Mapping[str, Json]) -> Document:
+    """Read a document.
+
+    Args:
+        source: A path, an `https://` URL, or what was parsed already.
+
+    Raises:
+        SchemaError: It is no OpenAPI document of a version that is known.
+        OSError: The file cannot be read.
+    """
+    if isinstance(source, Mapping):
+        document = Document(source)
+    elif isinstance(source, str) and source.lower().startswith(("http://", "https://")):
+        document = Document(parsed(_fetched(source), source), source)
+    else:
+        document = Document(read_file(Path(source)), str(source))
+    _check_version(document)
+    return document
+
+
+def read_file(path: Path) -> Mapping[str, Json]:
+    """Read a file of JSON or YAML.
+
+    Raises:
+        SchemaError: It is too large, or holds something else.
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        return parsed(file.read(MOST_BYTES + 1), path.name)
+
+
+def parsed(data: bytes, name: str) -> Mapping[str, Json]:
+    """Parse JSON or YAML.
+
+    Args:
+        data: The text.
+        name: What it is called in messages.
+
+    Raises:
+        SchemaError: It is neither, or no object.
+    """
+    if len(data) > MOST_BYTES:
+        raise SchemaError(f"{name} has more than {MOST_BYTES:,} bytes")
+    with collector_spared():
+        try:
+            value = orjson.loads(data)
+        except orjson.JSONDecodeError as error:
+            if data.lstrip()[:1] == b"{" and not name.endswith((".yaml", ".yml")):
+                raise SchemaError(f"{name} is no JSON: {error}") from None
+            value = _from_yaml(data, name)
+    if not isinstance(value, Mapping):
+        raise SchemaError(f"{name} is no OpenAPI document: it holds no object")
+    return value
+
+
+def _from_yaml(data: bytes, name: str) -> Json:
+    from trio_mcp.compose.openapi.yaml12 import YamlError, load
+
+    try:
+        return load(data)
+    except ModuleNotFoundError:
+        why = f"{name}: YAML needs more packages: pip install 'trio-mcp[openapi]'"
+        raise ModuleNotFoundError(why, name="yaml") from None
+    except YamlError as error:
+        raise SchemaError(f"{name} is neither JSON nor YAML: {error}") from None
+
+
+def _fetched(url: str) -> bytes:
+    """Get a document, with no credentials and within bounds."""
+    import httpx2
+
+    body = bytearray()
+    end = time.monotonic() + _FETCH_TIME
+    try:
+        with httpx2.stream("GET", url, timeout=_FETCH_TIME, follow_redirects=True) as response:
+            response.raise_for_status()
+            for piece in response.iter_bytes():
+                body += piece
+                if len(body) > MOST_BYTES:
+                    break
+                if time.monotonic() > end:
+                    raise SchemaError(f"the document did not come within {_FETCH_TIME:g} s")
+    except httpx2.HTTPError as error:
+        raise SchemaError(f"cannot get the document ({type(error).__name__})") from None
+    return bytes(body)
+
+
+def _check_version(document: Document) -> None:
+    root = document.root
+    version = root.get("openapi")
+    if "swagger" in root and version is None:
+        raise SchemaError(
+            f"this is Swagger {str(root['swagger'])[:10]}; convert it to OpenAPI 3 first, "
+            "as with: npx swagger2openapi DOC"
+        )
+    if not _VERSION.match(str(version)):
+        raise SchemaError(f"an OpenAPI document of 3.0, 3.1 or 3.2 is needed, not {version!r:.60}")
+    if not isinstance(root.get("paths", {}), Mapping):
+        raise SchemaError("the paths of the document are no object")

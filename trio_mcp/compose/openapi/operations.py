@@ -1,0 +1,430 @@
+"""The operations of a document: what each is called, what it takes, and where that goes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from trio_mcp.compose.openapi.document import Document
+from trio_mcp.compose.openapi.schemas import Schema, Schemas
+from trio_mcp.compose.openapi.texts import free_name, plain_name
+from trio_mcp.public import public
+from trio_mcp.wire.jsonrpc import Json
+
+METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
+READING: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "QUERY"})
+REPEATABLE: Final = READING | {"PUT", "DELETE"}
+"""The methods of requests that may be sent again (RFC 9110, section 9.2.2)."""
+
+_STYLES: Final = {"path": "simple", "query": "form", "header": "simple", "cookie": "form"}
+_OURS: Final = frozenset({"accept", "content-type", "authorization"})
+"""Headers that are not for parameters to say (OpenAPI 3.1, "Parameter Object")."""
+_LONGEST_ARGUMENT: Final = 64
+LONGEST_NAME: Final = 128
+_MOST_PARAMETERS: Final = 500
+BODY: Final = "body"
+VARIABLE: Final = re.compile(r"{([^{}]+)}")
+"""A variable in a path."""
+
+
+@frozen
+class Style:
+    """How a value is written into a part of a request.
+
+    Attributes:
+        name: `form`, `simple`, `label`, `matrix`, `deepObject`, `spaceDelimited`,
+            `pipeDelimited`, or `json`.
+        explode: Whether each part of an array or object is a parameter of its own.
+        allow_reserved: Whether reserved characters are written as they are.
+    """
+
+    name: str
+    explode: bool
+    allow_reserved: bool = False
+
+
+@frozen
+class Place:
+    """Where an argument goes: a parameter of the request.
+
+    Attributes:
+        name: What it is called there.
+        where: `path`, `query`, `querystring`, `header` or `cookie`.
+        style: How its value is written.
+    """
+
+    name: str
+    where: str
+    style: Style
+
+
+@frozen
+class Body:
+    """The body of a request.
+
+    Attributes:
+        media_type: Its media type.
+        argument: The argument that is all of it; `None` if there are several that make it up.
+        fields: By argument, the member of the body that it is.
+        required: Whether there must be one.
+        files: The members that are files; of a body that is a file itself, `""`.
+        encoding: How members of forms are written, by name.
+    """
+
+    media_type: str
+    argument: str | None
+    fields: Mapping[str, str]
+    required: bool
+    files: frozenset[str]
+    encoding: Mapping[str, Json]
+
+
+@public
+@frozen(kw_only=True, eq=False)
+class Operation:
+    """An operation of an OpenAPI document, as `only=` and other rules see it.
+
+    Attributes:
+        method: Its method, such as `GET`.
+        path: Its path, as the document has it, such as `/pets/{petId}`.
+        operation_id: Its `operationId`; `None` if it has none.
+        tags: Its tags.
+        summary: What it does, in a few words.
+        deprecated: Whether it should not be used any more.
+        details: All that the document says about it.
+        shared: What it says about all operations of the path.
+    """
+
+    method: str
+    path: str
+    operation_id: str | None
+    tags: tuple[str, ...]
+    summary: str
+    deprecated: bool
+    details: Mapping[str, Json] = field(repr=False)
+    shared: Mapping[str, Json] = field(repr=False)
+
+    @property
+    def label(self) -> str:
+        """What it is called in messages."""
+        return f"{self.method} {self.path}"
+
+    def said(self, key: str) -> Json:
+        """What the operation says, or else its path."""
+        return self.details.get(key, self.shared.get(key))
+
+
+Hidden = frozenset[tuple[str, str]]
+Rule = str | Sequence[str] | Callable[[Operation], bool]
+
+
+def operations_of(document: Document) -> Iterator[Operation]:
+    """All operations of a document, in its order."""
+    for path, found in (document.root.get("paths") or {}).items():
+        shared = document.resolve(found)
+        if not isinstance(path, str) or not path.startswith("/"):
+            continue
+        for method in METHODS:
+            if isinstance(shared.get(method), Mapping):
+                details = document.resolve(shared[method])
+                yield _operation(method.upper(), path, details, shared)
+
+
+def _operation(
+    method: str, path: str, details: Mapping[str, Json], shared: Mapping[str, Json]
+) -> Operation:
+    identifier, tags = details.get("operationId"), details.get("tags")
+    return Operation(
+        method=method,
+        path=path,
+        operation_id=identifier if isinstance(identifier, str) else None,
+        tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
+        summary=str(details.get("summary") or ""),
+        deprecated=details.get("deprecated") is True,
+        details=details,
+        shared=shared,
+    )
+
+
+# -- choosing --------------------------------------------------------------------------------------
+
+
+def chosen(
+    operations: Sequence[Operation], rule: Rule | None, option: str
+) -> frozenset[Operation] | None:
+    """The operations that a rule means; `None` without a rule.
+
+    Raises:
+        ValueError: A part of the rule means none.
+    """
+    if rule is None:
+        return None
+    if callable(rule):
+        return frozenset(each for each in operations if rule(each))
+    found: set[Operation] = set()
+    for pattern in [rule] if isinstance(rule, str) else rule:
+        meant = {each for each in operations if matches(pattern, each)}
+        if not meant:
+            raise ValueError(
+                f"{option}: {pattern!r} means no operation; write an operationId, a path such as "
+                "'/pets/*', a method and a path such as 'GET /pets', 'tag:NAME' or 'deprecated'"
+            )
+        found |= meant
+    return frozenset(found)
+
+
+def matches(pattern: str, operation: Operation) -> bool:
+    """Whether a pattern means an operation."""
+    if pattern == "deprecated":
+        return operation.deprecated
+    if pattern.startswith("tag:"):
+        return any(fnmatchcase(each, pattern[4:]) for each in operation.tags)
+    if pattern.startswith("/"):
+        return fnmatchcase(operation.path, pattern)
+    if pattern.partition(" ")[0].lower() in METHODS and " " in pattern:
+        return fnmatchcase(operation.label, pattern)
+    return operation.operation_id is not None and fnmatchcase(operation.operation_id, pattern)
+
+
+def tool_names(
+    operations: Sequence[Operation], rename: Mapping[str, str] | Callable[[Operation], str | None]
+) -> Iterator[str]:
+    """Name operations: by `rename`, their `operationId`, or else method and path.
+
+    Raises:
+        ValueError: `rename` names an operation that there is not.
+    """
+    given: Mapping[str, str] = {}
+    if isinstance(rename, Mapping):
+        given = rename
+        known = {name for each in operations for name in (each.operation_id, each.label)}
+        unknown = next((each for each in given if each not in known), None)
+        if unknown is not None:
+            raise ValueError(f"rename: there is no operation {unknown!r}")
+    taken: set[str] = set()
+    for each in operations:
+        own = rename(each) if callable(rename) else given.get(each.label)
+        own = own or given.get(each.operation_id or "")
+        # A name that was given must be valid as it is: the registry says so if it is not.
+        name = own or plain_name(each.operation_id or "", LONGEST_NAME)
+        name = name or plain_name(each.label.lower(), LONGEST_NAME)
+        name = free_name(name, taken, each.label, LONGEST_NAME)
+        taken.add(name)
+        yield name
+
+
+# -- arguments -------------------------------------------------------------------------------------
+
+
+@frozen
+class Arguments:
+    """What an operation takes.
+
+    Attributes:
+        schema: The schema of all arguments.
+        places: Where they go, except those that are of the body.
+        body: The body, if there is one.
+    """
+
+    schema: Schema
+    places: Mapping[str, Place]
+    body: Body | None
+
+
+def arguments_of(
+    operation: Operation, document: Document, schemas: Schemas, hidden: Hidden = frozenset()
+) -> Arguments:
+    """Find out what an operation takes.
+
+    Args:
+        operation: The operation.
+        document: Its document.
+        schemas: Makes schemas for what is sent.
+        hidden: Names, in small letters, and places of the parameters that are not for callers.
+    """
+    return _Collector(operation, document, schemas, hidden).collect()
+
+
+class _Collector:
+    """Puts parameters and the members of a body side by side."""
+
+    def __init__(
+        self, operation: Operation, document: Document, schemas: Schemas, hidden: Hidden
+    ) -> None:
+        self._hidden = hidden
+        self._operation = operation
+        self._document = document
+        self._schemas = schemas
+        self._properties: dict[str, Any] = {}
+        self._required: list[str] = []
+        self._references: dict[str, None] = {}
+        self._places: dict[str, Place] = {}
+
+    def collect(self) -> Arguments:
+        in_path = VARIABLE.findall(self._operation.path)
+        parameters = self._parameters()
+        for name in in_path:  # which some documents forget to declare
+            parameters.setdefault((name, "path"), {"schema": {"type": "string"}})
+        for (name, where), parameter in parameters.items():
+            if where != "path" or name in in_path:
+                self._add_parameter(name, where, parameter)
+        body = self._body()
+        schema: Schema = {"type": "object", "properties": self._properties}
+        if self._required:
+            schema["required"] = self._required
+        schema["additionalProperties"] = False
+        return Arguments(self._schemas.complete(schema, self._references), self._places, body)
+
+    def _parameters(self) -> dict[tuple[str, str], Mapping[str, Json]]:
+        """Those of the path, and in place of some of them those of the operation."""
+        found: dict[tuple[str, str], Mapping[str, Json]] = {}
+        for holder in (self._operation.shared, self._operation.details):
+            for each in self._document.objects(holder, "parameters")[:_MOST_PARAMETERS]:
+                name, where = each.get("name"), each.get("in")
+                if not isinstance(name, str) or where not in (*_STYLES, "querystring"):
+                    continue
+                is_ours = where == "header" and name.lower() in _OURS
+                if is_ours or (name.lower(), where) in self._hidden:
+                    continue
+                found[name, where] = each
+        return found
+
+    def _add_parameter(self, name: str, where: str, parameter: Mapping[str, Json]) -> None:
+        content = parameter.get("content")
+        media = next(iter(content.values()), None) if isinstance(content, Mapping) else None
+        node = self._document.resolve(media).get("schema") if media else parameter.get("schema")
+        if self._schemas.hides(node):
+            return
+        style = Style("json", False) if media is not None else _style(parameter, where)
+        if where == "querystring" and str(next(iter(content or ()), "")).startswith(
+            "application/x"
+        ):
+            style = Style("form", True)
+        text = parameter.get("description")
+        required = where == "path" or parameter.get("required") is True
+        argument = self._add(name, node, required=required, text=text, seed=where)
+        self._places[argument] = Place(name, where, style)
+        if parameter.get("deprecated") is True:
+            self._properties[argument] = {**self._properties[argument], "deprecated": True}
+
+    def _add(self, name: str, node: Json, *, required: bool, text: Any = None, seed: str) -> str:
+        """Add an argument, and return what it is called."""
+        argument = plain_name(name, _LONGEST_ARGUMENT) or seed
+        argument = free_name(argument, self._properties, f"{seed} {name}", _LONGEST_ARGUMENT)
+        made = self._schemas.make(node)
+        schema = made.schema if isinstance(made.schema, dict) else {}
+        said = self._schemas.described(text)
+        self._properties[argument] = {**schema, "description": said} if said else schema
+        self._references |= made.references
+        if required:
+            self._required.append(argument)
+        return argument
+
+    def _body(self) -> Body | None:
+        body = self._document.resolve(self._operation.details.get("requestBody"))
+        content = body.get("content")
+        if not isinstance(content, Mapping) or not content:
+            return None
+        media_type = min(map(str, content), key=_preference)
+        media = self._document.resolve(content.get(media_type))
+        node, required = media.get("schema"), body.get("required") is True
+        encoding = media.get("encoding")
+        found: dict[str, Any] = {
+            "media_type": media_type,
+            "required": required,
+            "encoding": encoding if isinstance(encoding, Mapping) else {},
+        }
+        if kind_of(media_type) == "binary":
+            argument = self._add_file(BODY, {}, required=required, text=body.get("description"))
+            return Body(argument=argument, fields={}, files=frozenset({""}), **found)
+        schema = self._document.resolve(node)
+        members = self._flat_members(schema, required)
+        files = frozenset(
+            str(name)
+            for name, each in (schema.get("properties") or {}).items()
+            if kind_of(media_type) == "multipart" and self._is_file(each, str(name), found)
+        )
+        if members is None:
+            text = body.get("description")
+            argument = self._add(BODY, node, required=required, text=text, seed=BODY)
+            return Body(argument=argument, fields={}, files=files, **found)
+        wanted = schema.get("required")
+        fields = {}
+        for name, each in members.items():
+            add = self._add_file if name in files else self._add
+            is_required = isinstance(wanted, list) and name in wanted
+            fields[add(name, each, required=is_required, seed=BODY)] = name
+        return Body(argument=None, fields=fields, files=files, **found)
+
+    def _flat_members(self, schema: Mapping[str, Json], required: bool) -> dict[str, Json] | None:
+        """The members of a body, if each can be an argument of its own."""
+        properties = schema.get("properties")
+        if not isinstance(properties, Mapping) or schema.get("nullable") is True:
+            return None
+        if schema.get("type", "object") != "object" or _MORE_THAN_MEMBERS & schema.keys():
+            return None
+        if schema.get("additionalProperties", False) is not False:
+            return None
+        members = {str(name): each for name, each in properties.items()}
+        members = {name: each for name, each in members.items() if not self._schemas.hides(each)}
+        taken = {plain_name(each, _LONGEST_ARGUMENT) for each in members} & self._properties.keys()
+        # A body that may be left out, but not empty, cannot be told from its members alone.
+        is_told = required or not schema.get("required")
+        is_flat = 0 < len(members) <= _MOST_PARAMETERS and not taken and is_told
+        return members if is_flat else None
+
+    def _is_file(self, node: Json, name: str, found: Mapping[str, Any]) -> bool:
+        schema = self._document.resolve(node)
+        if schema.get("type") == "array":
+            schema = self._document.resolve(schema.get("items"))
+        said = self._document.resolve(found["encoding"].get(name)).get("contentType")
+        if isinstance(said, str) and kind_of(said) == "binary" and "type" not in schema:
+            return True
+        if "contentMediaType" in schema and "contentEncoding" not in schema:
+            return kind_of(str(schema["contentMediaType"])) == "binary"
+        is_text = schema.get("type") == "string" and schema.get("format") == "binary"
+        return is_text or (not schema and node is not True and said is None)
+
+    def _add_file(
+        self, name: str, node: Json, *, required: bool, text: Any = None, seed: str = BODY
+    ) -> str:
+        schema = self._document.resolve(node)
+        said = self._schemas.described(text or schema.get("description"))
+        words = "A file: its bytes in base64, or a data: URI."
+        file: Schema = {"type": "string", "description": f"{said} {words}".strip()}
+        if schema.get("type") == "array":
+            file = {"type": "array", "items": {"type": "string"}, "description": words}
+        argument = self._add(name, True, required=required, seed=seed)
+        self._properties[argument] = file
+        return argument
+
+
+_MORE_THAN_MEMBERS: Final = frozenset({"allOf", "anyOf", "oneOf", "if", "not", "patternProperties"})
+
+
+def _style(parameter: Mapping[str, Json], where: str) -> Style:
+    name = parameter.get("style") or _STYLES.get(where, "form")
+    explode = parameter.get("explode", name in ("form", "deepObject", "cookie"))
+    return Style(str(name), explode is True, parameter.get("allowReserved") is True)
+
+
+def kind_of(media_type: str) -> str:
+    """How a body of a media type is written."""
+    kind = media_type.partition(";")[0].strip().lower()
+    if kind.endswith(("/json", "+json")) or kind in ("*/*", "application/*"):
+        return "json"
+    if kind == "application/x-www-form-urlencoded":
+        return "form"
+    if kind.startswith("multipart/"):
+        return "multipart"
+    is_text = kind.startswith("text/") or kind.endswith(("/xml", "+xml", "/yaml", "+yaml"))
+    is_text |= kind in ("application/x-ndjson", "application/javascript", "application/graphql")
+    return "text" if is_text else "binary"
+
+
+def _preference(media_type: str) -> int:
+    return ("json", "form", "multipart", "text", "binary").index(kind_of(media_type))

@@ -1,0 +1,141 @@
+"""Requests to a service: an operation and arguments, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+from attrs import frozen
+
+from trio_mcp.compose.openapi.bodies import ReadFile, body_of
+from trio_mcp.compose.openapi.operations import Arguments, Operation, Place
+from trio_mcp.compose.openapi.parameters import (
+    Pair,
+    checked_line,
+    cookies_of,
+    header_of,
+    joined,
+    path_of,
+    query_of,
+    text_of,
+)
+from trio_mcp.compose.openapi.security import Shown
+from trio_mcp.errors import ToolError
+from trio_mcp.schema import Validator
+from trio_mcp.wire.jsonrpc import Json
+
+
+@frozen(eq=False)
+class Plan:
+    """All that is known of an operation before it is called.
+
+    Attributes:
+        operation: The operation.
+        arguments: What it takes, and where that goes.
+        base_url: Where its path starts from.
+        shown: Who we are to it.
+        accept: The media types that it answers with.
+        check: Says what is wrong with a JSON value that it answers; `None` if nobody asks.
+    """
+
+    operation: Operation
+    arguments: Arguments
+    base_url: str
+    shown: Shown
+    accept: str
+    check: Validator | None = None
+
+
+async def build(
+    client: httpx2.AsyncClient,
+    plan: Plan,
+    arguments: Mapping[str, Json],
+    after: Mapping[str, str],
+    read_file: ReadFile | None,
+) -> httpx2.Request:
+    """Build a request.
+
+    Args:
+        client: What sends it.
+        plan: The operation.
+        arguments: The arguments of the call.
+        after: Query parameters of a further page.
+        read_file: Reads URIs that are given for files.
+
+    Raises:
+        ToolError: An argument cannot be sent.
+    """
+    places, body, label = plan.arguments.places, plan.arguments.body, plan.operation.label
+    sent = [
+        (places[each], value)
+        for each, value in arguments.items()
+        if each in places and value is not None
+    ]
+    in_path = {place.name: (place, value) for place, value in sent if place.where == "path"}
+    rest = path_of(plan.operation.path, in_path)
+    query = _query(plan, sent, after)
+    url = _checked_url(plan.base_url, rest + (f"?{query}" if query else ""))
+    content: dict[str, Any] = {}
+    if body is not None:
+        content = await body_of(body, arguments, read_file)
+    headers = {**_headers(plan, sent), **content.pop("headers", {}), **plan.shown.headers}
+    try:
+        return client.build_request(plan.operation.method, url, headers=headers, **content)
+    except (TypeError, ValueError):  # a name in the document that no header can have
+        raise ToolError(f"{label} cannot be sent with these arguments") from None
+
+
+def _headers(plan: Plan, sent: list[tuple[Place, Json]]) -> dict[str, str]:
+    headers = {"Accept": plan.accept, "Accept-Encoding": "gzip"}
+    cookies = list(plan.shown.cookies)
+    for place, value in sent:
+        if place.where == "header":
+            headers[place.name] = header_of(place, value)
+        elif place.where == "cookie":
+            cookies += cookies_of(place, value)
+    if cookies:
+        told = [f"{name}={checked_line(name, value)}" for name, value in cookies]
+        headers["Cookie"] = "; ".join(told)
+    return headers
+
+
+def _query(plan: Plan, sent: list[tuple[Place, Json]], after: Mapping[str, str]) -> str:
+    pairs: list[Pair] = []
+    for place, value in sent:
+        if place.where == "query" and place.name not in after:
+            pairs += query_of(place.name, place.style, value)
+    keys = {name for name, _ in plan.shown.query}
+    paging = ((quote(name, safe=""), quote(value, safe="")) for name, value in after.items())
+    pairs += [(name, value) for name, value in paging if name not in keys]
+    whole = [text for place, value in sent for text in _whole_query(place, value)]
+    return "&".join(each for each in (joined([*pairs, *plan.shown.query]), *whole) if each)
+
+
+def _whole_query(place: Place, value: Json) -> Iterator[str]:
+    """A query that is one argument (OpenAPI 3.2)."""
+    if place.where == "querystring" and place.style.name == "json":
+        yield quote(text_of(value), safe="")
+    elif place.where == "querystring":
+        yield joined(query_of(place.name, place.style, value))
+
+
+def _checked_url(base_url: str, rest: str) -> httpx2.URL:
+    """Put a URL together, and make sure that it is where its base is.
+
+    Raises:
+        ToolError: It is not, or it is too long.
+    """
+    try:
+        base, url = httpx2.URL(base_url), httpx2.URL(base_url + rest)
+    except httpx2.InvalidURL:
+        raise ToolError("The arguments make no URL; they may be too long for one") from None
+    if origin_of(url) != origin_of(base) or not url.path.startswith(base.path.rstrip("/") + "/"):
+        raise ToolError("The arguments would lead the request to another place")
+    return url
+
+
+def origin_of(url: httpx2.URL) -> tuple[str, str, int | None, bytes]:
+    """What must not change on the way: scheme, host, port, and who is named in the URL."""
+    return url.scheme, url.host, url.port, url.userinfo

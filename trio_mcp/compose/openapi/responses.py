@@ -1,0 +1,195 @@
+"""What a service answers, as the result of a tool."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping
+from typing import Final
+
+import httpx2
+import orjson
+import trio
+from attrs import frozen
+
+from trio_mcp.errors import ToolError
+from trio_mcp.wire.exact import RepeatedKey, exact
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.payloads import (
+    AudioContent,
+    BlobResourceContents,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    TextContent,
+)
+
+_CLOSE_TIME: Final = 1.0
+_MOST_OF_ERROR: Final = 4000
+_LINK: Final = re.compile(r"<([^<>]*)>([^<]*)")
+_REL: Final = re.compile(r"""rel\s*=\s*["']?([^"',;]*)""")
+NOTHING: Final = object()
+"""That there is no JSON value, which may be `null`."""
+_SHOWN: Final = ("content-type", "content-length", "etag", "last-modified", "location")
+_TEXTUAL: Final = ("/xml", "+xml", "/yaml", "+yaml", "/javascript", "/x-www-form-urlencoded")
+
+
+@frozen
+class Answer:
+    """A response that was read.
+
+    Attributes:
+        method: Of the request.
+        url: Of the request, without its query, which may hold a key.
+        code: The status code.
+        headers: The headers.
+        body: The body; of that of an error, the beginning.
+    """
+
+    method: str
+    url: httpx2.URL
+    code: int
+    headers: httpx2.Headers
+    body: bytes
+
+    @property
+    def status(self) -> str:
+        """The status in digits and words."""
+        return f"{self.code} {httpx2.codes.get_reason_phrase(self.code)}".strip()
+
+    @property
+    def media_type(self) -> str:
+        """The media type of the body, without parameters."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    def text(self) -> str:
+        """The body as text, whatever is in it."""
+        return self.body.decode(_charset(self.headers.get("content-type", "")), errors="replace")
+
+    def json(self) -> Json:
+        """The JSON value of the body.
+
+        Raises:
+            ValueError: It is none, or none that could be sent on.
+        """
+        value = orjson.loads(self.body)
+        again = orjson.dumps([[[[value]]]])[4:-4]  # the envelope of a result has levels of its own
+        return value if again == self.body else exact(self.body, again, value)
+
+
+async def read(response: httpx2.Response, most: int) -> Answer:
+    """Read a response that was opened as a stream, and close it.
+
+    Args:
+        response: The response.
+        most: The most bytes that are read, also of what is compressed.
+
+    Raises:
+        ToolError: The body is larger, or compressed in a way that was not asked for. That of an
+            error is cut off instead.
+    """
+    request, is_error = response.request, response.status_code >= 400
+    most = min(most, _MOST_OF_ERROR) if is_error else most
+    try:
+        body = await _body(response, most)
+    finally:
+        with trio.move_on_after(_CLOSE_TIME, shield=True):  # its connection is used again
+            await response.aclose()
+    url = request.url.copy_with(query=None, fragment=None)
+    answer = Answer(request.method, url, response.status_code, response.headers, body[:most])
+    if len(body) > most and not is_error:
+        raise ToolError(
+            f"The answer has more than {most:,} bytes ({answer.status}). Ask for less, "
+            "such as fewer items or fields."
+        )
+    return answer
+
+
+async def _body(response: httpx2.Response, most: int) -> bytes:
+    """Read a body, or a little more than `most` bytes of it."""
+    coding = response.headers.get("content-encoding", "identity").strip().lower()
+    unzip = None if coding in ("identity", "") else zlib.decompressobj(wbits=47)
+    if unzip is not None and coding not in ("gzip", "x-gzip", "deflate"):
+        raise ToolError("The service sent a compressed answer that was not asked for")
+    body, is_broken = bytearray(), False
+    with trio.CancelScope() as scope:
+        async for piece in response.stream:  # type: ignore[union-attr]
+            # Few bytes can be many, so no more is unpacked than there is room for.
+            room = most + 1 - len(body)
+            if room <= 0 or is_broken:
+                continue
+            try:
+                body += piece[:room] if unzip is None else unzip.decompress(piece, room)
+            except zlib.error:
+                is_broken = True
+            if is_broken or len(body) > most:
+                # Not `break`: an exception from within is what ends httpx2's generators.
+                scope.cancel()
+    if is_broken:
+        raise ToolError("The service sent a compressed answer that is broken")
+    return bytes(body)
+
+
+def _charset(content_type: str) -> str:
+    name = content_type.partition("charset=")[2].partition(";")[0].strip(" \"'")
+    try:
+        return "utf-8" if not name or "\0".encode(name) != b"\0" else name
+    except (LookupError, UnicodeError, ValueError):
+        return "utf-8"
+
+
+# -- results ---------------------------------------------------------------------------------------
+
+
+def contents_of(answer: Answer) -> tuple[list[ContentBlock], Json]:
+    """Turn an answer into blocks for a model, and the JSON value that it is, or `NOTHING`."""
+    if answer.method == "HEAD" or not answer.body:
+        return [TextContent(_without_body(answer))], NOTHING
+    kind = answer.media_type
+    if kind.endswith(("/json", "+json")) or not kind:
+        try:
+            value = answer.json()
+        except (ValueError, TypeError, RepeatedKey):
+            if kind:
+                return [TextContent(answer.text())], NOTHING
+        else:
+            return [TextContent(answer.text())], value
+    if kind.startswith("text/") or kind.endswith(_TEXTUAL) or (not kind and _is_text(answer.body)):
+        return [TextContent(answer.text())], NOTHING
+    if kind.startswith("image/"):
+        return [ImageContent(answer.body, kind)], NOTHING
+    if kind.startswith("audio/"):
+        return [AudioContent(answer.body, kind)], NOTHING
+    blob = BlobResourceContents(str(answer.url), answer.body, mime_type=kind or None)
+    return [EmbeddedResource(blob)], NOTHING
+
+
+def _without_body(answer: Answer) -> str:
+    shown = {name: answer.headers[name] for name in _SHOWN if name in answer.headers}
+    lines = [f"{name}: {value}" for name, value in shown.items() if answer.method == "HEAD"]
+    return "\n".join([answer.status, *lines])
+
+
+def _is_text(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in body
+
+
+def refusal_of(answer: Answer, label: str) -> str:
+    """What a model is told when a service refuses a request."""
+    after = answer.headers.get("retry-after", "")
+    when = f" (retry after {after[:40]})" if after else ""
+    text = answer.text()[:_MOST_OF_ERROR] if answer.body and _is_text(answer.body) else ""
+    return f"{label}: {answer.status}{when}" + (f"\n{text}" if text else "")
+
+
+def next_link(headers: Mapping[str, str]) -> str | None:
+    """Where the next page is (RFC 8288); `None` if there is none."""
+    for target, parameters in _LINK.findall(headers.get("link", "")[:8192]):
+        rel = _REL.search(parameters)
+        if rel is not None and "next" in rel[1].lower().split():
+            return str(target)
+    return None

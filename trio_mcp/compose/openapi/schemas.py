@@ -1,0 +1,284 @@
+"""The schemas of a document as JSON Schema, each complete in itself.
+
+OpenAPI 3.0 has a dialect of its own, 3.1 has JSON Schema, and real documents have a little of
+everything. So each keyword is taken only if its value is what JSON Schema wants there, and whatever
+else there is, is left out: a service checks its arguments itself, and a schema that asks for too
+little is better than none.
+
+`oneOf` becomes `anyOf`. Without read-only fields, alternatives may fit the same value; which of
+them is meant is for the service to find out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from attrs import Factory, define, field, frozen
+
+from trio_mcp.compose.openapi.document import Document
+from trio_mcp.compose.openapi.texts import free_name, plain_name, shortened
+from trio_mcp.errors import SchemaError
+from trio_mcp.schema.engine import pattern_size
+from trio_mcp.wire.jsonrpc import Json
+
+Schema = dict[str, Json]
+
+_MOST_SCHEMAS: Final = 1500
+"""In one schema of a tool. Of what is beyond, nothing is said."""
+_DEEPEST: Final = 40
+_LONGEST_NAME: Final = 64
+_LONGEST_PATTERN: Final = 1000
+_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
+
+
+def _is_number(value: Json) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)
+
+
+def _is_count(value: Json) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _are_texts(value: Json) -> bool:
+    texts = isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return texts and len(set(value)) == len(value)
+
+
+def _is_type(value: Json) -> bool:
+    return value in _TYPES if isinstance(value, str) else bool(value) and _are_types(value)
+
+
+def _are_types(value: Json) -> bool:
+    return _are_texts(value) and set(value) <= _TYPES
+
+
+def _is_pattern(value: Json) -> bool:
+    if not isinstance(value, str) or len(value) > _LONGEST_PATTERN:
+        return False
+    try:
+        return pattern_size(value) == 0
+    except SchemaError:
+        return False
+
+
+def _is_text(value: Json) -> bool:
+    return isinstance(value, str)
+
+
+def _is_switch(value: Json) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_anything(_: Json) -> bool:
+    return True
+
+
+_KEPT: Final[dict[str, Callable[[Json], bool]]] = {
+    "type": _is_type,
+    "enum": lambda value: isinstance(value, list) and bool(value),
+    "const": _is_anything,
+    "default": _is_anything,
+    "format": _is_text,
+    "pattern": _is_pattern,
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
+    "multipleOf": lambda value: _is_number(value) and value > 0,
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _is_count),
+    **dict.fromkeys(("minProperties", "maxProperties", "minContains", "maxContains"), _is_count),
+    "required": _are_texts,
+    **dict.fromkeys(("uniqueItems", "deprecated"), _is_switch),
+    **dict.fromkeys(("contentEncoding", "contentMediaType"), _is_text),
+}
+"""The keywords that hold no schemas, and what their values must be."""
+
+_ONE: Final = (
+    *("items", "additionalProperties", "not", "contains", "propertyNames"),
+    *("if", "then", "else", "unevaluatedProperties", "unevaluatedItems"),
+)
+_LISTS: Final = {"allOf": "allOf", "anyOf": "anyOf", "oneOf": "anyOf", "prefixItems": "prefixItems"}
+_BY_NAME: Final = ("properties", "patternProperties", "dependentSchemas")
+
+
+@frozen
+class _Named:
+    """A schema of the document that has a name, and what it refers to itself."""
+
+    schema: Any
+    references: tuple[str, ...]
+    size: int
+
+
+@define(eq=False)
+class Schemas:
+    """Makes schemas of those in a document.
+
+    Args:
+        document: The document.
+        for_input: Whether they are for what is sent: then what is read only is left out, and
+            otherwise what is only written.
+        longest_text: Characters of the longest description.
+    """
+
+    _document: Document
+    _for_input: bool
+    _longest_text: int
+    _names: dict[str, str] = field(factory=dict)
+    _taken: set[str] = field(factory=set)
+    _named: dict[str, _Named] = field(factory=dict)
+
+    def make(self, node: Json) -> Conversion:
+        """Begin a schema, which may refer to others by name."""
+        conversion = Conversion(self)
+        conversion.schema = conversion.convert(node, 0)
+        return conversion
+
+    def complete(self, schema: Schema, references: Iterable[str]) -> Schema:
+        """Add what a schema refers to, and what that refers to, within bounds."""
+        found: dict[str, Any] = {}
+        waiting, room = list(dict.fromkeys(references)), _MOST_SCHEMAS
+        while waiting:
+            reference = waiting.pop(0)
+            name = self.name_of(reference)
+            if name in found:
+                continue
+            named = self._find(reference)
+            room -= named.size
+            found[name] = named.schema if room > 0 else {}
+            waiting += named.references if room > 0 else ()
+        return {**schema, "$defs": found} if found else schema
+
+    def hides(self, node: Json) -> bool:
+        """Whether a property is not for this direction."""
+        hidden = "readOnly" if self._for_input else "writeOnly"
+        if not isinstance(node, Mapping):
+            return False
+        return node.get(hidden) is True or self._document.resolve(node).get(hidden) is True
+
+    def name_of(self, reference: str) -> str:
+        """What a schema is called among the definitions."""
+        if reference not in self._names:
+            name = plain_name(reference.rpartition("/")[2], _LONGEST_NAME) or "schema"
+            name = free_name(name, self._taken, reference, _LONGEST_NAME)
+            self._taken.add(name)
+            self._names[reference] = name
+        return self._names[reference]
+
+    def described(self, text: Any) -> str:
+        """Shorten a description."""
+        return shortened(text, self._longest_text)
+
+    def leads_somewhere(self, reference: str) -> bool:
+        """Whether there is a schema at a reference."""
+        return isinstance(self._document.at(reference), Mapping | bool)
+
+    def _find(self, reference: str) -> _Named:
+        if reference not in self._named:
+            made = self.make(self._document.at(reference))
+            self._named[reference] = _Named(made.schema, tuple(made.references), made.size)
+        return self._named[reference]
+
+
+@define(eq=False)
+class Conversion:
+    """One schema in the making.
+
+    Attributes:
+        schema: What it has become.
+        references: What it refers to, in the document.
+        size: How many schemas there are in it.
+    """
+
+    _schemas: Schemas
+    schema: Any = Factory(dict)
+    references: dict[str, None] = Factory(dict)
+    size: int = 0
+
+    def convert(self, node: Json, depth: int) -> Any:
+        """Convert a schema, at some depth within the whole."""
+        self.size += 1
+        if isinstance(node, bool):
+            return node
+        # A document may nest without end, and YAML may hold itself.
+        if not isinstance(node, Mapping) or depth > _DEEPEST or not self._has_room:
+            return {}
+        reference = node.get("$ref")
+        made: Schema = {}
+        if isinstance(reference, str) and self._schemas.leads_somewhere(reference):
+            self.references[reference] = None
+            made["$ref"] = f"#/$defs/{self._schemas.name_of(reference)}"
+        made |= {key: node[key] for key, fits in _KEPT.items() if key in node and fits(node[key])}
+        text = self._schemas.described(node.get("description"))
+        if text:
+            made["description"] = text
+        self._convert_parts(node, made, depth + 1)
+        self._hide(node, made)
+        _convert_bounds(node, made)
+        return _nullable(made) if node.get("nullable") is True else made
+
+    @property
+    def _has_room(self) -> bool:
+        return self.size <= _MOST_SCHEMAS
+
+    def _convert_parts(self, node: Mapping[str, Json], made: Schema, depth: int) -> None:
+        for key in _ONE:
+            if isinstance(node.get(key), Mapping | bool):
+                made[key] = self.convert(node[key], depth)
+        for key in _BY_NAME:
+            if isinstance(node.get(key), Mapping):
+                made[key] = {
+                    str(name): self.convert(each, depth)
+                    for name, each in node[key].items()
+                    if self._has_room and not self._schemas.hides(each)
+                }
+        for key, as_key in _LISTS.items():
+            if isinstance(node.get(key), list) and node[key] and as_key not in made:
+                parts = [self.convert(each, depth) for each in node[key] if self._has_room]
+                made[as_key] = list(self._discriminated(node, parts)) if key != "allOf" else parts
+
+    def _discriminated(self, node: Mapping[str, Json], parts: list[Any]) -> Iterator[Any]:
+        """Say of each alternative what its discriminator is."""
+        told = node.get("discriminator")
+        name = told.get("propertyName") if isinstance(told, Mapping) else None
+        mapping = told.get("mapping") if isinstance(told, Mapping) else None
+        values: dict[str, str] = {}
+        for value, reference in mapping.items() if isinstance(mapping, Mapping) else ():
+            text = str(reference)
+            values[text if "/" in text else f"#/components/schemas/{text}"] = str(value)
+        for each, part in zip(node.get("oneOf") or node.get("anyOf") or (), parts, strict=False):
+            reference = each.get("$ref") if isinstance(each, Mapping) else None
+            if not isinstance(name, str) or not isinstance(reference, str) or "$ref" not in part:
+                yield part
+                continue
+            value = values.get(reference, reference.rpartition("/")[2])
+            yield {**part, "properties": {name: {"const": value}}, "required": [name]}
+
+    def _hide(self, node: Mapping[str, Json], made: Schema) -> None:
+        """Want nothing that is not for this direction."""
+        properties = node.get("properties")
+        if "required" in made and isinstance(properties, Mapping):
+            hidden = {key for key, each in properties.items() if self._schemas.hides(each)}
+            made["required"] = [each for each in made["required"] if each not in hidden]
+        if made.get("required") == []:
+            del made["required"]
+
+
+def _convert_bounds(node: Mapping[str, Json], made: Schema) -> None:
+    """Write bounds that OpenAPI 3.0 marks as exclusive as JSON Schema does."""
+    for bound in ("minimum", "maximum"):
+        exclusive = f"exclusive{bound.capitalize()}"
+        if node.get(exclusive) is True and bound in made:
+            made[exclusive] = made.pop(bound)
+
+
+def _nullable(made: Schema) -> Schema:
+    kind = made.get("type")
+    if kind is None:
+        alternatives = made.keys() & {"$ref", "allOf", "anyOf"}
+        return {"anyOf": [made, {"type": "null"}]} if alternatives else made
+    kinds = [kind] if isinstance(kind, str) else kind
+    made["type"] = [*kinds, "null"] if "null" not in kinds else kinds
+    if "enum" in made and None not in made["enum"]:
+        made["enum"] = [*made["enum"], None]
+    return made

@@ -1,0 +1,251 @@
+"""The service behind a document: requests to it, and what becomes of its answers.
+
+Everything that a service can do is bounded: the time until its answer is there, the bytes of it,
+how often a request is sent again. Nothing leads a request, or a credential, to another host than
+the one that was meant.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from email.utils import parsedate_to_datetime
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any, Final
+from urllib.parse import urljoin
+
+import httpx2
+import trio
+from attrs import define, field
+
+from trio_mcp.compose.openapi.bodies import ReadFile
+from trio_mcp.compose.openapi.operations import REPEATABLE
+from trio_mcp.compose.openapi.pages import Pages, changed
+from trio_mcp.compose.openapi.parameters import Pair
+from trio_mcp.compose.openapi.requests import Plan, build, origin_of
+from trio_mcp.compose.openapi.responses import NOTHING, Answer, contents_of, read, refusal_of
+from trio_mcp.errors import AuthorizationError, McpError, ResourceNotFound, ToolError
+from trio_mcp.registry.results import Prepared
+from trio_mcp.wire.errors import INTERNAL_ERROR
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.payloads import CallToolResult, ResourceLink, TextContent
+
+MakeClient = Callable[[], httpx2.AsyncClient]
+
+_MOST_TRIES: Final = 3
+_MOST_REDIRECTS: Final = 5
+_LONGEST_WAIT: Final = 10.0
+"""Seconds that a call waits at most when a service says that it has to."""
+_BUSY: Final = (429, 503)
+_REDIRECTS: Final = (301, 302, 303, 307, 308)
+
+
+@define(eq=False)
+class Service:
+    """Sends requests for tools and resources.
+
+    Args:
+        client: The HTTP client, which its owner opens and closes; or what makes one, for as long
+            as a registry is open.
+        timeout: Seconds until the whole of an answer must be there.
+        most_bytes: The largest answer.
+        pages: How pages are followed.
+        read_file: Reads URIs that are given for files.
+    """
+
+    _given: httpx2.AsyncClient | MakeClient
+    _timeout: float
+    _most_bytes: int
+    _pages: Pages
+    _read_file: ReadFile | None
+    _clients: list[httpx2.AsyncClient] = field(factory=list, init=False)
+
+    @asynccontextmanager
+    async def opened(self, _: Any) -> AsyncIterator[None]:
+        """Keep a client for the length of the block: the lifespan of a registry."""
+        async with AsyncExitStack() as stack:
+            client = self._given
+            if not isinstance(client, httpx2.AsyncClient):
+                client = await stack.enter_async_context(client())
+            self._clients.append(client)  # connections may each open one
+            try:
+                yield
+            finally:
+                self._clients.remove(client)
+
+    async def call(self, plan: Plan, /, **arguments: Json) -> Prepared | CallToolResult:
+        """Run a tool."""
+        answer, more = await self._answer(plan, arguments)
+        if 300 <= answer.code < 400:
+            return _redirection(plan, answer)
+        if not 200 <= answer.code < 300:
+            raise ToolError(refusal_of(answer, plan.operation.label))
+        content, value = contents_of(answer)
+        if more:
+            content = [*content, TextContent(_more(plan, more))]
+        problem = await _problem(plan, value)
+        if problem is not None:
+            why = f"{plan.operation.label}: the answer is not what the document says: {problem}"
+            return CallToolResult([TextContent(why), *content], is_error=True)
+        is_told = plan.check is not None or isinstance(value, dict | list)
+        structured = value if value is not NOTHING and is_told else None
+        result = CallToolResult(content, structured_content=structured)
+        # It is JSON, so nobody needs to walk through it; only a schema of its own is held to it.
+        return result if plan.check is not None else Prepared(result, result)
+
+    async def read(self, plan: Plan, uri: str, arguments: dict[str, Json]) -> str | bytes:
+        """Read a resource.
+
+        Raises:
+            ResourceNotFound: The service has nothing there.
+            McpError: It did not answer, or refused.
+        """
+        try:
+            answer, _ = await self._answer(plan, arguments)
+        except ToolError as error:
+            raise McpError(INTERNAL_ERROR, str(error)) from None
+        if answer.code in (404, 410):
+            raise ResourceNotFound(uri)
+        if not 200 <= answer.code < 300:
+            raise McpError(INTERNAL_ERROR, refusal_of(answer, plan.operation.label))
+        content, _ = contents_of(answer)
+        return content[0].text if isinstance(content[0], TextContent) else answer.body
+
+    # -- requests ------------------------------------------------------------------------------
+
+    async def _answer(self, plan: Plan, arguments: Mapping[str, Json]) -> tuple[Answer, list[Pair]]:
+        """Get an answer, with the pages that follow it, and what asks for the next one.
+
+        Raises:
+            ToolError: There was none.
+        """
+        try:
+            with trio.fail_after(self._timeout):
+                return await self._paged(plan, arguments)
+        except trio.TooSlowError:
+            why = f"{plan.operation.label}: no answer within {self._timeout:g} s"
+            raise ToolError(why) from None
+        except AuthorizationError as error:
+            raise ToolError(f"{plan.operation.label}: there was no getting in: {error}") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+            # The texts of these may have the URL in them, and that a key.
+            why = f"{plan.operation.label}: the service cannot be reached ({type(error).__name__})"
+            raise ToolError(why) from None
+
+    async def _paged(self, plan: Plan, arguments: Mapping[str, Json]) -> tuple[Answer, list[Pair]]:
+        pages: list[Answer] = []
+        room, query = self._most_bytes, b""
+        after: Mapping[str, str] = {}
+        while True:
+            request = await build(self._opened_client, plan, arguments, after, self._read_file)
+            answer = await self._exchange(plan, request)
+            room -= len(answer.body)
+            query = query if pages else request.url.query
+            if pages and (room < 0 or answer.code != 200):
+                break  # what is there already is better than nothing; `after` leads on
+            pages.append(answer)
+            before, after = after, self._pages.after(answer) or {}
+            is_last = len(pages) == self._pages.most or not self._pages.has_items(answer)
+            if not after or after == before or is_last or request.method != "GET":
+                break
+        whole = pages[0] if len(pages) == 1 else self._pages.joined(pages)
+        return whole, list(changed(after, query.decode()))
+
+    @property
+    def _opened_client(self) -> httpx2.AsyncClient:
+        if not self._clients:
+            raise RuntimeError("the registry is not open: serve it, or use Registry.running()")
+        return self._clients[-1]
+
+    async def _exchange(self, plan: Plan, request: httpx2.Request) -> Answer:
+        """Send a request, again where it may be, and follow redirects within the host."""
+        tries, redirects = 1, 0
+        while True:
+            answer = await self._send(plan, request)
+            if answer.code in _BUSY and tries < _MOST_TRIES and request.method in REPEATABLE:
+                wait = _wait(answer.headers.get("retry-after", ""))
+                if (
+                    wait is not None
+                    and trio.current_time() + wait < trio.current_effective_deadline()
+                ):
+                    tries += 1
+                    await trio.sleep(wait)
+                    continue
+            target = _target(request, answer) if redirects < _MOST_REDIRECTS else None
+            if target is None:
+                return answer
+            redirects += 1
+            request = self._opened_client.build_request(
+                request.method, target, headers=request.headers
+            )
+
+    async def _send(self, plan: Plan, request: httpx2.Request) -> Answer:
+        auth: Any = plan.shown.auth
+        options = {} if auth is None else {"auth": auth}
+        response = await self._opened_client.send(
+            request, stream=True, follow_redirects=False, **options
+        )
+        return await read(response, self._most_bytes)
+
+
+def _target(request: httpx2.Request, answer: Answer) -> httpx2.URL | None:
+    """Where a redirect leads that may be followed: no other host may see what we show."""
+    if answer.code not in _REDIRECTS or request.method not in ("GET", "HEAD"):
+        return None
+    try:
+        target = httpx2.URL(urljoin(str(request.url), answer.headers.get("location", "")))
+    except (httpx2.InvalidURL, ValueError):
+        return None
+    return target if origin_of(target) == origin_of(request.url) else None
+
+
+def _redirection(plan: Plan, answer: Answer) -> CallToolResult:
+    """What an operation that redirects elsewhere returns: a link, if it is meant to."""
+    location = answer.headers.get("location", "")[:2000]
+    responses = plan.operation.details.get("responses")
+    told = {str(each).upper() for each in responses} if isinstance(responses, Mapping) else set()
+    if answer.code == 304 or not location or not told & {str(answer.code), "3XX"}:
+        where = f" to {location}, which is not followed" if location else ""
+        raise ToolError(f"{plan.operation.label}: {answer.status}{where}")
+    link = urljoin(str(answer.url), location)
+    return CallToolResult([ResourceLink(link, plan.operation.label)])
+
+
+def _wait(after: str) -> float | None:
+    """Seconds that a service asks us to wait; `None` if it does not say, or too many."""
+    try:
+        seconds = float(after)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(after).timestamp() - time.time()
+        except (ValueError, TypeError, OverflowError):
+            return None
+    return max(seconds, 0.0) if math.isfinite(seconds) and seconds <= _LONGEST_WAIT else None
+
+
+async def _problem(plan: Plan, value: Json) -> str | None:
+    """What is wrong with an answer, if somebody asks."""
+    if plan.check is None:
+        return None
+    if value is NOTHING:
+        return "it is no JSON."
+    if plan.check.takes_long(value):
+        return await trio.to_thread.run_sync(plan.check, value, abandon_on_cancel=True)
+    return plan.check(value)
+
+
+def _more(plan: Plan, pairs: list[Pair]) -> str:
+    """How to get the next page, in the names of the arguments."""
+    names = {
+        place.name: name for name, place in plan.arguments.places.items() if place.where == "query"
+    }
+    told = [f"{names[name]}={value}" for name, value in pairs if name in names]
+    return "There are more results" + (f": call again with {', '.join(told)}." if told else ".")
+
+
+def make_client(headers: Mapping[str, str]) -> httpx2.AsyncClient:
+    """Make a client that keeps no cookies: its calls may be those of different people."""
+    nothing = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+    return httpx2.AsyncClient(headers=dict(headers), cookies=nothing, timeout=None)

@@ -1,0 +1,131 @@
+"""YAML as the JSON that it stands for, however hostile it is.
+
+It is built from PyYAML's events: its own loaders go down into what is nested by recursion, and the
+one in C overruns the stack. Plain words are read as YAML 1.2 has them: `no` and `2024-01-31` are
+texts, and keys are texts always. Aliases are shared, so a value may hold itself.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from trio_mcp.wire.jsonrpc import Json
+
+_DEEPEST: Final = 200
+_LONGEST_NUMBER: Final = 400
+_NULLS: Final = dict.fromkeys(("", "~", "null", "Null", "NULL"))
+_WORDS: Final[dict[str, Json]] = {
+    **_NULLS,
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_NUMBER: Final = re.compile(
+    r"(?P<int>[-+]?[0-9]+)|(?P<octal>0o[0-7]+)|(?P<hex>0x[0-9a-fA-F]+)"
+    r"|[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+)
+_MERGE: Final = "<<"
+
+
+class YamlError(ValueError):
+    """It is no YAML, or none that JSON has a counterpart for. The text says where."""
+
+
+def load(data: bytes) -> Json:
+    """Read the first document of a stream.
+
+    Raises:
+        YamlError: It cannot be read.
+        ModuleNotFoundError: PyYAML is not installed.
+    """
+    import yaml
+
+    builder = _Builder()
+    try:
+        for event in yaml.parse(data, Loader=getattr(yaml, "CLoader", yaml.Loader)):
+            if builder.take(type(event).__name__, event):
+                break
+    except (yaml.YAMLError, YamlError) as error:
+        mark = getattr(error, "problem_mark", None)
+        why = str(error) if isinstance(error, YamlError) else "it is no YAML"
+        raise YamlError(f"{why} (line {mark.line + 1})" if mark else why) from None
+    return builder.root
+
+
+class _Builder:
+    """Puts events together."""
+
+    def __init__(self) -> None:
+        self.root: Json = None
+        self._open: list[tuple[Any, str | None]] = []
+        """What is being filled, and under which key the next value goes."""
+        self._anchors: dict[str, Json] = {}
+
+    def take(self, kind: str, event: Any) -> bool:
+        """Take an event; return whether the document is complete."""
+        if kind == "ScalarEvent":
+            self._add(event, event.value if self._wants_key else _scalar(event))
+        elif kind in ("MappingStartEvent", "SequenceStartEvent"):
+            value: Any = {} if kind == "MappingStartEvent" else []
+            self._add(event, value)
+            self._open.append((value, None))
+            if len(self._open) > _DEEPEST:
+                raise YamlError(f"it is nested more than {_DEEPEST} levels deep")
+        elif kind in ("MappingEndEvent", "SequenceEndEvent"):
+            self._open.pop()
+        elif kind == "AliasEvent":
+            if event.anchor not in self._anchors:
+                raise YamlError("it has an alias of nothing")
+            self._put(self._anchors[event.anchor])
+        return kind == "DocumentEndEvent"
+
+    @property
+    def _wants_key(self) -> bool:
+        return (
+            bool(self._open) and self._open[-1][1] is None and isinstance(self._open[-1][0], dict)
+        )
+
+    def _add(self, event: Any, value: Json) -> None:
+        if event.anchor is not None:
+            self._anchors[event.anchor] = value
+        self._put(value)
+
+    def _put(self, value: Json) -> None:
+        if not self._open:
+            self.root = value
+            return
+        container, key = self._open[-1]
+        if isinstance(container, list):
+            container.append(value)
+        elif key is None:
+            if not isinstance(value, str):
+                raise YamlError("it has a key that is no text")
+            self._open[-1] = container, value
+        else:
+            self._open[-1] = container, None
+            if key != _MERGE:
+                container[key] = value
+                return
+            for each in value if isinstance(value, list) else [value]:
+                for name, member in list(each.items()) if isinstance(each, Mapping) else ():
+                    container.setdefault(name, member)
+
+
+def _scalar(event: Any) -> Json:
+    """What a word stands for: a text if it is quoted or says so, or looks like nothing else."""
+    text: str = event.value
+    if not event.implicit[0]:
+        return text
+    if text in _WORDS:
+        return _WORDS[text]
+    number = _NUMBER.fullmatch(text, 0, _LONGEST_NUMBER) if text[0] in "+-.0123456789" else None
+    if number is None or len(text) > _LONGEST_NUMBER:
+        return text
+    if number["int"]:
+        return int(text)
+    if number["octal"] or number["hex"]:
+        return int(text, 0)
+    value = float(text)
+    return value if math.isfinite(value) else text
