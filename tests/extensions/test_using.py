@@ -24,7 +24,11 @@ from trio_mcp import (
     connect,
 )
 from trio_mcp.errors import CallTimeout, ToolFailed
+from trio_mcp.server.caller import UNKNOWN_CALLER
+from trio_mcp.server.request import RequestContext
 from trio_mcp.server.scopes import needed_scopes
+from trio_mcp.server.server import Server
+from trio_mcp.server.session import Session
 from trio_mcp.wire.jsonrpc import Request
 
 pytestmark = pytest.mark.requirement("K1")
@@ -266,8 +270,10 @@ async def test_scopes_of_a_method_count() -> None:
             return {}
 
     registry = Registry("guarded", extensions=[Guarded()])
-    needed = needed_scopes(registry, Request(1, "guarded/get", {}), Limits())
-    assert needed == {"read"}
+    context = RequestContext(
+        Server(registry, Limits()), "", "guarded/get", {}, UNKNOWN_CALLER, Session()
+    )
+    assert needed_scopes(Request(1, "guarded/get", {}), context) == {"read"}
 
 
 async def test_what_a_block_raises_keeps_its_name() -> None:

@@ -140,6 +140,8 @@ class Handler:
     """What a caller's access token must allow, where callers have one."""
     extensions: Mapping[str, Any] = NO_EXTENSIONS
     """By identifier, what it was registered with for extensions, as each of them has checked it."""
+    visible: tuple[Callable[[Context], bool], ...] = ()
+    """Say which callers see it: those whom all of them let."""
     middleware: tuple[Any, ...] = ()
     """What runs around its calls, the first one outermost."""
     origin: Origin | None = None

@@ -109,6 +109,8 @@ class Part:
         }
         self.has_scopes = False
         """Whether anything that was ever registered needs scopes of its own."""
+        self.hides_some = False
+        """Whether anything that was ever registered may be hidden from a caller."""
         self.tools: Final[Mapping[str, Tool]] = MappingProxyType(self._tools)
         """The tools by name, in the order of their registration."""
         self.resources: Final[Mapping[str, Resource]] = MappingProxyType(self._resources)
@@ -165,6 +167,7 @@ class Part:
         for part, where, item in found:
             part._tables[where][item.name] = item
             part.has_scopes |= bool(item.scopes)
+            part.hides_some |= bool(item.visible)
         _tell(found)
 
     def take(self, table: Table, *names: str) -> None:

@@ -24,6 +24,7 @@ from trio_mcp.registry.checks import (
 )
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.entrances import check_trio
+from trio_mcp.registry.functions import is_async
 from trio_mcp.registry.handlers import NO_EXTENSIONS, Forwarded, Handler, RefusedArguments
 from trio_mcp.registry.lifespan import Opened, opened
 from trio_mcp.registry.options import (
@@ -61,6 +62,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 H = TypeVar("H", bound=Handler)
 D = TypeVar("D", "Tool", "Resource", "ResourceTemplate", "Prompt")
 M = TypeVar("M")
+Visible = Callable[[Any, Context], bool]
 Lifespan = Callable[["Registry"], AbstractAsyncContextManager[Any]]
 
 _CLOSED: Final = Opened()
@@ -90,6 +92,9 @@ class Registry(Part):
         scopes: What a caller's access token must allow for any request, where callers have one
             (over HTTP, see `ResourceServer`).
         filter_lists: Whether lists show a caller with an access token only what it may use.
+        visible: Says whether a caller sees a tool, a resource, a template or a prompt: gets what
+            the lists show of it, such as a `ToolDescription`, and the `Context` of the request.
+            What a caller does not see is not there for it, wherever it asks. It must not wait.
         lifespan: Makes an async context manager that opens what the server needs and yields it.
             It is entered once when serving begins and left when serving has ended. Handlers find
             what it yielded in `Context.state`.
@@ -131,6 +136,7 @@ class Registry(Part):
         state_ttl: float = 600.0,
         scopes: Sequence[str] = (),
         filter_lists: bool = False,
+        visible: Visible | None = None,
         lifespan: Lifespan | None = None,
         extensions: Sequence[Extension] = (),
         middleware: Sequence[Middleware] = (),
@@ -165,6 +171,7 @@ class Registry(Part):
         self.cache_scope: Final = cache_scope
         self.scopes = scopes_of(scopes)
         self.filter_lists: Final = filter_lists
+        self._visible = _checked_visible(visible)
         self.middleware: Final = _checked_middleware("middleware", middleware)
         self.call_middleware: Final = _checked_middleware("call_middleware", call_middleware)
         self.extensions: Extensions | None = None
@@ -249,9 +256,12 @@ class Registry(Part):
         return self._register("tools", self._extended(tool, "tool"))
 
     def placements(self, table: Table, item: Any) -> Iterator[tuple[Part, Table, Any]]:
-        """Yield where an entry has to be put, with the middleware of this registry around it."""
-        if self.call_middleware:  # around what an entry of a part brings along
+        """Yield where an entry has to be put, with what this registry runs around it."""
+        # An entry of a part brings its own along, and each goes by the names that are known there.
+        if self.call_middleware:
             item = evolve(item, middleware=(*self.call_middleware, *item.middleware))
+        if self._visible is not None:
+            item = evolve(item, visible=(*item.visible, partial(self._visible, item.description)))
         return super().placements(table, item)
 
     def _register(self, table: Table, item: H) -> H:
@@ -904,6 +914,12 @@ class Registry(Part):
             found.extensions[each.identifier] = serving
         found.complete.set()
         return found
+
+
+def _checked_visible(visible: Visible | None) -> Visible | None:
+    if visible is None or (callable(visible) and not is_async(visible)):
+        return visible
+    raise TypeError(f"visible must be a plain function, which does not wait, not {visible!r:.100}")
 
 
 def _checked_middleware(name: str, middleware: Sequence[M]) -> tuple[M, ...]:

@@ -45,7 +45,7 @@ from trio_mcp.wire.errors import (
     ResourceNotFound,
     ToolError,
 )
-from trio_mcp.wire.jsonrpc import Json, sendable_text
+from trio_mcp.wire.jsonrpc import Json, result_line, sendable_text
 from trio_mcp.wire.revisions import META_SERVER_INFO, Revision
 
 if TYPE_CHECKING:
@@ -213,7 +213,9 @@ class HandlerCall(InboundRequest):
             if context.caller.revision.modern:
                 result = context.complete(result)
             try:
-                return context.write(result, value.__class__ is str), outcome
+                if context.is_inner:  # most are not, and a call of a method is what that saves
+                    return context.write(result), outcome
+                return result_line(context.id, result, value.__class__ is str), outcome
             except (TypeError, ValueError):
                 whose = f"{self.kind.lower()} {self.handler.name}"
                 raise invalid_result(value, whose) from None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from attrs import frozen
 
 from trio_mcp.registry import Registry
 from trio_mcp.registry.changes import Kind
+from trio_mcp.server.view import View
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
 from trio_mcp.wire.jsonrpc import Json, encode
@@ -55,6 +57,7 @@ PROMPTS: Final = Listing("prompts", "prompts", lambda registry: registry.prompts
 
 
 _Key = tuple[Revision, str | None, frozenset[str] | None]
+_Shown = dict[str, dict[str, Json] | None]
 
 
 class ListCache:
@@ -64,13 +67,14 @@ class ListCache:
         self._registry = registry
         self._versions: dict[Listing, int] = {}
         self._pages: dict[Listing, dict[_Key, dict[str, Json]]] = {}
+        self._shown: dict[Listing, dict[Revision, _Shown]] = {}
 
     def page(
         self,
         listing: Listing,
         revision: Revision,
         cursor: Json,
-        allowed: frozenset[str] | None = None,
+        view: View | None = None,
     ) -> dict[str, Json]:
         """Return one page of a list.
 
@@ -78,21 +82,23 @@ class ListCache:
             listing: Which list.
             revision: How it is written.
             cursor: After what the page begins.
-            allowed: The scopes of a caller who is to see only what these are enough for.
+            view: What the caller sees; `None` for everything.
 
         Raises:
             McpError: The cursor is not one of ours (`-32602`).
         """
         version = self._registry.changes.versions[listing.kind]
         if self._versions.get(listing) != version:
-            self._pages[listing] = {}
+            self._pages[listing], self._shown[listing] = {}, {}
             self._versions[listing] = version
         if cursor is not None and not isinstance(cursor, str):
             raise _invalid_cursor()
-        pages = self._pages[listing]
+        if view is not None and view.caller is not None:  # each caller's is another one
+            return self._page(listing, revision, cursor, view)
+        pages, allowed = self._pages[listing], None if view is None else view.scopes
         page = pages.get((revision, cursor, allowed))
         if page is None:
-            page = self._page(listing, revision, cursor, allowed)
+            page = self._page(listing, revision, cursor, view)
             if len(pages) < self._most_pages(listing):
                 pages[revision, cursor, allowed] = page
         return page
@@ -110,20 +116,24 @@ class ListCache:
         listing: Listing,
         revision: Revision,
         cursor: str | None,
-        allowed: frozenset[str] | None,
+        view: View | None,
     ) -> dict[str, Json]:
         items = list(listing.items(self._registry).items())  # threads may change the registry
-        if allowed is not None:
-            items = [(name, item) for name, item in items if item.scopes <= allowed]
-        start = 0 if cursor is None else _start_of(cursor, listing, [name for name, _ in items])
-        end = start + (self._registry.page_size or len(items))
-        shown = (_sendable(listing, name, item, revision) for name, item in items[start:end])
-        result: dict[str, Json] = {listing.key: [each for each in shown if each is not None]}
-        if end < len(items):
-            result["nextCursor"] = _cursor_after(items[end - 1][0], listing)
+        start = 0 if cursor is None else _start_of(cursor, listing, items, view)
+        size = self._registry.page_size or len(items)
+        seen = (each for each in islice(items, start, None) if view is None or view.shows(each[1]))
+        page = list(islice(seen, size))
+        kept = self._shown[listing].setdefault(revision, {})
+        for name, item in page:
+            if name not in kept:
+                kept[name] = _sendable(listing, name, item, revision)
+        found = (kept[name] for name, _ in page)
+        result: dict[str, Json] = {listing.key: [each for each in found if each is not None]}
+        if next(seen, None) is not None:
+            result["nextCursor"] = _cursor_after(page[-1][0], listing)
         if revision.modern:
             result |= caching_hints(self._registry)
-            if allowed is not None:  # another caller's list is another one
+            if view is not None:  # another caller's list is another one
                 result["cacheScope"] = "private"
         return result
 
@@ -146,12 +156,15 @@ def _cursor_after(name: str, listing: Listing) -> str:
     return base64.urlsafe_b64encode(f"{listing.key}:{name}".encode()).decode()
 
 
-def _start_of(cursor: str, listing: Listing, names: list[str]) -> int:
+def _start_of(
+    cursor: str, listing: Listing, items: list[tuple[str, Any]], view: View | None
+) -> int:
     try:
         text = base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
         name = text.removeprefix(f"{listing.key}:")
-        if _cursor_after(name, listing) == cursor:
-            return names.index(name) + 1
+        index = [each for each, _ in items].index(name)
+        if _cursor_after(name, listing) == cursor and (view is None or view.shows(items[index][1])):
+            return index + 1
     except ValueError:  # no base64, no UTF-8, or nobody's name
         pass
     raise _invalid_cursor()

@@ -6,7 +6,7 @@ Each function takes a request in its context, and returns the result, or a call 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.registry import Registry
@@ -25,7 +25,7 @@ from trio_mcp.server.lists import (
     caching_hints,
 )
 from trio_mcp.server.request import RequestContext
-from trio_mcp.server.scopes import visible
+from trio_mcp.server.scopes import find_resource, hides, names_seen, view_of
 from trio_mcp.server.subscriptions import Listen, read_filter
 from trio_mcp.server.toolcall import ToolCall, tool_failure
 from trio_mcp.wire.conversion import to_wire
@@ -45,6 +45,7 @@ from trio_mcp.wire.revisions import (
 # What other calls than those of tools need is imported by the first of them: no server has to wait
 # for it before it answers its first request.
 if TYPE_CHECKING:
+    from trio_mcp.registry.part import RefType
     from trio_mcp.server.othercalls import CompletionCall, PromptCall, ReadCall
 
 MethodHandler = Callable[[RequestContext], dict[str, Json] | InboundRequest]
@@ -136,10 +137,10 @@ def call_tool(context: RequestContext) -> dict[str, Json] | ToolCall:
     registry = context.server.registry
     name = params.get("name")
     tool = registry.tools.get(name) if name.__class__ is str else None
-    if tool is None:
+    if tool is None or (tool.visible and hides(context, tool)):
         note_refusal("Tool", None, NOT_FOUND, context)
         _require(registry, "tools", context.method)
-        error = unknown_tool(name, list(visible(context, registry.tools)))
+        error = unknown_tool(name, names_seen(context, registry.tools))
         error.data = {**(error.data or {}), "requestId": context.id}
         raise error
     arguments = params.get("arguments")
@@ -162,7 +163,7 @@ def read_resource(context: RequestContext) -> ReadCall:
     registry = context.server.registry
     _require(registry, "resources", context.method)
     uri = _param(context.params, "uri")
-    found = registry.find_resource(uri)
+    found = find_resource(context, uri)
     if found is None:
         note_refusal("Resource", None, NOT_FOUND, context)
         raise not_found(context.revision, uri)
@@ -174,7 +175,7 @@ def subscribe(context: RequestContext) -> dict[str, Json]:
     """Begin to tell of a resource's changes (legacy)."""
     _require(context.server.registry, "resources", context.method)
     uri = _param(context.params, "uri")
-    if not context.server.registry.has_resource(uri):
+    if find_resource(context, uri) is None:
         raise not_found(context.revision, uri)
     listener = _listener(context)
     most = context.server.limits.max_subscriptions
@@ -219,10 +220,10 @@ def get_prompt(context: RequestContext) -> PromptCall:
     registry = context.server.registry
     _require(registry, "prompts", context.method)
     name = _param(context.params, "name")
-    if name not in registry.prompts:
+    prompt = registry.prompts.get(name)
+    if prompt is None or hides(context, prompt):
         note_refusal("Prompt", None, NOT_FOUND, context)
-        raise unknown("prompt", name, list(visible(context, registry.prompts)))
-    prompt = registry.find_prompt(name)
+        raise unknown("prompt", name, names_seen(context, registry.prompts))
     arguments = context.params.get("arguments")
     try:
         keywords = prompt.bind({} if arguments is None else arguments)
@@ -255,12 +256,29 @@ def complete(context: RequestContext) -> CompletionCall:
             )
     kind = context.params["ref"]["type"]
     try:
+        _check_seen(context, kind, target)
         completer = registry.completers.find(kind, target, name)
     except McpError:
         note_refusal("Completion", None, NOT_FOUND, context)
         raise
     keywords = completer.keywords(value, _chosen(context.params.get("context")))
     return CompletionCall(context, completer, keywords)
+
+
+def _check_seen(context: RequestContext, kind: RefType, target: str) -> None:
+    """Make sure that what is completed is seen, and that no error tells of what is not."""
+    view, registry = view_of(context), context.server.registry
+    if view is None:
+        return
+    known: Mapping[str, Any] = registry.prompts
+    if kind == "ref/resource":
+        known = registry.resource_templates
+    there = known.get(target)
+    if there is None and kind == "ref/resource":
+        there = registry.resources.get(target)
+    if there is None or hides(context, there):
+        noun = "prompt" if kind == "ref/prompt" else "resource template"
+        raise unknown(noun, target, names_seen(context, known))
 
 
 def _chosen(context: Json) -> dict[str, str]:
@@ -317,10 +335,8 @@ def _list(listing: Listing) -> MethodHandler:
     def list_items(context: RequestContext) -> dict[str, Json]:
         server = context.server
         _require(server.registry, listing.kind, context.method)
-        cursor, authorization = context.params.get("cursor"), context.authorization
-        if authorization is None or not server.registry.filter_lists:
-            return dict(server.lists.page(listing, context.revision, cursor))
-        return dict(server.lists.page(listing, context.revision, cursor, authorization.scopes))
+        cursor, view = context.params.get("cursor"), view_of(context)
+        return dict(server.lists.page(listing, context.revision, cursor, view))
 
     return list_items
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from attrs import define
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:  # no start waits for the room of OAuth
 class RequestContext:
     """A request that is being answered."""
 
+    is_inner: ClassVar[bool] = False
+    """Whether `write` writes no line."""
     server: Server
     """What is served."""
     id: Id
@@ -50,16 +52,11 @@ class RequestContext:
         """Add to a result what the request's revision wants in every result."""
         return self.server.complete(result, self.caller.revision)
 
-    def write(self, answer: dict[str, Json] | McpError, is_text: bool = False) -> bytes:
-        """Make the line that answers it.
-
-        Args:
-            answer: The members of a result, or an error.
-            is_text: Whether the result is known to be nothing but text.
-        """
+    def write(self, answer: dict[str, Json] | McpError) -> bytes:
+        """Make the line that answers it, of the members of a result or an error."""
         if isinstance(answer, McpError):
             return error_line(self.id, answer)
-        return result_line(self.id, answer, is_text)
+        return result_line(self.id, answer)
 
     def make_context(
         self, tool: str, conversation: Conversation | None = None, part: Any = None
@@ -90,7 +87,9 @@ class RequestContext:
 class InnerContext(RequestContext):
     """The same where middleware gets the answer first: it is not written yet."""
 
-    def write(self, answer: dict[str, Json] | McpError, is_text: bool = False) -> Any:
+    is_inner: ClassVar[bool] = True
+
+    def write(self, answer: dict[str, Json] | McpError) -> Any:
         """Return the answer as it is.
 
         Raises:

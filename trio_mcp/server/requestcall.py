@@ -27,7 +27,7 @@ from trio_mcp.server.calllog import fields_of, log_call
 from trio_mcp.server.handlercall import CANCELLED, not_found, unwrapped
 from trio_mcp.server.methods import MethodHandler, Methods, unknown_method
 from trio_mcp.server.request import InnerContext, RequestContext
-from trio_mcp.server.scopes import handlers_of
+from trio_mcp.server.scopes import handlers_of, hides
 from trio_mcp.server.toolcall import tool_failure
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ResourceNotFound, ToolError
 from trio_mcp.wire.jsonrpc import Json, sendable_text
@@ -178,7 +178,10 @@ class RequestCall(InboundRequest):
 
     def _description_of(self, request: McpRequest) -> Any:
         found = handlers_of(self.context.server.registry, request.method, request.params)
-        return next((getattr(each, "description", None) for each in found), None)
+        about = next(found, None)
+        if about is None or hides(self.context, about):
+            return None
+        return getattr(about, "description", None)
 
     async def _proceed(self, request: McpRequest) -> dict[str, Json]:
         """Answer the request as it would be without middleware."""

@@ -1,26 +1,35 @@
-"""Which scopes a message needs, and what a caller with fewer may see.
+"""Which scopes a message needs, and what of a registry a caller sees.
 
 Scopes are a matter of those transports whose callers have access tokens, and there they are checked
 before a message is let in: then all that it needs can be named in one refusal.
+
+What a caller does not see is treated everywhere as what is not there. What it only lacks scopes for
+is hidden in lists and suggestions, if the registry wants that; who calls it learns what is needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Any, Final
 
 from trio_mcp.registry import Registry
 from trio_mcp.registry.handlers import Handler
 from trio_mcp.server.request import RequestContext
+from trio_mcp.server.view import View, is_shown
 from trio_mcp.wire.jsonrpc import Batch, Json, Message, Request
-from trio_mcp.wire.limits import Limits
 
-H = TypeVar("H", bound=Handler)
+_MOST_NAMES: Final = 1000
 
 
-def needed_scopes(registry: Registry, message: Message, limits: Limits) -> frozenset[str]:
-    """Return the scopes that a message needs: of a batch, those of all that is in it."""
+def needed_scopes(message: Message, context: RequestContext) -> frozenset[str]:
+    """Return the scopes that a message needs: of a batch, those of all that is in it.
+
+    Args:
+        message: The message.
+        context: Who sends it. What is hidden from the sender needs nothing, like what is not there.
+    """
+    registry, limits = context.server.registry, context.server.limits
     needed = registry.scopes
     if not registry.has_scopes:
         return needed
@@ -29,24 +38,39 @@ def needed_scopes(registry: Registry, message: Message, limits: Limits) -> froze
             handlers = handlers_of(registry, each.method, each.params)
             # Of more than that, all are refused; nobody has us look for a hundred thousand.
             for handler in islice(handlers, limits.max_subscriptions):
-                needed |= handler.scopes
+                if not hides(context, handler):
+                    needed |= handler.scopes
     return needed
 
 
-def allows(context: RequestContext, handler: Handler) -> bool:
-    """Whether the caller sees that there is such a thing."""
-    authorization = context.authorization
-    if authorization is None or not context.server.registry.filter_lists:
-        return True
-    return handler.scopes <= authorization.scopes
+def view_of(context: RequestContext) -> View | None:
+    """Return what the caller sees in lists; `None` if that is everything."""
+    registry, authorization = context.server.registry, context.authorization
+    by_scopes = authorization is not None and registry.filter_lists
+    if not (by_scopes or registry.hides_some):
+        return None
+    scopes = authorization.scopes if by_scopes and authorization is not None else None
+    return View(scopes, context.make_context(context.method) if registry.hides_some else None)
 
 
-def visible(context: RequestContext, items: Mapping[str, H]) -> Mapping[str, H]:
-    """What of a list the caller sees."""
-    if context.authorization is None or not context.server.registry.filter_lists:
-        return items
-    # threads may change the registry
-    return {name: each for name, each in list(items.items()) if allows(context, each)}
+def hides(context: RequestContext, handler: Handler) -> bool:
+    """Whether a thing is not there for the caller, whose token may allow what it wants."""
+    if not handler.visible:
+        return False
+    return not is_shown(handler, context.make_context(context.method))
+
+
+def find_resource(context: RequestContext, uri: str) -> tuple[Any, dict[str, Any]] | None:
+    """Find who says what is at a URI, if the caller sees it (`Registry.find_resource`)."""
+    found = context.server.registry.find_resource(uri)
+    return None if found is None or hides(context, found[0]) else found
+
+
+def names_seen(context: RequestContext, items: Mapping[str, Handler]) -> list[str]:
+    """Some of the names that the caller sees, as many as are compared with a wrong one."""
+    view = view_of(context)
+    some = list(islice(list(items.items()), _MOST_NAMES))  # threads may change the registry
+    return [name for name, each in some if view is None or view.shows(each)]
 
 
 # -- whom a request is for ------------------------------------------------------------------

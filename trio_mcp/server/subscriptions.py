@@ -26,6 +26,7 @@ from trio_mcp.registry.changes import (
     ResourceUpdated,
 )
 from trio_mcp.server.request import RequestContext, invalid, texts_of
+from trio_mcp.server.scopes import find_resource
 from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Json, json_type
 from trio_mcp.wire.revisions import META_SUBSCRIPTION
@@ -104,7 +105,7 @@ def read_filter(context: RequestContext) -> Filter:
             found.kinds.append(kind)
     most = context.server.limits.max_subscriptions
     uris = texts_of(_RESOURCES, wanted.get(_RESOURCES, []), most, "URIs")
-    found.uris = [each for each in uris if registry.has_resource(each)]
+    found.uris = [each for each in uris if find_resource(context, each) is not None]
     if registry.extensions is not None:
         from trio_mcp.server.topics import read_topics
 

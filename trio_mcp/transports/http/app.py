@@ -27,7 +27,7 @@ from trio_mcp.server.caller import UNKNOWN_CALLER, Caller, is_modern
 from trio_mcp.server.dispatcher import Dispatcher
 from trio_mcp.server.methods import initialize
 from trio_mcp.server.request import RequestContext
-from trio_mcp.server.scopes import needed_scopes
+from trio_mcp.server.scopes import needed_scopes, view_of
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.transports.http.answering import (
@@ -311,11 +311,11 @@ class HttpApp:
     async def _tools(self, http: HttpRequest) -> None:
         await self._guard.check(http)
         self._guard.require(http)
-        allowed = http.authorization.scopes if http.authorization is not None else None
+        view = view_of(self._context(http, "tools/list"))
         tools = [
             to_wire(each.description)
             for each in self.registry.tools.values()
-            if allowed is None or not self.registry.filter_lists or each.scopes <= allowed
+            if view is None or view.shows(each)
         ]
         await http.respond_json({"tools": tools})
 
@@ -360,7 +360,16 @@ class HttpApp:
             Refusal: It does not (403).
         """
         if http.authorization is not None:
-            self._guard.require(http, needed_scopes(self.registry, message, self._limits))
+            method = message.method if isinstance(message, Request) else ""
+            context = self._context(http, method)
+            self._guard.require(http, needed_scopes(message, context))
+
+    def _context(self, http: HttpRequest, method: str) -> RequestContext:
+        """What is known of a request before its message is looked at."""
+        assert self._server is not None
+        session = Session("http", principal=http.principal, authorization=http.authorization)
+        authorization = http.authorization
+        return RequestContext(self._server, "", method, {}, UNKNOWN_CALLER, session, authorization)
 
     async def _answer_modern(self, http: HttpRequest, request: Request, server: Server) -> None:
         meta = request.params.get("_meta")
