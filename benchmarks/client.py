@@ -31,6 +31,7 @@ _STARTED, _SECONDS = "{started}", "{seconds}"
 
 OURS = "trio-mcp"
 IN_PROCESS = "trio-mcp, in process"
+ASYNCIO = "trio-mcp on asyncio"
 OFFICIAL = ("Python SDK, asyncio", "Python SDK, Trio")
 
 Sample = dict[str, float]
@@ -92,6 +93,7 @@ def clients() -> list[Peer]:
             evolve(python, name=name, command=_program("python_sdk_client", server, loop))
             for name, loop in zip(OFFICIAL, ("asyncio", "trio"), strict=True)
         ),
+        Peer(ASYNCIO, _program("trio_mcp_asyncio_client", server)),
         Peer(IN_PROCESS, _program("trio_mcp_client", [])),
     ]
 

@@ -46,6 +46,7 @@ _PROOFS = 5000
 """For each second, which no server uses up."""
 
 OURS, PYTHON, TYPESCRIPT = "trio-mcp", "Python SDK on uvicorn", "TypeScript SDK on Node"
+UVICORN = "trio-mcp on uvicorn"
 ONE, MANY = "trio-mcp, 1 session", f"trio-mcp, {_SESSIONS:,} sessions"
 JWT, CLIENTS = "trio-mcp, a JWT", f"trio-mcp, {_CLIENTS:,} JWTs in turn"
 NEW, DPOP = "trio-mcp, a new JWT each", "trio-mcp, a DPoP proof each"
@@ -132,6 +133,7 @@ def peers(*, install: bool) -> list[Peer]:
         Peer(OURS, ours),
         evolve(python, name=PYTHON, command=python_server("http_python_sdk.py")),
         evolve(typescript, name=TYPESCRIPT, command=node),
+        evolve(python, name=UVICORN, command=python_server("http_trio_mcp_uvicorn.py")),
         Peer(ONE, ours),
         Peer(MANY, ours),
         *(Peer(name, protected) for name in (*_BEARERS, DPOP)),
