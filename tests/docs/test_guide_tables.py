@@ -14,7 +14,7 @@ import re
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import date, datetime, time, timezone
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
@@ -57,7 +57,10 @@ class Shop:
 NAMES: dict[str, Any] = {
     **{name: getattr(trio_mcp, name) for name in trio_mcp.__all__},
     **{name: getattr(annotated_types, name) for name in annotated_types.__all__},
-    **{each.__name__: each for each in (date, datetime, time, Decimal, Path, UUID, enum.Enum)},
+    **{
+        each.__name__: each
+        for each in (date, datetime, time, timedelta, Decimal, Path, UUID, enum.Enum)
+    },
     **{each.__name__: each for each in (Mapping, Sequence, Parameter, String, Trip, Shop)},
     "Field": Field,
     "Annotated": Annotated,

@@ -1,6 +1,7 @@
 """What stands beside a type in `Annotated`: groups, fields of pydantic, and what is not understood."""
 
 import datetime
+import sys
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -124,7 +125,12 @@ async def test_bounds_of_pydantic_are_kept() -> None:
         (Annotated[int, Field(ge=datetime.date(2030, 1, 1))], "ge=datetime.* has no JSON"),
     ],
 )
-def test_constraints_that_nobody_would_keep_are_refused(annotation: Any, named: str) -> None:
+def test_constraints_that_nobody_would_keep_are_refused(
+    annotation: Any, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pydantic would keep them, where it is there."""
+    monkeypatch.delitem(sys.modules, "pydantic")
+
     def use(x: Any) -> None: ...
 
     use.__annotations__["x"] = annotation

@@ -67,7 +67,7 @@ def test_a_function_describes_itself() -> None:
         "required": ["a"],
         "additionalProperties": False,
     }
-    assert described.output_schema is None
+    assert described.output_schema == {"type": "number"}
     assert described.context_parameter is None
     assert described.unstructure is None
     structured = described.structure({"a": 1})
@@ -262,15 +262,17 @@ def _returning(annotation: Any) -> Callable[..., Any]:
                 "required": ["x"],
             },
         ),
-        (Pair, None),
-        (list[Point], None),
-        (Point | None, None),
+        (int, {"type": "integer"}),
+        (list[int], {"type": "array", "items": {"type": "integer"}}),
+        (int | None, {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
         (str, None),
+        (Annotated[str, "Words."], None),
+        (str | None, None),
         (None, None),
         (Any, None),
     ],
 )
-def test_output_schemas_are_for_objects(annotation: Any, schema: Any) -> None:
+def test_output_schemas_are_for_all_but_text(annotation: Any, schema: Any) -> None:
     assert describe_function(_returning(annotation)).output_schema == schema
 
 

@@ -65,6 +65,11 @@ class Held(AbstractAsyncContextManager[F, None], Generic[T, F]):
             raise NotConnected("the connection is not open yet")
         return self._run
 
+    @property
+    def is_here(self) -> bool:
+        """Whether it is open, in the loop and the process that ask."""
+        return self._nursery is not None and not self._is_released and self.run.is_here
+
     # -- asyncio's side -------------------------------------------------------------------
 
     async def open(self) -> F:
@@ -197,6 +202,14 @@ class Held(AbstractAsyncContextManager[F, None], Generic[T, F]):
 
     # -- Trio's side ----------------------------------------------------------------------
 
+    def start_soon(self, task: Callable[[], Awaitable[object]]) -> bool:
+        """Start a task in the block, if it was not left. This is on Trio's side."""
+        try:
+            self._inside().start_soon(task)
+        except (RuntimeError, NotConnected):  # it is closed
+            return False
+        return True
+
     def _start(self, run: TrioRun) -> None:
         nursery = run.nursery if self._within is None else self._within._inside()
         try:
@@ -206,6 +219,8 @@ class Held(AbstractAsyncContextManager[F, None], Generic[T, F]):
             run.tell(self._end)
 
     async def _own(self, run: TrioRun) -> None:
+        close = self._closing.set
+        run.closings.add(close)
         try:
             with self._scope:
                 async with self._block() as self._value, trio.open_nursery() as nursery:
@@ -217,4 +232,5 @@ class Held(AbstractAsyncContextManager[F, None], Generic[T, F]):
         except BaseException as error:
             self._failure = error
         finally:
+            run.closings.discard(close)
             run.tell(self._end)

@@ -25,8 +25,8 @@ class LoopEnded(RuntimeError):
     """The event loop ended, or cancelled what Trio was waiting for."""
 
 
-class _Work(Generic[T]):
-    """An asyncio task that a Trio task waits for."""
+class LoopCall(Generic[T]):
+    """An asyncio task that a Trio task waits for. Made in that."""
 
     def __init__(self, run: TrioRun, start: Callable[[], Coroutine[Any, Any, T]]) -> None:
         self._run = run
@@ -36,7 +36,13 @@ class _Work(Generic[T]):
         self._task: asyncio.Task[T] | None = None
         self._context = copy_context()
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it was Trio that cancelled it."""
+        return self._raise_cancel is not None
+
     async def wait(self) -> T:
+        """Begin it, and wait for its end, as `call_asyncio` does."""
         if self._run.is_orphan:
             raise LoopEnded("the event loop has ended")
         self._run.waiting[self] = self._give_up
@@ -98,7 +104,7 @@ async def call_asyncio(run: TrioRun, function: Callable[..., Awaitable[T]], *arg
     async def start() -> T:
         return await function(*args)
 
-    return await _Work(run, start).wait()
+    return await LoopCall(run, start).wait()
 
 
 class Callback:

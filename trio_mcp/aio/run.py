@@ -86,6 +86,8 @@ class TrioRun:
         """Whether the thread has ended."""
         self.is_orphan = False
         """Whether its loop runs no more, so that nothing can be expected of it."""
+        self.closings: Final[set[Message]] = set()
+        """On Trio's side, what closes each of the things that are open."""
         self.waiting: Final[dict[object, Message]] = {}
         """On Trio's side, what to do for each task that waits for asyncio, if that is so."""
         self._thread = threading.Thread(target=self._run, name="trio-mcp", daemon=True)
@@ -189,7 +191,8 @@ class TrioRun:
             self._token = trio.lowlevel.current_trio_token()
             self._to_trio.empty()  # what came before there was a token to wake it with
             await self._stopping.wait()
-            self.nursery.cancel_scope.cancel()
+            for close in list(self.closings):  # what nobody has closed
+                close()
 
     def _wake_trio(self, empty: Message) -> None:
         token = self._token
@@ -199,6 +202,7 @@ class TrioRun:
     def _orphan(self) -> None:
         self.is_orphan = True
         self._stopping.set()
+        self.nursery.cancel_scope.cancel()
         for release in list(self.waiting.values()):
             release()
 
@@ -210,7 +214,7 @@ class _Canary:
         """Do nothing, when nobody is there any more."""
 
 
-trio_run: Final[trio.lowlevel.RunVar[TrioRun]] = trio.lowlevel.RunVar("trio_mcp.aio")
+trio_run: Final[trio.lowlevel.RunVar[TrioRun | None]] = trio.lowlevel.RunVar("trio_mcp.aio", None)
 """In a Trio run that belongs to an event loop: which one it is."""
 
 _runs: dict[asyncio.AbstractEventLoop, TrioRun] = {}

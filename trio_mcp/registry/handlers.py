@@ -268,7 +268,7 @@ class TextArguments:
             name: compile_validator({**rest, **each}, inferred=True)
             for name, each in schema.get("properties", {}).items()
         }
-        self._validate = compile_validator(schema, inferred=True)
+        self._validate = compile_validator(described.checked_schema, inferred=True)
         self._structure = described.structure
 
     def takes_long(self, texts: dict[str, Json]) -> bool:

@@ -612,7 +612,9 @@ class Registry(Part):
         """
 
         def register(function: F) -> F:
-            self.completers.add(function, prompt, resource, argument, timeout)
+            self.add_completion(
+                function, prompt=prompt, resource=resource, argument=argument, timeout=timeout
+            )
             return function
 
         return register

@@ -6,9 +6,9 @@
 | `None` | nothing | |
 | a content block, or a list with one in it | the blocks; whatever else is in the list as text | |
 | an empty list, where the annotation says that it is of content blocks | nothing | |
-| an object (attrs, dataclass, TypedDict, dict) | its JSON as text | the object |
+| an object (attrs, dataclass, TypedDict, dict, Pydantic model) | its JSON as text | the object |
 | bytes | refused, as they do not say what they are | |
-| anything else that is JSON-able | its JSON as text | if the tool has an output schema |
+| anything else that is JSON-able | its JSON as text | by an output schema |
 | `CallToolResult` | as it is | as it is |
 """
 
@@ -92,10 +92,11 @@ def result_to_wire(tool: Returning, value: Any, revision: Revision) -> dict[str,
         return {"content": [{"type": "text", "text": value}]}
     result = (value if isinstance(value, Prepared) else prepare_result(tool, value)).result
     structured = result.structured_content
+    has_one = structured is not None or (tool.check_output is not None and not result.is_error)
     if revision.structured_objects_only and not isinstance(structured, dict):
-        structured = None
+        has_one = False
     # It is JSON already, and the converter would walk through all of it: so it gets an empty one.
-    stand_in: Json = None if structured is None else {}
+    stand_in: Json = {} if has_one else None
     wire = to_wire(attrs.evolve(result, structured_content=stand_in), revision)
     if "structuredContent" in wire:
         wire["structuredContent"] = structured

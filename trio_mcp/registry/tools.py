@@ -202,7 +202,7 @@ def make_tool(
         context_parameter=inferred.context_parameter,
         scopes=needed,
         extensions=extensions,
-        validate=_validator(accepted, is_inferred=input_schema is None),
+        validate=_validator(inferred.checked_schema, is_inferred=input_schema is None),
         structure=inferred.structure,
         unstructure=inferred.unstructure,
         check_output=None

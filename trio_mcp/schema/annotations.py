@@ -24,12 +24,14 @@ from trio_mcp.schema.docstrings import parse_docstring
 from trio_mcp.schema.errors import SchemaError
 from trio_mcp.schema.fields import (
     Field,
+    class_of,
     fields_of,
     is_named_tuple,
     is_record,
     own_docstring,
     resolve_names,
 )
+from trio_mcp.schema.models import Model, adopt, is_model, is_old_model
 from trio_mcp.schema.texts import text_type
 from trio_mcp.schema.unstructuring import unstructure
 
@@ -70,7 +72,8 @@ _OBJECTS = (dict, abc.Mapping, abc.MutableMapping)
 
 _SUPPORTED = (
     "use str, int, float, bool, list, dict[str, ...], Literal, Enum, a date or time type, UUID, "
-    "Path, an attrs class, a dataclass or a TypedDict; or Any, to take whatever comes"
+    "Path, an attrs class, a dataclass, a TypedDict or a Pydantic model; or Any, to take whatever "
+    "comes"
 )
 
 
@@ -119,12 +122,18 @@ def published_default(value: Any) -> Any:
 class Builder:
     """Builds schemas that share one set of definitions.
 
-    `raw` says whether raw keywords were merged in, which nobody has checked yet; `patterns`
-    collects the regular expressions.
+    Args:
+        output: Whether the schemas are of what is returned.
+        open_models: Whether anything goes where Pydantic decides.
+
+    `raw` says whether keywords were merged in that nobody has checked yet, and `has_models`
+    whether Pydantic has a part in it.
     """
 
-    def __init__(self, *, output: bool = False) -> None:
+    def __init__(self, *, output: bool = False, open_models: bool = False) -> None:
         self._output = output
+        self._open_models = open_models
+        self.has_models = False
         self._references: dict[str, list[dict[str, Any]]] = {}
         self._definitions: dict[str, dict[str, Any]] = {}
         self._names: dict[Any, str] = {}
@@ -135,6 +144,8 @@ class Builder:
         exact = _exact(annotation)
         if exact is not None:
             return dict(exact)
+        if is_model(annotation):
+            return self._model(annotation)
         origin = typing.get_origin(annotation)
         if origin is not None:
             return self._generic(annotation, origin)
@@ -175,6 +186,9 @@ class Builder:
         rule = _BY_ORIGIN.get(origin)
         if rule is not None:
             return rule(self, arguments)
+        if is_record(origin):
+            words = (getattr(each, "__name__", str(each)) for each in (origin, *arguments))
+            return self._shared(annotation, "_".join(words), lambda: self._record(annotation))
         raise SchemaError(
             f"the annotation {annotation_text(annotation)} has no JSON Schema; {_SUPPORTED}"
         )
@@ -246,7 +260,18 @@ class Builder:
             return {"type": "string", "format": text.format}
         if is_record(kind):
             return self._shared(kind, kind.__name__, lambda: self._record(kind))
+        if is_old_model(kind):
+            raise SchemaError(
+                f"{kind.__qualname__} is a model of Pydantic 1; derive it from the BaseModel of "
+                "Pydantic 2, which is pydantic.BaseModel and not pydantic.v1.BaseModel"
+            )
         raise SchemaError(f"the class {kind.__qualname__} has no JSON Schema; {_SUPPORTED}")
+
+    def _model(self, annotation: Any) -> dict[str, Any]:
+        self.has_models = self.raw = True
+        if self._open_models:
+            return {}
+        return adopt(Model(annotation).schema(output=self._output), self._shared)
 
     def _alias(self, annotation: Any) -> dict[str, Any]:
         return self._shared(
@@ -267,7 +292,7 @@ class Builder:
         return reference
 
     def _free_name(self, name: str) -> str:
-        name = "".join(each if each.isalnum() else "_" for each in name)
+        name = "".join(each if each.isalnum() else "_" for each in name).strip("_") or "_"
         free, number = name, 2
         while free in self._definitions:
             free, number = f"{name}{number}", number + 1
@@ -290,8 +315,8 @@ class Builder:
         kinds = list(dict.fromkeys(_json_type(value) for value in values))
         return {"type": kinds[0] if len(kinds) == 1 else kinds, "enum": values}
 
-    def _record(self, kind: type) -> dict[str, Any]:
-        docs = parse_docstring(own_docstring(kind))
+    def _record(self, kind: Any) -> dict[str, Any]:
+        docs = parse_docstring(own_docstring(class_of(kind)))
         fields = [each for each in fields_of(kind) if each.init or self._output]
         if is_named_tuple(kind):
             return self._named_tuple(fields)
@@ -306,11 +331,13 @@ class Builder:
             schema["required"] = required
         return schema
 
-    def _field(self, kind: type, field: Field, written: str | None) -> dict[str, Any]:
+    def _field(self, kind: Any, field: Field, written: str | None) -> dict[str, Any]:
         try:
             schema = self.build(field.annotation)
         except SchemaError as error:
-            raise SchemaError(f"field {field.name!r} of {kind.__qualname__}: {error}") from error
+            raise SchemaError(
+                f"field {field.name!r} of {annotation_text(kind)}: {error}"
+            ) from error
         describe(schema, field.description or written, field.default)
         return schema
 

@@ -9,7 +9,7 @@ from trio_mcp.schema.errors import SchemaError
 from trio_mcp.schema.signatures import where
 from trio_mcp.schema.size import check_size
 
-__all__ = ["build_at", "checked"]
+__all__ = ["bounded", "build_at"]
 
 
 def build_at(builder: Builder, tool: str, parameter: str, annotation: Any) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def build_at(builder: Builder, tool: str, parameter: str, annotation: Any) -> di
         raise SchemaError(f"function {tool!r}, {where(parameter)}: {error}") from error
 
 
-def checked(tool: str, builder: Builder, schema: dict[str, Any]) -> dict[str, Any]:
+def bounded(tool: str, builder: Builder, schema: dict[str, Any]) -> dict[str, Any]:
     """Bound an inferred schema; only raw keywords call for a check of everything.
 
     Raises:

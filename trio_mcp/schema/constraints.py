@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-__all__ = ["apply_metadata"]
+__all__ = ["apply_metadata", "needs_pydantic"]
 
 _NUMBER, _LENGTH, _TEXT = (int, float), (int,), (str,)
 
@@ -35,11 +35,14 @@ _ATTRIBUTES: dict[str, tuple[tuple[type, ...], str | dict[str, str]]] = {
     "pattern": (_TEXT, "pattern"),
     "description": (_TEXT, "description"),
     "documentation": (_TEXT, "description"),
+    "title": (_TEXT, "title"),
+    "examples": ((list,), "examples"),
 }
+_OF_THE_WHOLE = ("description", "title", "examples")
 
 _OF_CONSTRAINTS = ("annotated_types", "pydantic")
 """Packages whose metadata is there to be kept."""
-_HARMLESS = {"FieldInfo", "DocInfo", "Unit", "Strict"}
+_HARMLESS = {"DocInfo", "Unit", "Strict"}
 """What may say nothing more: no conversions is what is done here anyway."""
 _DEEPEST = 8
 
@@ -87,12 +90,14 @@ def _taken_apart(metadata: Iterable[Any], depth: int) -> Iterator[Any]:
                 yield from _taken_apart(held, depth + 1)
 
 
+def needs_pydantic(metadata: Iterable[Any]) -> bool:
+    """Whether there is a rule of Pydantic's that JSON Schema does not have."""
+    return any(_lost(each) for each in _taken_apart(metadata, 0) if _library_of(each) == "pydantic")
+
+
 def _apply_object(schema: dict[str, Any], bounded: dict[str, Any], item: Any) -> None:
-    understood = set()
-    for name, (wanted, keyword) in _ATTRIBUTES.items():
-        value: Any = getattr(item, name, None)
-        if value is None or callable(value):
-            continue
+    for name, value in _attributes(item):
+        wanted, keyword = _ATTRIBUTES[name]
         if name == "pattern":
             value = getattr(value, "pattern", value)
         if type(value) is bool or not any(isinstance(value, kind) for kind in wanted):
@@ -100,31 +105,44 @@ def _apply_object(schema: dict[str, Any], bounded: dict[str, Any], item: Any) ->
                 f"the constraint {name}={value!r} has no JSON Schema counterpart; "
                 f"give {' or '.join(kind.__name__ for kind in wanted)}"
             )
-        understood.add(name)
-        if keyword == "description":
-            schema[keyword] = value.strip()
+        if keyword in _OF_THE_WHOLE:
+            schema[str(keyword)] = value.strip() if isinstance(value, str) else value
         elif isinstance(keyword, str):
             bounded[keyword] = value
         elif name == "max_length" or value > 0:  # nothing is shorter than 0
             if str(bounded.get("type")) not in keyword:
                 raise TypeError("a length constrains strings, arrays and objects, nothing else")
             bounded[keyword[bounded["type"]]] = value
-    _refuse_unknown(item, understood)
+    lost = _lost(item)
+    if lost:
+        raise TypeError(
+            f"the constraint {lost[:100]} of {_library_of(item)} is not "
+            "understood; check the value in the function, or give JSON Schema keywords in a dict"
+        )
 
 
-def _refuse_unknown(item: Any, understood: set[str]) -> None:
-    """Refuse a constraint of a known library that would be lost."""
+def _attributes(item: Any) -> Iterator[tuple[str, Any]]:
+    for name in _ATTRIBUTES:
+        value = getattr(item, name, None)
+        if value is not None and not callable(value):
+            yield name, value
+
+
+def _library_of(item: Any) -> str:
+    return type(item).__module__.partition(".")[0]
+
+
+def _lost(item: Any) -> str:
+    """What a constraint of a known library says that is not understood here; empty for nothing."""
     kind = type(item)
-    if kind.__module__.partition(".")[0] not in _OF_CONSTRAINTS or kind.__name__ in _HARMLESS:
-        return
+    if _library_of(item) not in _OF_CONSTRAINTS or kind.__name__ in _HARMLESS:
+        return ""
+    if kind.__name__ == "FieldInfo":  # whose constraints stand in its metadata
+        return "" if item.discriminator is None else f"discriminator={item.discriminator!r}"
+    understood = dict(_attributes(item))
     lost = [
         f"{name}={value!r}"
         for name, value in getattr(item, "__dict__", {}).items()
         if name not in understood and name != "strict" and value is not None
     ]
-    if lost or not understood:
-        what = ", ".join(lost) if understood else f"{item!r}"
-        raise TypeError(
-            f"the constraint {what[:100]} of {kind.__module__.partition('.')[0]} is not "
-            "understood; check the value in the function, or give JSON Schema keywords in a dict"
-        )
+    return ", ".join(lost) if understood else repr(item)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
+
+from trio_mcp.schema.sentences import cut, json_kind
 
 
 class SchemaError(ValueError):
@@ -43,3 +45,22 @@ class ArgumentError(ValueError):
     def __init__(self, problem: Problem | str) -> None:
         super().__init__(str(problem))
         self.argument = problem.argument if isinstance(problem, Problem) else None
+
+
+class Unfit(ValueError):
+    """A value that its schema accepts, and its type does not; where it stands is not known yet.
+
+    Args:
+        expected: What it must be.
+        value: What came.
+    """
+
+    def __init__(self, expected: str, value: Any) -> None:
+        super().__init__(expected)
+        self.expected = expected
+        self.value = value
+
+    def tell(self, noun: str, place: str) -> str:
+        """Say what is wrong with the value at a place: an 'Argument', or a 'Field'."""
+        came = f"{json_kind(self.value)} came ({cut(self.value)})"
+        return f"{noun} {place!r} must be {self.expected}, but {came}."

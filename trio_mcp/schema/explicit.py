@@ -14,7 +14,7 @@ from attrs import frozen
 
 from trio_mcp.schema.annotations import Builder
 from trio_mcp.schema.bounds import check_schema
-from trio_mcp.schema.building import build_at, checked
+from trio_mcp.schema.building import bounded, build_at
 from trio_mcp.schema.defaults import check_default
 from trio_mcp.schema.errors import ArgumentError, Problem, SchemaError
 from trio_mcp.schema.keywords import REFERENCES
@@ -69,7 +69,7 @@ def declare(tool: str, taken: list[Taken], parameters: Sequence[Parameter]) -> d
         "required": [each.name for each in parameters if each.must_be_given],
         "additionalProperties": False,
     }
-    return checked(tool, Builder(), schema)
+    return bounded(tool, Builder(), schema)
 
 
 def accept_schema(

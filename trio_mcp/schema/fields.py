@@ -11,7 +11,7 @@ import dataclasses
 import inspect
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -21,6 +21,7 @@ from trio_mcp.schema.errors import SchemaError
 
 __all__ = [
     "Field",
+    "class_of",
     "fields_of",
     "is_named_tuple",
     "is_opaque",
@@ -28,6 +29,7 @@ __all__ = [
     "is_typed_dict",
     "own_docstring",
     "resolve_names",
+    "with_usual_types",
 ]
 
 
@@ -67,8 +69,14 @@ class Field:
     init: bool = True
 
 
+def class_of(annotation: Any) -> Any:
+    """The class of a generic one with its types: `Page` of `Page[Note]`; others as they are."""
+    return typing.get_origin(annotation) or annotation
+
+
 def is_typed_dict(kind: Any) -> bool:
     """Whether `kind` is a `TypedDict` class, of `typing` or of `typing_extensions`."""
+    kind = class_of(kind)
     return (
         isinstance(kind, type)
         and issubclass(kind, dict)
@@ -79,11 +87,16 @@ def is_typed_dict(kind: Any) -> bool:
 
 def is_named_tuple(kind: Any) -> bool:
     """Whether `kind` is a `NamedTuple` class."""
+    kind = class_of(kind)
     return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_field_defaults")
 
 
 def is_record(kind: Any) -> bool:
-    """Whether `kind` is a class whose instances are JSON objects with known fields."""
+    """Whether `kind` is a class whose instances are JSON objects with known fields.
+
+    It may be a generic one, with its types or without.
+    """
+    kind = class_of(kind)
     return (
         isinstance(kind, type)
         and (
@@ -108,12 +121,13 @@ def is_opaque(kind: Any) -> bool:
     return bool(fields) and not any(each.init or each.name[0] != "_" for each in fields)
 
 
-def fields_of(kind: type) -> list[Field]:
+def fields_of(annotation: Any) -> list[Field]:
     """List the fields of a class that `is_record`, with their annotations resolved.
 
     Raises:
         SchemaError: An annotation names something that cannot be found.
     """
+    kind = class_of(annotation)
     try:
         hints = typing.get_type_hints(kind, localns={kind.__name__: kind}, include_extras=True)
     except (NameError, AttributeError, TypeError, SyntaxError) as error:
@@ -122,8 +136,54 @@ def fields_of(kind: type) -> list[Field]:
             "class is yours, define what they name at module level, outside `if TYPE_CHECKING`; "
             "if not, it may be no data, and has no JSON Schema"
         ) from error
+    for name, hint in hints.items():
+        hints[name] = _with_types(hint, _types_of(annotation, name))
     read = next(read for recognise, read in _READERS if recognise(kind))
     return read(kind, hints)
+
+
+# Generic classes ----------------------------------------------------------------------------
+
+
+def with_usual_types(kind: Any) -> Any:
+    """A generic class that stands without types, with those that it has if nobody says so."""
+    variables = getattr(kind, "__parameters__", ()) if isinstance(kind, type) else ()
+    return kind[tuple(map(_usual_type, variables))] if variables else kind
+
+
+def _types_of(annotation: Any, name: str) -> dict[Any, Any]:
+    """What type variables stand for in the class that a field comes from."""
+    kind = class_of(annotation)
+    variables = getattr(kind, "__parameters__", ())
+    types = dict(zip(variables, typing.get_args(with_usual_types(annotation)), strict=False))
+    # A TypedDict also has the annotations that it inherits.
+    own = {} if is_typed_dict(kind) else vars(kind).get("__annotations__", {})
+    if name not in own:
+        for base in vars(kind).get("__orig_bases__", kind.__bases__):
+            inherited = getattr(class_of(base), "__mro__", ())  # `TypedDict` is a function
+            if any(name in vars(each).get("__annotations__", {}) for each in inherited):
+                return _types_of(_with_types(base, types), name)
+    return types
+
+
+def _with_types(annotation: Any, types: Mapping[Any, Any]) -> Any:
+    if isinstance(annotation, typing.TypeVar):
+        return types.get(annotation, Any)
+    variables = getattr(annotation, "__parameters__", ())
+    if not variables or isinstance(annotation, type):
+        return annotation
+    return annotation[tuple(types.get(each, Any) for each in variables)]
+
+
+def _usual_type(variable: Any) -> Any:
+    if getattr(variable, "has_default", bool)():  # from Python 3.13 on
+        return variable.__default__
+    if variable.__constraints__:
+        return typing.Union[variable.__constraints__]  # noqa: UP007
+    return variable.__bound__ or Any
+
+
+# Kinds of classes ---------------------------------------------------------------------------
 
 
 def _attrs_fields(kind: type, hints: dict[str, Any]) -> list[Field]:

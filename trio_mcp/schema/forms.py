@@ -20,14 +20,16 @@ from attrs import NOTHING, field, frozen
 from trio_mcp.schema.annotations import (
     Builder,
     alias_value,
+    annotation_text,
     describe,
     is_type_alias,
     published_default,
 )
 from trio_mcp.schema.dialects import dialect_of
 from trio_mcp.schema.docstrings import parse_docstring
-from trio_mcp.schema.errors import ArgumentError, SchemaError
+from trio_mcp.schema.errors import ArgumentError, SchemaError, Unfit
 from trio_mcp.schema.fields import (
+    class_of,
     fields_of,
     is_named_tuple,
     is_record,
@@ -35,6 +37,7 @@ from trio_mcp.schema.fields import (
     own_docstring,
 )
 from trio_mcp.schema.form_fields import DIALECTS_SINCE, FORMS_SINCE, FormField, read_field
+from trio_mcp.schema.models import Model, is_model, without_references
 from trio_mcp.schema.sentences import cut, json_kind, listed
 from trio_mcp.schema.size import check_size
 from trio_mcp.schema.structuring import bare, hook_for, is_plain, reason_of
@@ -63,16 +66,13 @@ class _Question:
 
     def read(self, answer: Json) -> Any:
         expected = self.field.missed_format(answer)
-        if expected is None:
-            if is_plain(self.annotation, numbers=False):
-                return answer
-            try:
-                return hook_for(self.annotation)(answer)
-            except ValueError as error:  # such as an integer that no float can hold
-                expected = str(error)
-        raise ArgumentError(
-            f"Field {self.name!r} must be {expected}, but {json_kind(answer)} came ({cut(answer)})."
-        )
+        try:
+            if expected is not None:
+                raise Unfit(expected, answer)
+            plain = is_plain(self.annotation, numbers=False)
+            return answer if plain else hook_for(self.annotation)(answer)
+        except Unfit as error:  # such as an integer that no float can hold
+            raise ArgumentError(error.tell("Field", self.name)) from None
 
 
 @frozen(eq=False)
@@ -131,13 +131,13 @@ def form_of(kind: Any, revision: Revision) -> Form[Any]:
     """Make the form that asks a user for a value (Elicitation, "Form Mode", "Requested Schema").
 
     Args:
-        kind: An attrs class, a dataclass or a `TypedDict`, whose fields are `str`, `int`,
-            `float`, `bool`, `date`, `datetime`, `Literal` or `Enum` of strings, a list of the
-            latter two, or one of these or `None`; what stands in `Annotated` describes and bounds
-            them, and `{"format": "email"}` or `"uri"` there says more of a string. A field with a
-            default, or that may be `None`, may be left empty. Or one of those types alone, which
-            makes a form with one field, "value". Or a JSON Schema, whose own title and description
-            are not sent.
+        kind: An attrs class, a dataclass, a `TypedDict` or a Pydantic model, whose fields are
+            `str`, `int`, `float`, `bool`, `date`, `datetime`, `Literal` or `Enum` of strings, a
+            list of the latter two, or one of these or `None`; what stands in `Annotated` describes
+            and bounds them, and `{"format": "email"}` or `"uri"` there says more of a string. A
+            field with a default, or that may be `None`, may be left empty. Or one of those types
+            alone, which makes a form with one field, "value". Or a JSON Schema, whose own title and
+            description are not sent.
         revision: The revision that the client speaks. The titles of an `Enum`, from the names of
             its members, and defaults are written as it has them; 2025-06-18 has defaults only for
             `bool`, and no lists.
@@ -163,8 +163,12 @@ def form_of(kind: Any, revision: Revision) -> Form[Any]:
         return _form_of_schema(kind, revision)
     record = _without_names(kind)
     if is_record(record) and not is_named_tuple(record):
-        owner = f" of {record.__qualname__}"
+        owner = f" of {annotation_text(record)}"
         return _finish(_questions_of(record), revision, _maker(record), owner)
+    if is_model(record):
+        schema = without_references(Model(record).schema(output=False))
+        if schema.get("type") == "object":
+            return _form_of_model(record, schema, revision)
     only = _question(_ONLY, kind, required=True)
     return _finish([only], revision, lambda answers: answers[_ONLY])
 
@@ -201,8 +205,8 @@ def _finish(
 # Types ----------------------------------------------------------------------------------------
 
 
-def _questions_of(kind: type) -> list[_Question]:
-    docs = parse_docstring(own_docstring(kind))
+def _questions_of(kind: Any) -> list[_Question]:
+    docs = parse_docstring(own_docstring(class_of(kind)))
     return [
         _question(
             each.name,
@@ -210,7 +214,7 @@ def _questions_of(kind: type) -> list[_Question]:
             required=each.required,
             default=each.default,
             description=each.description or docs.parameters.get(each.name),
-            owner=f" of {kind.__qualname__}",
+            owner=f" of {annotation_text(kind)}",
         )
         for each in fields_of(kind)
         if each.init
@@ -276,7 +280,8 @@ def _maker(kind: Any) -> Callable[[dict[str, Any]], Any]:
     """What makes an instance of the fields that were answered."""
     if is_typed_dict(kind):
         return lambda answers: answers
-    names = {each.name: each.alias for each in attrs.fields(kind)} if attrs.has(kind) else {}
+    owner = class_of(kind)
+    names = {each.name: each.alias for each in attrs.fields(owner)} if attrs.has(owner) else {}
 
     def make(answers: dict[str, Any]) -> Any:
         try:
@@ -285,6 +290,31 @@ def _maker(kind: Any) -> Callable[[dict[str, Any]], Any]:
             raise ArgumentError(f"The form is not acceptable{reason_of(error)}.") from error
 
     return make
+
+
+def _form_of_model(kind: Any, schema: Mapping[str, Json], revision: Revision) -> Form[Any]:
+    questions, owner = [], f" of {annotation_text(kind)}"
+    for name, each in schema.get("properties", {}).items():
+        asked, optional = _without_null(each)
+        if asked.get("default", NOTHING) is None:
+            del asked["default"]
+        try:
+            read = read_field(asked)
+        except SchemaError as error:
+            raise SchemaError(f"field {name!r}{owner}: {error}") from error
+        required = name in schema.get("required", ()) and not optional
+        questions.append(_Question(name, read, required))
+    model = Model(kind)
+
+    def make(answers: dict[str, Any]) -> Any:
+        try:
+            return model.read(answers)
+        except Unfit as error:
+            raise ArgumentError(error.tell("Field", "")) from None
+        except Exception as error:
+            raise ArgumentError(f"The form is not acceptable{reason_of(error)}.") from error
+
+    return _finish(questions, revision, make, owner)
 
 
 # Raw schemas ----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 
 from trio_mcp.schema.annotations import Builder, describe
-from trio_mcp.schema.building import build_at, checked
+from trio_mcp.schema.building import bounded, build_at
 from trio_mcp.schema.defaults import check_defaults
 from trio_mcp.schema.docstrings import Docs, parse_docstring
 from trio_mcp.schema.errors import SchemaError
@@ -47,8 +47,11 @@ class FunctionSchema:
     input_schema: dict[str, Any]
     """The schema of its arguments: always an object."""
 
+    checked_schema: dict[str, Any]
+    """What arguments are held against: the same, but anything goes where Pydantic decides."""
+
     output_schema: dict[str, Any] | None
-    """The schema of its result where that is an object, else `None`."""
+    """The schema of its result; `None` where that is text, nothing, or anything."""
 
     context_parameter: str | None
     """The parameter that takes the context; it is no part of the schema."""
@@ -115,20 +118,21 @@ def describe_function(
     if input_schema is not None:
         from trio_mcp.schema.explicit import accept_schema  # the exception: no start waits for it
 
-        accepted = dict(input_schema)
+        accepted = checked = dict(input_schema)
         structure = accept_schema(name, taken, context, input_schema)
     elif parameters is not None:
         from trio_mcp.schema.explicit import declare
 
-        accepted = declare(name, taken, parameters)
+        accepted = checked = declare(name, taken, parameters)
     else:
-        accepted = _infer(name, taken, docs)
+        accepted, checked = _infer(name, taken, docs)
     result = resolve(name, "return", hints, returns) if describe_result else Any
     returned = describe_return(name, result, result_types)
     return FunctionSchema(
         name=name,
         description=docs.description,
         input_schema=accepted,
+        checked_schema=checked,
         output_schema=returned.output_schema,
         context_parameter=context,
         structure=structure,
@@ -137,8 +141,17 @@ def describe_function(
     )
 
 
-def _infer(tool: str, taken: list[Taken], docs: Docs) -> dict[str, Any]:
+def _infer(tool: str, taken: list[Taken], docs: Docs) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The schema of the arguments, and the one that they are held against."""
     builder = Builder()
+    schema = checked = _build(builder, tool, taken, docs)
+    if builder.has_models:
+        checked = _build(Builder(open_models=True), tool, taken, docs)
+    check_defaults(tool, taken, checked)
+    return schema, checked
+
+
+def _build(builder: Builder, tool: str, taken: list[Taken], docs: Docs) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     additional: Any = False
     for each in taken:
@@ -152,6 +165,4 @@ def _infer(tool: str, taken: list[Taken], docs: Docs) -> dict[str, Any]:
     schema = {"type": "object", "properties": properties, "required": required}
     if additional != {}:
         schema["additionalProperties"] = additional
-    schema = checked(tool, builder, builder.finish(schema))
-    check_defaults(tool, taken, schema)
-    return schema
+    return bounded(tool, builder, builder.finish(schema))

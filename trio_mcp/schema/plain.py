@@ -55,10 +55,14 @@ def classes_of(schema: Any) -> frozenset[type] | None:
 
 
 def plain_test(schema: Mapping[str, Any]) -> Callable[[Any], bool] | None:
-    """Make the function that says yes to plain objects; `None` for a schema that demands more.
+    """Make the function that says yes to plain scalars, or objects of them.
 
-    Additional properties are never said yes to.
+    It is `None` for a schema that demands more. Additional properties are never said yes to.
     """
+    scalars = classes_of(schema)
+    if scalars:
+        # NaN is a float, but no number: it is not even equal to itself.
+        return lambda value: value.__class__ in scalars and bool(value == value)
     properties = schema.get("properties", {})
     if schema.get("type") != "object" or not schema.keys() - _WORDS <= _OF_AN_OBJECT:
         return None
@@ -75,7 +79,6 @@ def plain_test(schema: Mapping[str, Any]) -> Callable[[Any], bool] | None:
         if value.__class__ is not dict:
             return False
         for name, each in value.items():
-            # NaN is a float, but no number: it is not even equal to itself.
             if each.__class__ not in (find(name) or nothing) or each != each:
                 return False
         return len(value) == everything or required <= value.keys()

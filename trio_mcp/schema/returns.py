@@ -1,8 +1,8 @@
 """What a function returns, by its annotation.
 
-An object has a schema, which is published and which results are held against. Of anything else it
-is only made sure that it can be told in JSON, as far as that is plain: a class that has no JSON
-form, and no subclasses that might, is refused.
+What has structure has a schema, which is published and which results are held against; text and
+nothing have none. Of a type without a JSON Schema it is only made sure that it can be told in JSON,
+as far as that is plain: a class that has no JSON form, and no subclasses that might, is refused.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from typing import Any, Final
 
 from attrs import frozen
 
 from trio_mcp.schema.annotations import Builder, alias_value, annotation_text, is_type_alias
-from trio_mcp.schema.building import build_at, checked
+from trio_mcp.schema.building import bounded, build_at
 from trio_mcp.schema.errors import SchemaError
 from trio_mcp.schema.fields import fields_of, is_named_tuple, is_opaque, is_record
+from trio_mcp.schema.models import is_model
 from trio_mcp.schema.structuring import bare, is_plain
 from trio_mcp.schema.unstructuring import can_unstructure, unstructure
 
@@ -66,20 +67,47 @@ def describe_return(tool: str, annotation: Any, result_types: Collection[type] =
         raise SchemaError(f"function {tool!r}, return annotation: {USE_OF_BYTES}")
     if _mentions(annotation, result_types):
         return Returned(None, unstructure, _lists(annotation, result_types))
-    schema = None
-    if _is_object(annotation):
-        builder = Builder(output=True)
-        schema = builder.finish(build_at(builder, tool, "return", annotation))
-        # One that recurs is a reference, which does not say at first sight that it is an object.
-        schema = checked(tool, builder, {"type": "object", **schema})
-    else:
-        lost = next(_formless(annotation, []), None)
-        if lost is not None:
-            raise SchemaError(
-                f"function {tool!r}, return annotation: {annotation_text(lost)} has no JSON form; "
-                f"{_WHAT_CAN_BE}"
-            )
+    lost = next(_formless(annotation, []), None)
+    if lost is not None and not _is_object(annotation):
+        raise SchemaError(
+            f"function {tool!r}, return annotation: {annotation_text(lost)} has no JSON form; "
+            f"{_WHAT_CAN_BE}"
+        )
+    schema = _schema(tool, annotation)
     return Returned(schema, None if is_plain(annotation) else unstructure, False)
+
+
+def _schema(tool: str, annotation: Any) -> dict[str, Any] | None:
+    builder = Builder(output=True)
+    try:
+        schema = builder.finish(build_at(builder, tool, "return", annotation))
+    except SchemaError:
+        if _is_object(annotation) or builder.has_models:
+            raise
+        return None  # a protocol, say, whose values can be told all the same
+    if {key: value for key, value in schema.items() if key != "description"} in _WITHOUT_STRUCTURE:
+        return None
+    if _is_of_objects(schema, schema.get("$defs", {})):
+        # A reference or a union does not say so at first sight, as older clients want it.
+        schema = {"type": "object", **schema}
+    return bounded(tool, builder, schema)
+
+
+def _is_of_objects(schema: dict[str, Any], definitions: dict[str, Any]) -> bool:
+    if "$ref" in schema:
+        schema = definitions[schema["$ref"].removeprefix("#/$defs/")]
+    members = schema.get("anyOf", schema.get("oneOf", ()))
+    if members:
+        return all(_is_of_objects(each, definitions) for each in members)
+    return schema.get("type") == "object"
+
+
+_WITHOUT_STRUCTURE: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {"type": "string"},
+    {"type": "null"},
+    {"anyOf": [{"type": "string"}, {"type": "null"}]},
+)
 
 
 def _may_be_bytes(annotation: Any) -> bool:
@@ -112,6 +140,8 @@ def _is_object(annotation: Any) -> bool:
         return _is_object(alias_value(annotation))
     if is_record(annotation):
         return not is_named_tuple(annotation)
+    if is_model(annotation):
+        return False  # it may be, and then its schema says so
     origin = typing.get_origin(annotation) or annotation
     return any(origin is kind for kind in _OBJECTS)
 
@@ -132,16 +162,22 @@ def _formless(annotation: Any, seen: list[Any]) -> Iterator[Any]:
     if origin in _UNIONS or origin in (*_LISTS, *_OBJECTS, set, frozenset):
         for each in typing.get_args(annotation):
             yield from _formless(each, seen)
-    elif isinstance(annotation, type) and origin is None:
-        if is_record(annotation):
-            yield from _formless_fields(annotation, seen)
-        elif is_opaque(annotation) or not (
-            annotation in (Any, object)
-            or _has_form(annotation)
-            or inspect.isabstract(annotation)
-            or getattr(annotation, "_is_protocol", False)
-        ):
-            yield annotation
+    elif is_record(annotation):
+        yield from _formless_fields(annotation, seen)
+    elif isinstance(annotation, type) and origin is None and not _may_have_form(annotation):
+        yield annotation
+
+
+def _may_have_form(kind: type) -> bool:
+    if is_opaque(kind):
+        return False
+    return (
+        kind in (Any, object)
+        or is_model(kind)
+        or _has_form(kind)
+        or inspect.isabstract(kind)
+        or getattr(kind, "_is_protocol", False)
+    )
 
 
 def _has_form(kind: type) -> bool:

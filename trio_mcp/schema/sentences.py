@@ -98,6 +98,7 @@ _FORMAT_WORDS = {
     "date-time": "a date and time such as 2024-05-31T12:30:00Z",
     "date": "a date such as 2024-05-31",
     "time": "a time such as 12:30:00",
+    "duration": "a duration such as PT1H30M",
     "uuid": "a UUID",
     "path": "a path",
     "decimal": "a decimal number in a string",

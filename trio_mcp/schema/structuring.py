@@ -25,15 +25,17 @@ from typing import Any
 import attrs
 
 from trio_mcp.schema.annotations import alias_value, is_type_alias, schema_of
-from trio_mcp.schema.errors import ArgumentError, Problem
+from trio_mcp.schema.errors import ArgumentError, Problem, Unfit
 from trio_mcp.schema.fields import (
+    class_of,
     fields_of,
     is_named_tuple,
     is_record,
     is_typed_dict,
-    resolve_names,
+    with_usual_types,
 )
-from trio_mcp.schema.sentences import cut, expectation, json_kind
+from trio_mcp.schema.models import Model, is_model
+from trio_mcp.schema.sentences import expectation
 from trio_mcp.schema.texts import text_type
 from trio_mcp.schema.validate import compile_test
 
@@ -76,14 +78,15 @@ def is_plain(annotation: Any, *, numbers: bool = True) -> bool:
 
 def bare(annotation: Any) -> Any:
     """The annotation without what only describes it: `Annotated`, `NewType`, qualifiers."""
-    while True:
+    while not is_model(annotation):
         origin = typing.get_origin(annotation)
         if origin is typing.Annotated or getattr(origin, "_name", None) in _WRAPPERS:
             annotation = typing.get_args(annotation)[0]
         elif hasattr(annotation, "__supertype__"):
             annotation = annotation.__supertype__
         else:
-            return annotation
+            break
+    return annotation
 
 
 def structure_arguments(
@@ -162,27 +165,32 @@ def _hook_and_type(annotation: Any) -> tuple[Hook, Any]:
 # Errors -------------------------------------------------------------------------------------
 
 
-class _Unfit(ValueError):
-    """A value that is not what its type needs; the path is not known yet."""
-
-    def __init__(self, expected: str, value: Any) -> None:
-        super().__init__(expected)
-        self.expected = expected
-        self.value = value
-
-
 def _explain(name: str, error: BaseException) -> str:
     """One sentence for what went wrong below argument `name`."""
     path = name
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-        path += _step(error)
-    if isinstance(error, _Unfit):
-        return (
-            f"Argument {path!r} must be {error.expected}, but {json_kind(error.value)} came "
-            f"({cut(error.value)})."
-        )
+    while isinstance(error, _Within | BaseExceptionGroup):
+        if isinstance(error, _Within):
+            path, error = path + error.step, error.error
+        else:
+            error = error.exceptions[0]
+            path += _step(error)
+    if isinstance(error, Unfit):
+        return error.tell("Argument", path)
     return f"Argument {path!r} is not acceptable{reason_of(error)}."
+
+
+class _Within(Exception):
+    """What went wrong with an item of a collection, or a value of a mapping.
+
+    Args:
+        step: Where: an index or a key, as it stands in a path.
+        error: What it was.
+    """
+
+    def __init__(self, step: str, error: Exception) -> None:
+        super().__init__(step)
+        self.step = step
+        self.error = error
 
 
 def reason_of(error: BaseException) -> str:
@@ -195,13 +203,13 @@ def reason_of(error: BaseException) -> str:
 
 
 def _step(error: BaseException) -> str:
-    """The step that cattrs noted on the error: an attribute, an index or a key."""
+    """The step that cattrs noted on the error: an attribute, or an index in a tuple."""
     for note in getattr(error, "__notes__", ()):
         known = getattr(note, "__dict__", {})
         if "name" in known:
             return f".{known['name']}"
         if "index" in known:
-            return f"[{known['index']}]" if type(known["index"]) is int else f".{known['index']}"
+            return f"[{known['index']}]"
     return ""
 
 
@@ -210,12 +218,26 @@ def _step(error: BaseException) -> str:
 
 def hook_for(annotation: Any) -> Hook:
     """The function that structures a value of this annotation."""
-    # What describes the type says nothing here, and its raw keywords could not be looked up.
-    annotation = resolve_names(bare(annotation), {}, {}, describe=False)
+    annotation = _undescribed(annotation)
+    if is_model(annotation):
+        return Model(annotation).read
     if isinstance(annotation, type) and annotation in _SCALARS:
         return _SCALARS[annotation]
     hook = _converter().get_structure_hook(annotation)
     return lambda value: hook(value, annotation)
+
+
+def _undescribed(annotation: Any) -> Any:
+    """The annotation without what describes types in it: raw keywords could not be looked up."""
+    annotation = bare(annotation)
+    parts = typing.get_args(annotation)
+    origin = typing.get_origin(annotation)
+    if not parts or origin in (typing.Literal, typing.Annotated) or is_model(annotation):
+        return annotation
+    plain = tuple(map(_undescribed, parts))
+    if plain == parts:
+        return annotation
+    return typing.Union[plain] if origin in _UNIONS else origin[plain]  # noqa: UP007
 
 
 def _int(value: Any) -> int:
@@ -228,7 +250,7 @@ def _float(value: Any) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise _Unfit("a number that fits a float", value) from None
+        raise Unfit("a number that fits a float", value) from None
 
 
 _SCALARS: dict[Any, Hook] = {str: str, int: _int, float: _float}
@@ -241,7 +263,7 @@ def _parse(make: Callable[[Any], Any], expected: str) -> Callable[[Any, Any], An
         try:
             return make(value)
         except (ValueError, ArithmeticError):
-            raise _Unfit(expected, value) from None
+            raise Unfit(expected, value) from None
 
     return parse
 
@@ -301,31 +323,37 @@ def _make_record(kind: Any) -> Callable[[Any, Any], Any]:
     """The hook that cattrs makes, once the names within the annotations are resolved."""
     from cattrs.gen import make_dict_structure_fn, typeddicts
 
+    kind = with_usual_types(kind)
     if is_typed_dict(kind):
         return typeddicts.make_dict_structure_fn(kind, _converter(), **_overrides(kind))
-    if attrs.has(kind):
-        attrs.resolve_types(kind, localns={kind.__name__: kind})
+    owner = class_of(kind)
+    if attrs.has(owner):
+        attrs.resolve_types(owner, localns={owner.__name__: owner})
     return make_dict_structure_fn(kind, _converter(), **_overrides(kind))
 
 
-def _overrides(kind: type) -> dict[str, Any]:
-    """Hooks for the fields that cattrs cannot look up, as raw keywords are not hashable."""
+def _overrides(kind: Any) -> dict[str, Any]:
+    """Hooks for the fields that cattrs cannot look up: raw keywords are not hashable.
+
+    And for those of generic classes: what their variables stand for is known here.
+    """
     from cattrs import override
 
+    is_generic = hasattr(class_of(kind), "__orig_bases__")
     return {
         each.name: override(struct_hook=_later(each.annotation))
         for each in fields_of(kind)
-        if not _is_hashable(each.annotation)
+        if is_generic or not _is_hashable(each.annotation)
     }
 
 
+def _once(annotation: Any) -> Callable[[], Hook]:
+    """What makes a hook when it is first asked for, because a type may be part of itself."""
+    return functools.cache(lambda: hook_for(annotation))
+
+
 def _later(annotation: Any) -> Callable[[Any, Any], Any]:
-    """A hook that is made when it is first called, because a type may be part of itself."""
-
-    @functools.cache
-    def hook() -> Hook:
-        return hook_for(annotation)
-
+    hook = _once(annotation)
     return lambda value, _: hook()(value)
 
 
@@ -347,27 +375,60 @@ def _make_named_tuple(kind: Any) -> Callable[[Any, Any], Any]:
     return structure_named_tuple
 
 
+def _make_model(kind: Any) -> Callable[[Any, Any], Any]:
+    read = Model(kind).read
+    return lambda value, _: read(value)
+
+
 def _make_alias(kind: Any) -> Callable[[Any, Any], Any]:
     return _later(alias_value(kind))
 
 
 def _make_collection(kind: Any) -> Callable[[Any, Any], Any]:
-    """A hook for an abstract collection: the plain one that it is nearest to."""
-    arguments = typing.get_args(kind) or (Any,)
-    concrete: Any = _CONCRETE[typing.get_origin(kind) or kind]
-    concrete = concrete[arguments]
-    hook = _converter().get_structure_hook(concrete)
-    return lambda value, _: hook(value, concrete)
+    """A hook for a collection, or for an abstract one: the plain one that it is nearest to.
+
+    It stops at the first item that is wrong. That of cattrs would collect them all.
+    """
+    make = _COLLECTIONS[typing.get_origin(kind) or kind]
+    (kind_of_items,) = typing.get_args(kind) or (Any,)
+    hook = _once(kind_of_items)
+
+    def structure_collection(values: Any, _: Any) -> Any:
+        structure, items = hook(), []
+        try:
+            for each in values:
+                items.append(structure(each))
+        except Exception as error:
+            raise _Within(f"[{len(items)}]", error) from error
+        return items if make is list else make(items)
+
+    return structure_collection
 
 
-_CONCRETE: dict[Any, Any] = {
-    abc.Sequence: list,
-    abc.MutableSequence: list,
-    abc.Iterable: list,
-    abc.Collection: list,
-    abc.Set: frozenset,
-    abc.MutableSet: set,
+_COLLECTIONS: dict[Any, Any] = {
+    **dict.fromkeys((list, abc.Sequence, abc.MutableSequence, abc.Iterable, abc.Collection), list),
+    **dict.fromkeys((frozenset, abc.Set), frozenset),
+    **dict.fromkeys((set, abc.MutableSet), set),
 }
+
+
+def _make_mapping(kind: Any) -> Callable[[Any, Any], Any]:
+    kind_of_keys, kind_of_values = typing.get_args(kind) or (Any, Any)
+    hooks = _once(kind_of_keys), _once(kind_of_values)
+
+    def structure_mapping(value: Any, _: Any) -> Any:
+        (structure_key, structure), mapping, key = (hook() for hook in hooks), {}, ""
+        try:
+            for key, each in value.items():
+                mapping[structure_key(key)] = structure(each)
+        except Exception as error:
+            raise _Within(f".{key}", error) from error
+        return mapping
+
+    return structure_mapping
+
+
+_MAPPINGS = (dict, abc.Mapping, abc.MutableMapping)
 
 
 def _make_union(kind: Any) -> Callable[[Any, Any], Any]:
@@ -384,14 +445,14 @@ def _make_union(kind: Any) -> Callable[[Any, Any], Any]:
             return value
         fitting = [each for each in members if each.accepts(value)]
         if not fitting:
-            raise _Unfit(expectation(schema_of(kind)), value)
+            raise Unfit(expectation(schema_of(kind)), value)
         fitting.sort(key=lambda each: each.distance(value))
         for each in fitting[:-1]:
             # Text may be a date or not; but whatever has structure is what its schema says, and
             # what is wrong within it is no reason to try (and try within) another.
             try:
                 return each.structure(value)
-            except _Unfit:
+            except Unfit:
                 continue
         return fitting[-1].structure(value)
 
@@ -430,9 +491,11 @@ _FACTORIES: list[tuple[Callable[[Any], bool], Callable[[Any], Callable[[Any, Any
     (is_record, _make_record),
     (is_named_tuple, _make_named_tuple),  # which is a record, too: the later row wins
     (is_type_alias, _make_alias),
-    (lambda kind: _is_in(typing.get_origin(kind) or kind, _CONCRETE), _make_collection),
+    (lambda kind: _is_in(typing.get_origin(kind) or kind, _COLLECTIONS), _make_collection),
+    (lambda kind: _is_in(typing.get_origin(kind) or kind, _MAPPINGS), _make_mapping),
     (lambda kind: typing.get_origin(kind) in _UNIONS, _make_union),
     (lambda kind: text_type(kind) is not None, _make_text),
+    (is_model, _make_model),
 ]
 
 

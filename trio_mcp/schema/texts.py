@@ -6,6 +6,7 @@ They are known by name, so that nothing is imported to be recognised.
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -57,12 +58,43 @@ def _moment(name: str) -> TextType:
     )
 
 
+_DURATION: Final = re.compile(
+    r"(-?)P(?=.)(?:(\d+)W)?(?:(\d+)D)?"
+    r"(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,6})?)S)?)?",
+    re.ASCII,
+)
+
+
+def _read_duration(kind: Any, text: str) -> Any:
+    found = _DURATION.fullmatch(text[:_LONGEST_DURATION])
+    if found is None or len(text) > _LONGEST_DURATION:
+        raise ValueError(text)
+    sign, *numbers = found.groups()
+    names = ("weeks", "days", "hours", "minutes")
+    whole = {name: int(each or 0) for name, each in zip(names, numbers, strict=False)}
+    duration = kind(**whole, seconds=float(numbers[-1] or 0))
+    return -duration if sign else duration
+
+
+def _write_duration(duration: Any) -> str:
+    sign = "-" if duration.days < 0 else ""
+    duration = abs(duration)
+    minutes, seconds = divmod(duration.seconds, 60)
+    fraction = f".{duration.microseconds:06}".rstrip("0") if duration.microseconds else ""
+    parts = (duration.days, "D"), (minutes // 60, "H"), (minutes % 60, "M")
+    days, *times = (f"{number}{unit}" if number else "" for number, unit in parts)
+    time = "".join(times) + (f"{seconds}{fraction}S" if seconds or fraction else "")
+    return f"{sign}P{days}T{time}" if time else f"{sign}P{days or 'T0S'}"
+
+
+_LONGEST_DURATION: Final = 100
 _URL: Final = TextType("uri", lambda url: str(url.geturl()), _read_url)
 
 _BY_NAME: Final = {
     "datetime.datetime": _moment("date-time"),
     "datetime.date": _moment("date"),
     "datetime.time": _moment("time"),
+    "datetime.timedelta": TextType("duration", _write_duration, _read_duration),
     "uuid.UUID": TextType("uuid"),
     "decimal.Decimal": TextType("decimal", read=_read_decimal),
     "ipaddress.IPv4Address": TextType("ipv4"),

@@ -17,6 +17,7 @@ from typing import Any
 import attrs
 
 from trio_mcp.schema.fields import is_named_tuple
+from trio_mcp.schema.models import Model, is_model
 from trio_mcp.schema.texts import text_type
 
 __all__ = ["can_unstructure", "unstructure"]
@@ -100,6 +101,8 @@ def _way_of(kind: Any) -> Callable[[Any], Any]:
     text = text_type(kind)
     if text is not None and not issubclass(kind, enum.Enum):
         return text.write
+    if is_model(kind):
+        return Model(kind).write
     if attrs.has(kind):
         return _record([each.name for each in attrs.fields(kind)])
     if dataclasses.is_dataclass(kind):

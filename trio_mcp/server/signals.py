@@ -40,12 +40,19 @@ async def stop_at_signals(handle: ServerHandle) -> None:
 
 
 @contextmanager
-def calling_at_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Have a function called in the Trio run at the first signal, for the length of a block."""
+def calling_at_signals(
+    stop: Callable[[], None], call_soon: Callable[[Callable[[], None]], object] | None = None
+) -> Iterator[None]:
+    """Have a function called in the Trio run at the first signal, for the length of a block.
+
+    Args:
+        stop: The function.
+        call_soon: Has a function called in the Trio run, where that is in another thread.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    token = trio.lowlevel.current_trio_token()
+    call_soon = call_soon or trio.lowlevel.current_trio_token().run_sync_soon
     seen = False
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -53,7 +60,7 @@ def calling_at_signals(stop: Callable[[], None]) -> Iterator[None]:
         if seen:  # the default action ends the process, and tells its parent why
             end_by(number)
         seen = True
-        token.run_sync_soon(stop)
+        call_soon(stop)
 
     taken = [each for each in ENDING if signal.getsignal(each) is not signal.SIG_IGN]
     previous = {each: signal.signal(each, on_signal) for each in taken}

@@ -89,6 +89,10 @@ _REFUSED: Final = {429: "too many requests", 503: "no capacity"}
 """The outcome, in the metrics, of requests that are refused before anybody knows what they ask."""
 _PAGES: Final = ("/health", "/tools", "/metrics")
 EXPLORER_PATH: Final = "/explorer"
+_NOT_TRIO: Final = (
+    "this app runs on Trio, and this ASGI server on asyncio; for such servers, "
+    "from trio_mcp.aio import http_app"
+)
 _GET_ONLY: Final = [(b"allow", b"GET, HEAD")]
 
 _Sender = tuple[str, bytes]
@@ -205,6 +209,8 @@ class HttpApp:
         """Serve one ASGI scope."""
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
+        elif not trio.lowlevel.in_trio_run():
+            raise RuntimeError(_NOT_TRIO)
         elif scope["type"] == "http":
             await self._serve(HttpRequest(scope, receive, send))
         else:
@@ -213,8 +219,7 @@ class HttpApp:
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         if not trio.lowlevel.in_trio_run():
-            what = "this app needs an ASGI server that runs on Trio, such as trio_mcp.serve_http"
-            await send({"type": "lifespan.startup.failed", "message": what})
+            await send({"type": "lifespan.startup.failed", "message": _NOT_TRIO})
             return
         phase = "startup"
         try:

@@ -1,0 +1,390 @@
+"""`http_app` on asyncio: under servers, mounted in frameworks, with handlers of both kinds."""
+
+import asyncio
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+
+import httpx2
+import pytest
+import uvicorn
+from hypercorn.asyncio import serve as hypercorn
+from hypercorn.config import Config
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+import trio_mcp
+from tests.aio.support import Workshop, in_asyncio, until
+from tests.support.processes import ENVIRONMENT, TIME_LIMIT
+from trio_mcp import Context, Handlers, Limits, ListChanged
+from trio_mcp.aio import Registry, connect, http_app, on_asyncio
+from trio_mcp.errors import LifespanError
+
+
+def registry_for_asyncio(**options):
+    """Handlers of all kinds that are written for asyncio."""
+    registry = Registry("mixed", **options)
+    registry.events = []
+
+    @registry.tool
+    async def nap(seconds: float, context: Context) -> str:
+        await context.progress(1, total=2)
+        registry.events.append("began")
+        try:
+            await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            registry.events.append("cancelled")
+            raise
+        return f"{context.tool} {context.state}"
+
+    @registry.tool
+    async def confirm(context: Context) -> bool:
+        await asyncio.sleep(0)
+        return (await context.elicit("Really?", bool)).value
+
+    @registry.tool
+    def thread(text: str) -> str:
+        return text
+
+    @registry.tool(timeout=0.05)
+    async def forever() -> None:
+        await asyncio.sleep(3600)
+
+    @registry.tool
+    async def fail() -> None:
+        raise trio_mcp.ToolError("mine")
+
+    @registry.resource("mixed://{name}")
+    async def resource(name: str) -> str:
+        await asyncio.sleep(0)
+        return name
+
+    @registry.prompt
+    async def prompt(name: str) -> str:
+        await asyncio.sleep(0)
+        return name
+
+    @registry.completion(prompt="prompt", argument="name")
+    async def names(value: str) -> list[str]:
+        await asyncio.sleep(0)
+        return [value + "!"]
+
+    return registry
+
+
+@asynccontextmanager
+async def under_uvicorn(app, **options):
+    """Serve an app in this loop; yields its URL."""
+    config = uvicorn.Config(app, port=0, log_level="warning", **options)
+    server = uvicorn.Server(config)
+    serving = asyncio.ensure_future(server._serve())  # without its signals, which end the process
+    await until(lambda: server.started or serving.done())
+    if serving.done():
+        await serving
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        await serving
+
+
+@asynccontextmanager
+async def under_hypercorn(app):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    config = Config()
+    config.bind = [f"127.0.0.1:{port}"]
+    config.errorlog = None
+    ending = asyncio.Event()
+    serving = asyncio.ensure_future(hypercorn(app, config, shutdown_trigger=ending.wait))
+    while True:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            break
+        except ConnectionRefusedError:
+            await asyncio.sleep(0.01)
+    writer.close()
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        ending.set()
+        await serving
+
+
+async def accept(params):
+    await asyncio.sleep(0)
+    return {"action": "accept", "content": {"value": True}}
+
+
+async def use(url, registry, revision):
+    options = {"revision": revision, "handlers": Handlers(elicitation=accept)}
+    told = []
+    async with connect(f"{url}/mcp", **options) as client:
+        arguments = {"seconds": 0}
+        result = await client.call_tool("nap", arguments, on_progress=lambda *it: told.append(it))
+        assert result.text == "nap open"
+        assert told == [(1, 2, None)]
+        assert await client.call_tool("confirm", returns=bool) is True
+        assert await client.call_tool("thread", {"text": "x" * 10**6}, returns=str) == "x" * 10**6
+        assert "timed out" in (await client.call_tool("forever")).error
+        assert (await client.call_tool("fail")).error == "mine"
+        assert (await client.read_resource("mixed://it")).text == "it"
+        assert (await client.get_prompt("prompt", {"name": "it"})).messages[0].content.text == "it"
+        assert (await client.complete("name", "a", prompt="prompt")).values == ["a!"]
+        naps = [client.call_tool("nap", arguments) for _ in range(30)]
+        assert {each.text for each in await asyncio.gather(*naps)} == {"nap open"}
+        async with client.subscribe(lists=["tools"]) as changes:
+            registry.tool(name=f"new-{revision}")(accept_nothing)
+            assert await anext(changes) == ListChanged("tools")
+        registry.events.clear()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await client.call_tool("nap", {"seconds": 3600}, timeout=60)
+        await until(lambda: registry.events == ["began", "cancelled"])
+
+
+async def accept_nothing() -> None:
+    pass
+
+
+@asynccontextmanager
+async def lifespan(registry):
+    """One that would notice if it were opened and closed in different tasks."""
+    async with asyncio.TaskGroup():
+        registry.events.append("opened")
+        yield "open"
+    registry.events.append("closed")
+
+
+MOUNTS = {
+    "alone": lambda app: app,
+    "mounted": lambda app: Starlette(routes=[Mount("/", app)]),
+    "in a lifespan": lambda app: Starlette(
+        routes=[Mount("/", app)], lifespan=lambda outer: app.running()
+    ),
+}
+
+
+@pytest.mark.requirement("L1")
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("mount", MOUNTS)
+def test_all_that_a_registry_for_asyncio_offers_works_under_uvicorn(mount, revision):
+    registry = registry_for_asyncio(lifespan=lifespan)
+
+    @in_asyncio
+    async def run():
+        async with under_uvicorn(MOUNTS[mount](http_app(registry))) as url:
+            await use(url, registry, revision)
+            registry.events.clear()
+        closed = mount != "mounted"  # where nobody says when it ends, it ends with the loop
+        assert registry.events == ["closed"] * closed
+
+    run()
+    assert registry.events == ["closed"]
+
+
+@pytest.mark.requirement("L1")
+@in_asyncio
+async def test_it_works_under_hypercorn_on_asyncio():
+    registry = registry_for_asyncio(lifespan=lifespan)
+    async with under_hypercorn(http_app(registry)) as url:
+        await use(url, registry, "2026-07-28")
+    assert registry.events[-1] == "closed"
+
+
+@pytest.mark.requirement("L1")
+async def test_the_same_app_runs_on_a_server_of_trio():
+    app = http_app(Workshop())
+    messages, sent = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}], []
+
+    async def receive():
+        return messages.pop(0)
+
+    async def send(message):
+        sent.append(message["type"])
+
+    await app({"type": "lifespan"}, receive, send)
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+@pytest.mark.requirement("L1")
+@in_asyncio
+async def test_trio_handlers_and_asyncio_handlers_stand_side_by_side():
+    registry = Workshop()
+
+    @registry.tool
+    @on_asyncio
+    async def there(seconds: float) -> str:
+        """Sleep there."""
+        await asyncio.sleep(seconds)
+        return "there"
+
+    assert registry.tools["there"].description.description == "Sleep there."
+    async with connect(registry) as client:
+        assert (await client.call_tool("there", {"seconds": 0})).text == "there"
+        assert (await client.call_tool("echo", {"text": "here"})).text == "here"
+
+
+@pytest.mark.requirement("L1")
+@in_asyncio
+async def test_a_registry_for_asyncio_is_called_and_opened_from_asyncio():
+    registry = registry_for_asyncio(lifespan=lifespan)
+    assert await registry.call("nap", {"seconds": 0}) == "nap open"
+    async with registry.running() as state:
+        assert state == "open"
+        assert await registry.call("nap", {"seconds": 0}) == "nap open"
+    assert registry.events == ["opened", "began", "closed", "opened", "began", "closed"]
+
+
+@pytest.mark.requirement("L1")
+async def test_a_handler_for_asyncio_is_told_where_it_can_be_served(caplog):
+    registry = registry_for_asyncio()
+    async with trio_mcp.connect(registry) as client:
+        assert (await client.call_tool("forever")).error is not None
+    assert "serve it by http_app, serve or connect of trio_mcp.aio" in caplog.text
+    with pytest.raises(LifespanError, match="there is no asyncio here"):
+        async with registry_for_asyncio(lifespan=lifespan).running():
+            pass
+    with pytest.raises(TypeError, match="async def"):
+        on_asyncio(len)
+
+
+# -- what can go wrong ------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("L1")
+@in_asyncio
+async def test_a_lifespan_that_fails_is_told_and_tried_again():
+    tries = []
+
+    @asynccontextmanager
+    async def failing(registry):
+        tries.append(1)
+        if len(tries) == 1:
+            raise ValueError("no database")
+        yield
+
+    app, said = http_app(registry_for_asyncio(lifespan=failing)), []
+
+    async def receive():
+        return {"type": "lifespan.startup"}
+
+    async def send(message):
+        said.append(message)
+
+    await app({"type": "lifespan"}, receive, send)
+    assert said == [{"type": "lifespan.startup.failed", "message": "LifespanError"}]
+    tries.clear()
+    async with under_uvicorn(Starlette(routes=[Mount("/", app)])) as url:
+        async with httpx2.AsyncClient() as client:
+            assert (await client.get(f"{url}/health")).status_code == 500
+            assert (await client.get(f"{url}/health")).status_code == 200
+
+
+@pytest.mark.requirement("L1")
+@in_asyncio
+async def test_a_client_that_leaves_cancels_its_request():
+    registry = registry_for_asyncio()
+    body = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "nap", "arguments": {"seconds": 3600}},
+    }
+    accepted = {"accept": "application/json, text/event-stream"}
+    async with under_uvicorn(http_app(registry)) as url:
+        async with httpx2.AsyncClient() as client:
+            posting = asyncio.ensure_future(client.post(f"{url}/mcp", json=body, headers=accepted))
+            await until(lambda: registry.events)
+            posting.cancel()
+            await asyncio.wait([posting])
+            await until(lambda: registry.events == ["began", "cancelled"])
+
+
+@pytest.mark.requirement("L1")
+@in_asyncio
+async def test_a_handler_that_ignores_its_cancellation_keeps_nobody_waiting():
+    registry = Registry("stubborn")
+    may_end = asyncio.Event()
+
+    @registry.tool(timeout=0.01)
+    async def stubborn() -> None:
+        while not may_end.is_set():
+            try:
+                await may_end.wait()
+            except asyncio.CancelledError:
+                pass
+
+    app = http_app(registry, limits=Limits(cancel_patience=0.01))
+    async with under_uvicorn(app) as url, connect(f"{url}/mcp") as client:
+        assert "timed out" in (await client.call_tool("stubborn")).error
+        may_end.set()
+
+
+@pytest.mark.requirement("L1")
+@in_asyncio
+async def test_a_body_that_comes_in_parts_is_read_and_bounded():
+    async def parts(size):
+        for _ in range(size):
+            yield b" " * 1000
+
+    limits = Limits(max_message_bytes=10_000)
+    async with under_uvicorn(http_app(Workshop(), limits=limits)) as url:
+        async with httpx2.AsyncClient() as client:
+            headers = {"content-type": "application/json", "accept": "*/*"}
+            for size, status in ((5, 400), (11, 413)):
+                response = await client.post(f"{url}/mcp", content=parts(size), headers=headers)
+                assert response.status_code == status
+
+
+@pytest.mark.requirement("L1")
+def test_the_app_for_trio_says_what_to_do_under_asyncio():
+    sent = []
+
+    async def receive():
+        return {"type": "lifespan.startup"}
+
+    async def send(message):
+        sent.append(message)
+
+    app = trio_mcp.http_app(Workshop())
+    asyncio.run(app({"type": "lifespan"}, receive, send))
+    assert sent[0]["type"] == "lifespan.startup.failed"
+    assert "from trio_mcp.aio import http_app" in sent[0]["message"]
+    with pytest.raises(RuntimeError, match=r"from trio_mcp\.aio import"):
+        asyncio.run(app({"type": "http", "headers": []}, receive, send))
+
+
+SERVING = """
+import uvicorn
+from trio_mcp.aio import Registry, http_app
+uvicorn.run(http_app(Registry("ending")), port=0)
+"""
+
+
+@pytest.mark.requirement("L1")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_streams_without_an_end_do_not_keep_a_server_from_stopping(number):
+    command = [sys.executable, "-c", SERVING]
+    server = subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+
+    @in_asyncio
+    async def run():
+        running = (line for line in server.stderr if "Uvicorn running" in line)
+        port = next(running).partition("127.0.0.1:")[2].split()[0]
+        async with connect(f"http://127.0.0.1:{port}/mcp") as client:
+            async with client.subscribe(lists=["tools"]) as changes:
+                server.send_signal(number)
+                assert [each async for each in changes] == []
+
+    try:
+        run()
+        _, said = server.communicate(timeout=TIME_LIMIT)
+    finally:
+        server.kill()
+    assert server.returncode in (0, -number)
+    assert "Application shutdown complete" in said
+    assert "Traceback" not in said.replace("KeyboardInterrupt", "")

@@ -1,0 +1,49 @@
+"""`serve` on asyncio: the same server on stdin and stdout."""
+
+import os
+import signal
+import sys
+
+import pytest
+
+from tests.aio.support import in_asyncio
+from trio_mcp.aio import connect
+from trio_mcp.errors import NotConnected
+
+SERVER = """
+import asyncio, os, sys
+from trio_mcp.aio import Registry, serve
+
+registry = Registry("napping")
+
+@registry.tool
+async def nap(seconds: float) -> int:
+    print("not for the client")
+    await asyncio.sleep(seconds)
+    return os.getpid()
+
+asyncio.run(serve(registry))
+sys.exit(7)
+"""
+COMMAND = [sys.executable, "-X", "dev", "-c", SERVER]
+
+
+@pytest.mark.requirement("L1")
+@in_asyncio
+async def test_handlers_for_asyncio_are_served_on_stdio():
+    async with connect(COMMAND) as client:
+        assert await client.call_tool("nap", {"seconds": 0.01}, returns=int)
+        assert "not for the client" in client.stderr()
+        assert "Traceback" not in client.stderr()
+
+
+@pytest.mark.requirement("L1")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@in_asyncio
+async def test_a_signal_stops_it_in_good_order(number):
+    async with connect(COMMAND) as client:
+        pid = await client.call_tool("nap", {"seconds": 0}, returns=int)
+        os.kill(pid, number)
+        states = [each async for each in client.states()]
+        assert isinstance(states[-1].error, NotConnected)
+        assert states[-1].error.returncode == 7

@@ -1,0 +1,171 @@
+"""Handlers that are written for asyncio: they run in its loop, whoever calls them."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial, wraps
+from typing import Any, TypeVar
+
+import trio
+from attrs import fields, frozen
+
+from trio_mcp.aio.calls import Call
+from trio_mcp.aio.faces import face_of
+from trio_mcp.aio.inloop import LoopCall, call_asyncio
+from trio_mcp.aio.run import TrioRun, trio_run
+from trio_mcp.registry import Context
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+@face_of(Context)
+@frozen(kw_only=True)
+class LoopContext(Context):
+    """The context of a handler that runs in the event loop."""
+
+    _theirs: Context
+    _run: TrioRun
+    _nursery: trio.Nursery
+
+    async def _cross(self, method: Callable[..., Awaitable[T]], *args: Any, **options: Any) -> T:
+        call = Call(self._run, partial(method, self._theirs, *args, **options), None)
+        return await call.wait(self._nursery)
+
+    def close_sse_stream(self) -> None:
+        """Do what `Context.close_sse_stream` does, where the stream is."""
+        self._run.post(self._theirs.close_sse_stream)
+
+
+_FIELDS = {each.name: each.alias or each.name for each in fields(Context)}
+
+
+def _in_loop(context: Context, run: TrioRun, nursery: trio.Nursery) -> LoopContext:
+    given: dict[str, Any] = {alias: getattr(context, name) for name, alias in _FIELDS.items()}
+    return LoopContext(**given, theirs=context, run=run, nursery=nursery)
+
+
+def on_asyncio(function: F) -> F:
+    """Have a handler run in the event loop of asyncio: a tool, a resource, a prompt, a completion.
+
+    `http_app`, `serve` and `connect` of `trio_mcp.aio` take registries with such handlers beside
+    others. A `trio_mcp.aio.Registry` does this with all its `async def` functions. Write it below
+    the decorator of the registry.
+
+    The handler's time limit and the client's cancellation cancel its asyncio task. Its `Context`
+    has the same methods as any other.
+
+    Raises:
+        TypeError: It is no `async def` function; a plain one runs in a worker thread anyway.
+
+    Example:
+        >>> registry = Registry("clock")
+        >>> @registry.tool
+        ... @on_asyncio
+        ... async def wait(seconds: float) -> str:
+        ...     await asyncio.sleep(seconds)
+        ...     return "done"
+    """
+    if not inspect.iscoroutinefunction(function):
+        raise TypeError("on_asyncio is for async def functions; others run in worker threads")
+
+    @wraps(function)
+    async def run_in_loop(*args: Any, **options: Any) -> Any:
+        run = loop_beside(getattr(function, "__name__", "this handler"))
+        contexts = [name for name, value in options.items() if isinstance(value, Context)]
+        if not contexts:
+            return await call_asyncio(run, partial(function, *args, **options))
+        return await _with_contexts(run, function, args, options, contexts)
+
+    return run_in_loop  # type: ignore[return-value]
+
+
+def loop_beside(what: str) -> TrioRun:
+    """Return the run that has an event loop beside it.
+
+    Raises:
+        RuntimeError: There is none, and what to do.
+    """
+    run = trio_run.get()
+    if run is None:
+        raise RuntimeError(
+            f"{what} is written for asyncio, and there is no asyncio here: serve it by http_app, "
+            "serve or connect of trio_mcp.aio"
+        )
+    return run
+
+
+async def _with_contexts(
+    run: TrioRun,
+    function: Callable[..., Awaitable[Any]],
+    args: tuple[Any, ...],
+    options: dict[str, Any],
+    contexts: list[str],
+) -> Any:
+    """Run a handler that may talk back; what it says is said in a nursery of its own task."""
+    result: Any = None
+    failure: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        faces = {name: _in_loop(options[name], run, nursery) for name in contexts}
+        try:
+            result = await call_asyncio(run, partial(function, *args, **{**options, **faces}))
+        except Exception as error:  # raised below, outside of any exception group
+            failure = error
+    if failure is not None:
+        raise failure
+    return result
+
+
+@asynccontextmanager
+async def held_in_loop(
+    run: TrioRun, make: Callable[[], AbstractAsyncContextManager[T]]
+) -> AsyncIterator[T]:
+    """Open a context manager of asyncio's for the block, in one asyncio task.
+
+    Raises:
+        Exception: Whatever it raises when it is entered or left.
+    """
+    ready = trio.Event()
+    found: list[T] = []
+    failures: list[Exception] = []
+    leaving: list[asyncio.Event] = []
+    call: LoopCall[None]
+
+    async def hold() -> None:
+        leaving.append(asyncio.Event())
+        async with make() as value:
+            found.append(value)
+            run.post(ready.set)
+            try:
+                await leaving[0].wait()
+            except asyncio.CancelledError:
+                if call.is_cancelled:
+                    raise
+                # A loop that shuts down cancels all tasks first. This one may end in good order.
+
+    async def work() -> None:
+        nonlocal call
+        call = LoopCall(run, hold)
+        try:
+            await call.wait()
+        except Exception as error:  # raised below, outside of any exception group
+            failures.append(error)
+        ready.set()
+
+    passing: BaseException | None = None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(work)
+        await ready.wait()
+        if found:
+            try:
+                yield found[0]
+            except BaseException as error:
+                passing = error
+            run.tell(lambda: leaving[0].set())
+    if passing is not None:
+        raise passing
+    if failures:
+        raise failures[0]

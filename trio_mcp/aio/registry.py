@@ -1,0 +1,108 @@
+"""A registry whose handlers are written for asyncio."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Unpack
+
+import trio
+
+from trio_mcp.aio.handlers import held_in_loop, loop_beside, on_asyncio
+from trio_mcp.aio.held import Held
+from trio_mcp.registry import Registry as TrioRegistry
+from trio_mcp.registry.options import PromptOptions, ResourceOptions, ToolOptions
+from trio_mcp.registry.prompts import Prompt
+from trio_mcp.registry.resources import Resource, ResourceTemplate
+from trio_mcp.registry.tools import Tool
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.limits import Limits
+
+
+class Registry(TrioRegistry):
+    """A registry whose `async def` functions run in the event loop of asyncio.
+
+    It takes what `trio_mcp.Registry` takes. Handlers and the lifespan are written for asyncio;
+    plain `def` handlers run in worker threads, as always. Serve it by `http_app`, `serve` or
+    `connect` of `trio_mcp.aio`.
+
+    Example:
+        >>> registry = Registry("clock")
+        >>> @registry.tool
+        ... async def wait(seconds: float) -> str:
+        ...     await asyncio.sleep(seconds)
+        ...     return "done"
+    """
+
+    if not TYPE_CHECKING:  # which sees the arguments that there are
+
+        @wraps(TrioRegistry.__init__)
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            if self._lifespan is not None:
+                self._lifespan = partial(_lifespan_in_loop, self._lifespan)
+
+    def add_tool(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> Tool:
+        """Register a function as a tool, as `trio_mcp.Registry.add_tool` does."""
+        return super().add_tool(_in_loop(function), **options)
+
+    def add_resource(
+        self, uri: str, function: Callable[..., Any], **options: Unpack[ResourceOptions]
+    ) -> Resource | ResourceTemplate:
+        """Register a function as a resource, as `trio_mcp.Registry.add_resource` does."""
+        return super().add_resource(uri, _in_loop(function), **options)
+
+    def add_prompt(self, function: Callable[..., Any], **options: Unpack[PromptOptions]) -> Prompt:
+        """Register a function as a prompt, as `trio_mcp.Registry.add_prompt` does."""
+        return super().add_prompt(_in_loop(function), **options)
+
+    def add_completion(
+        self,
+        source: Callable[..., Any] | Sequence[str],
+        *,
+        prompt: str | None = None,
+        resource: str | None = None,
+        argument: str,
+        timeout: float | None = None,
+    ) -> None:
+        """Register a completion, as `trio_mcp.Registry.add_completion` does."""
+        super().add_completion(
+            _in_loop(source), prompt=prompt, resource=resource, argument=argument, timeout=timeout
+        )
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Json] | None = None,
+        *,
+        limits: Limits | None = None,
+    ) -> Any:
+        """Run a tool directly, as `trio_mcp.Registry.call` does."""
+        call = partial(super().call, name, arguments, limits=limits)
+        if trio.lowlevel.in_trio_run():
+            return await call()
+        held: Held[None, None] = Held(nullcontext, lambda nothing: nothing)
+        async with held:
+            return await held.call(call)
+
+    def running(  # type: ignore[override]  # for `async with`, as the other one
+        self, *, limits: Limits | None = None
+    ) -> AbstractAsyncContextManager[Any]:
+        """Open the lifespan for a block, as `trio_mcp.Registry.running` does."""
+        if trio.lowlevel.in_trio_run():
+            return super().running(limits=limits)
+        held: Held[Any, Any] = Held(partial(super().running, limits=limits), lambda state: state)
+        return held
+
+
+def _in_loop(source: Any) -> Any:
+    return on_asyncio(source) if inspect.iscoroutinefunction(source) else source
+
+
+def _lifespan_in_loop(
+    lifespan: Callable[[TrioRegistry], AbstractAsyncContextManager[Any]], registry: TrioRegistry
+) -> AbstractAsyncContextManager[Any]:
+    run = loop_beside(f"the lifespan of {registry.name}")
+    return held_in_loop(run, partial(lifespan, registry))

@@ -1,0 +1,61 @@
+"""Serving a registry on stdin and stdout, from a program on asyncio."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from functools import partial
+
+import trio
+
+from trio_mcp.aio.held import Held
+from trio_mcp.registry import Registry
+from trio_mcp.server.lifecycle import ServerHandle
+from trio_mcp.server.signals import calling_at_signals
+from trio_mcp.transports.stdio.serve import serve as trio_serve
+from trio_mcp.wire.limits import Limits
+
+
+class _Stopping(trio.TaskStatus[ServerHandle]):
+    """Stops a server, also one that has not started yet."""
+
+    def __init__(self) -> None:
+        self._handle: ServerHandle | None = None
+        self._is_stopped = False
+
+    def started(self, value: ServerHandle | None = None) -> None:
+        self._handle = value
+        if self._is_stopped:
+            self.stop()
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        if self._handle is not None:
+            self._handle.stop()
+
+
+async def serve(registry: Registry, *, limits: Limits | None = None) -> None:
+    """Serve a registry on stdin and stdout until the client disconnects, from asyncio.
+
+    It does what `trio_mcp.serve` does. Handlers of a `trio_mcp.aio.Registry`, and those with
+    `on_asyncio`, run in the event loop; the others under Trio, in a thread beside it.
+
+    Args:
+        registry: What to serve.
+        limits: The bounds of messages and calls.
+
+    Raises:
+        RuntimeError: Stdin and stdout are being served already.
+        Exception: Whatever the registry's lifespan raises.
+
+    If cancelled, it cancels its calls, writes what has been answered and restores the descriptors.
+
+    Example:
+        >>> registry = Registry("empty")
+        >>> if __name__ == "__main__":
+        ...     asyncio.run(serve(registry))
+    """
+    held: Held[None, None] = Held(nullcontext, lambda nothing: nothing)
+    async with held:
+        stopping = _Stopping()
+        with calling_at_signals(stopping.stop, held.run.post):
+            await held.call(partial(trio_serve, registry, limits=limits, task_status=stopping))

@@ -1,0 +1,383 @@
+"""Pydantic's types: it decides on their values, tells their schemas, and writes their JSON.
+
+Pydantic is never imported here. Somebody who annotates with its types has done so already.
+
+Its models check what they are given by rules of their own (aliases, validators, conversions), which
+no JSON Schema tells in full. So what Pydantic is to decide is not held against the published
+schema: it gets the JSON, and its errors become sentences like all others. It does not let other
+threads run while it validates, and it tries each member of a recursive union at each level, so
+the work is counted before.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from trio_mcp.schema.constraints import needs_pydantic
+from trio_mcp.schema.errors import SchemaError, Unfit
+from trio_mcp.schema.keywords import parts_of
+from trio_mcp.schema.sentences import cut, join_path, json_kind
+from trio_mcp.wire.jsonrpc import encode
+
+__all__ = ["Model", "adopt", "is_model", "is_old_model", "without_references"]
+
+_UNIONS = (typing.Union, types.UnionType)
+
+_MOST_WORK: Final = 500_000
+"""Before others get their turn; the unit is about 0.1 µs."""
+_OBJECT, _ARRAY, _SCALAR, _PER_CHARACTER = 10, 2, 1, 0.02
+
+_MOST_SENTENCES: Final = 3
+
+
+def is_model(annotation: Any) -> bool:
+    """Whether Pydantic decides on the values of an annotation.
+
+    These are its classes, unions with one of them, and what has a rule of Pydantic's in
+    `Annotated` that JSON Schema does not have, such as a validator or a discriminator.
+    """
+    if not hasattr(sys.modules.get("pydantic"), "TypeAdapter"):
+        return False
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        kind, *metadata = typing.get_args(annotation)
+        return is_model(kind) or needs_pydantic(metadata)
+    if origin in _UNIONS:
+        members = [each for each in typing.get_args(annotation) if each is not type(None)]
+        return any(map(_mentions_model, members)) and (
+            len(members) == 1 or _adapter_or_error(annotation)[1] is None
+        )
+    kind = origin or annotation
+    return isinstance(kind, type) and (
+        hasattr(kind, "__get_pydantic_core_schema__") or hasattr(kind, "__pydantic_validator__")
+    )
+
+
+def is_old_model(kind: type) -> bool:
+    """Whether a class is a model as Pydantic 1 had them."""
+    return any(
+        each.__name__ == "BaseModel" and each.__module__ in ("pydantic.main", "pydantic.v1.main")
+        for each in kind.__mro__
+    )
+
+
+def _mentions_model(annotation: Any) -> bool:
+    return is_model(annotation) or any(map(_mentions_model, typing.get_args(annotation)))
+
+
+def _adapter_or_error(annotation: Any) -> tuple[Any, Exception | None]:
+    try:
+        return sys.modules["pydantic"].TypeAdapter(annotation), None
+    except _mistakes() as error:
+        return None, error
+
+
+def _mistakes() -> tuple[type[Exception], ...]:
+    """What Pydantic raises for types that it can make nothing of."""
+    import pydantic
+
+    # An `ImportError` says which package a type needs, as that of email addresses does.
+    return pydantic.PydanticUserError, pydantic.PydanticUndefinedAnnotation, ImportError
+
+
+class Model:
+    """What Pydantic makes of one annotation.
+
+    Args:
+        annotation: One that `is_model`.
+
+    Raises:
+        SchemaError: Pydantic cannot make anything of it (yet).
+    """
+
+    def __init__(self, annotation: Any) -> None:
+        self._annotation = annotation
+        self._adapter, error = _adapter_or_error(annotation)
+        if error is not None:
+            raise _schema_error(annotation, error)
+
+    def schema(self, *, output: bool) -> dict[str, Any]:
+        """The JSON Schema of what it accepts, or of what it returns, as Pydantic tells it.
+
+        Raises:
+            SchemaError: There is none.
+        """
+        try:
+            schema: dict[str, Any] = self._adapter.json_schema(
+                schema_generator=_generator(), mode="serialization" if output else "validation"
+            )
+        except _mistakes() as error:
+            raise _schema_error(self._annotation, error) from error
+        return self._as_reference(schema)
+
+    def _as_reference(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """The schema of a class as Pydantic tells it where the class stands within another."""
+        is_class = isinstance(self._annotation, type)
+        name = _definition_name(self._annotation.__name__) if is_class else ""
+        definitions = schema.pop("$defs", {})
+        if name and "$ref" not in schema and name not in definitions:
+            schema, definitions = {"$ref": f"#/$defs/{name}"}, {**definitions, name: schema}
+        return {**schema, "$defs": definitions}
+
+    def read(self, value: Any) -> Any:
+        """Validate a JSON value, and make a Python value of it.
+
+        Raises:
+            Unfit: Pydantic refuses it, or it would take too long.
+        """
+        try:
+            text = encode(value)
+        except TypeError:
+            raise Unfit("JSON", value) from None
+        if (self._branching > 1 or len(text) > _MOST_WORK // _OBJECT) and self._is_much(value):
+            raise Unfit("less, or nested less deeply, to be checked at once", value)
+        try:
+            return self._adapter.validate_json(text)
+        except sys.modules["pydantic"].ValidationError as error:
+            raise Refused(value, error) from None
+
+    def write(self, value: Any) -> Any:
+        """Make JSON of a Python value.
+
+        Raises:
+            TypeError: It has none.
+        """
+        try:
+            # What is of another type than its field is found by the output schema.
+            return self._adapter.dump_python(value, mode="json", by_alias=True, warnings=False)
+        except Exception as error:  # of a serializer, or a computed field
+            name = type(value).__name__
+            raise TypeError(f"a value of type {name} cannot be turned into JSON") from error
+
+    def _is_much(self, value: Any) -> bool:
+        work: float = 0
+        waiting: list[tuple[Any, int]] = [(value, 1)]
+        while waiting and work < _MOST_WORK:
+            each, times = waiting.pop()
+            if isinstance(each, dict):
+                work += _OBJECT * times
+                waiting.extend((part, times * self._branching) for part in each.values())
+            elif isinstance(each, list):
+                work += _ARRAY * times
+                waiting.extend((part, times) for part in each)
+            else:
+                text = len(each) * _PER_CHARACTER if isinstance(each, str) else 0
+                work += (_SCALAR + text) * times
+        return work >= _MOST_WORK
+
+    @functools.cached_property
+    def _branching(self) -> int:
+        return _branching(self.schema(output=False))
+
+
+# Schemas ------------------------------------------------------------------------------------
+
+
+def adopt(
+    schema: Mapping[str, Any],
+    share: Callable[[str, str, Callable[[], dict[str, Any]]], dict[str, Any]],
+) -> dict[str, Any]:
+    """A schema of Pydantic's as one of ours, which shares its definitions with others.
+
+    Args:
+        schema: The schema, with its own `$defs`.
+        share: Takes what a definition is known by, its name and what builds it, and returns a
+            reference to it.
+    """
+    definitions = schema.get("$defs", {})
+
+    def adopted(each: Any) -> Any:
+        if not isinstance(each, Mapping):
+            return each
+        ours = {key: value for key, value in each.items() if key not in _NOT_ADOPTED}
+        if not _is_linear(ours.get("pattern")):
+            del ours["pattern"]  # nobody but Pydantic could, and it does
+        for part in parts_of({key: each[key] for key in ours}):
+            _put(ours, part.path, adopted(part.schema))
+        if "$ref" in each:
+            name = each["$ref"].removeprefix("#/$defs/")
+            known_by = json.dumps(_reachable(name, definitions), sort_keys=True, default=repr)
+            definition = _untitled(name, definitions[name])
+            reference = share(f"{name} {known_by}", name, lambda: adopted(definition))
+            reference.update(ours)
+            return reference
+        return ours
+
+    result: dict[str, Any] = adopted(schema)
+    return result
+
+
+def without_references(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema of Pydantic's with its definitions in place, except within themselves."""
+    open_names: set[str] = set()
+
+    def put(known_by: str, name: str, build: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        if known_by in open_names:
+            return {"$ref": f"#/$defs/{name}"}
+        open_names.add(known_by)
+        definition = build()
+        open_names.discard(known_by)
+        return definition
+
+    return adopt(schema, put)
+
+
+_NOT_ADOPTED: Final = ("$defs", "$ref", "discriminator")
+"""Keywords that are replaced, and one of OpenAPI's, whose references nobody would follow."""
+
+
+def _untitled(name: str, definition: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A definition without a title that only repeats its name."""
+    if _definition_name(str(definition.get("title"))) != name:
+        return definition
+    return {key: value for key, value in definition.items() if key != "title"}
+
+
+def _definition_name(name: str) -> str:
+    return re.sub(r"[^\w.-]", "_", name)
+
+
+def _put(schema: dict[str, Any], path: tuple[str | int, ...], part: Any) -> None:
+    """Replace a part, and copy what it stands in, which may be Pydantic's own."""
+    keyword, *inner = path
+    if not inner:
+        schema[str(keyword)] = part
+        return
+    held = schema[str(keyword)]
+    schema[str(keyword)] = held = held.copy()
+    held[inner[0]] = part
+
+
+def _is_linear(pattern: Any) -> bool:
+    if not isinstance(pattern, str):
+        return True
+    from trio_mcp.schema.engine import pattern_size  # most schemas have no patterns
+
+    try:
+        pattern_size(pattern)
+    except SchemaError:
+        return False
+    return True
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str):
+        yield schema["$ref"].removeprefix("#/$defs/")
+    for part in parts_of(schema):
+        yield from _references(part.schema)
+
+
+def _reachable(name: str, definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """A definition, and all that it leads to."""
+    found: dict[str, Any] = {}
+    waiting = [name]
+    while waiting:
+        each = waiting.pop()
+        if each not in found and each in definitions:
+            found[each] = definitions[each]
+            waiting.extend(_references(definitions[each]))
+    return found
+
+
+def _branching(schema: Mapping[str, Any]) -> int:
+    """How many members of a union lead back to it, and are all tried: at each level of a value."""
+    definitions = schema.get("$defs", {})
+    most = 1
+    for name, definition in definitions.items():
+        waiting = [definition]
+        while waiting:
+            each = waiting.pop()
+            waiting.extend(part.schema for part in parts_of(each))
+            if not isinstance(each, Mapping) or "discriminator" in each:
+                continue
+            members = [*each.get("anyOf", ()), *each.get("oneOf", ())]
+            most = max(most, sum(_leads_to(name, member, definitions) for member in members))
+    return most
+
+
+def _leads_to(name: str, schema: Any, definitions: Mapping[str, Any]) -> bool:
+    return any(name in _reachable(each, definitions) for each in _references(schema))
+
+
+@functools.cache
+def _generator() -> Any:
+    """Pydantic's generator, without titles that only repeat the names of fields, or warnings."""
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Generator(GenerateJsonSchema):
+        def emit_warning(self, kind: Any, detail: str) -> None:
+            pass
+
+        def field_title_should_be_set(self, schema: Any) -> bool:
+            return False
+
+    return Generator
+
+
+def _schema_error(annotation: Any, error: Exception) -> SchemaError:
+    name = getattr(annotation, "__qualname__", None) or str(annotation)
+    said = str(getattr(error, "message", error)).partition("\n")[0].rstrip(".")
+    if getattr(error, "code", None) in ("undefined-annotation", "class-not-fully-defined"):
+        return SchemaError(
+            f"the model {name} names types that are not known; define them at module level, before "
+            f"it is used, or call {name}.model_rebuild()"
+        )
+    return SchemaError(f"Pydantic has no JSON Schema for {name}: {said}")
+
+
+# Errors -------------------------------------------------------------------------------------
+
+
+class Refused(Unfit):
+    """A value that Pydantic has refused, for the first few of its reasons.
+
+    Args:
+        value: The value.
+        error: Its `ValidationError`.
+    """
+
+    def __init__(self, value: Any, error: Any) -> None:
+        super().__init__("valid", value)
+        self._reasons = error.errors(include_url=False, include_input=False)[:_MOST_SENTENCES]
+
+    def tell(self, noun: str, place: str) -> str:
+        """Say what is wrong, in a sentence for each reason."""
+        sentences = [_sentence(noun, place, self.value, each) for each in self._reasons]
+        return " ".join(dict.fromkeys(sentences))
+
+
+def _sentence(noun: str, place: str, value: Any, reason: Mapping[str, Any]) -> str:
+    kind, said = reason["type"], reason["msg"]
+    for step in reason["loc"]:  # some of which name members of a union, or functions
+        if isinstance(value, dict) and (step in value or kind == "missing"):
+            place, value = join_path([place, step]), value.get(step)
+        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+            place, value = f"{place}[{step}]", value[step]
+    if kind in _ABOUT_NAMES:
+        return f"{_ABOUT_NAMES[kind]} {noun.lower()} {place!r}."
+    what = f"{noun} {place!r}" if place else f"The {_WHOLES[noun]}"
+    for beginning in _BY_THE_AUTHOR:
+        if said.startswith(beginning):
+            return f"{what} is not acceptable: {_shortened(said.removeprefix(beginning))}."
+    came = f"{json_kind(value)} came ({cut(value)})"
+    demand = _DEMAND.match(said)
+    if demand:
+        return f"{what} must {_shortened(said[demand.end() :])}, but {came}."
+    return f"{what} is not acceptable: {_shortened(said)}; {came}."
+
+
+def _shortened(text: str) -> str:
+    return text[:200].rstrip(".")
+
+
+_WHOLES: Final = {"Argument": "arguments", "Field": "form"}
+_ABOUT_NAMES: Final = {"missing": "Missing required", "extra_forbidden": "Unexpected"}
+_BY_THE_AUTHOR: Final = ("Value error, ", "Assertion failed, ")
+_DEMAND: Final = re.compile(r"[A-Z]\w* should ")  # such as `Input should be less than 3`
