@@ -59,6 +59,9 @@ if TYPE_CHECKING:
     from trio_mcp.registry.asking import ElicitResult as ElicitResult
     from trio_mcp.registry.changes import ListChanged as ListChanged
     from trio_mcp.registry.changes import ResourceUpdated as ResourceUpdated
+    from trio_mcp.registry.content import Audio as Audio
+    from trio_mcp.registry.content import File as File
+    from trio_mcp.registry.content import Image as Image
     from trio_mcp.registry.context import Context as Context
     from trio_mcp.registry.extension import ExtensionMethod as ExtensionMethod
     from trio_mcp.registry.extension import ExtensionRequest as ExtensionRequest
@@ -175,6 +178,7 @@ _NAMES: Final = {
         "ListChanged",
         "ResourceUpdated",
     ),
+    "registry.content": ("Audio", "File", "Image"),
     "registry.context": ("Context",),
     "registry.extension": ("ExtensionMethod", "ExtensionRequest", "ExtensionSubscription"),
     "registry.middleware": ("McpCall", "McpRequest"),

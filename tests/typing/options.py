@@ -6,7 +6,7 @@ would be unused, and that is an error too.
 
 from collections.abc import Mapping
 
-from trio_mcp import Client, ProcessOptions, Registry, ToolAnnotations, connect
+from trio_mcp import Client, Context, ProcessOptions, Registry, ToolAnnotations, connect
 
 registry = Registry("typed", icons=[{"src": "https://example.com/a.png"}])
 Registry("typed", titel="x")  # type: ignore[call-arg]
@@ -59,3 +59,21 @@ async def main() -> None:
         print(tools, number, text)
     connect(registry, tool_timeuot=1.0)  # type: ignore[call-arg]
     Client()  # type: ignore[call-arg]
+
+
+class Shop:
+    """What a lifespan yields."""
+
+    stock: int = 1
+
+
+@registry.tool
+async def with_state(context: Context[Shop]) -> int:
+    """The state has its type."""
+    return context.state.stock + context.state.price  # type: ignore[attr-defined, no-any-return]
+
+
+@registry.tool
+async def without_a_type(context: Context) -> int:
+    """Without one, it is anything."""
+    return int(context.state.stock)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import trio
 from attrs import field, frozen
@@ -13,23 +13,29 @@ from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import Id, Json
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
     from trio_mcp.auth.authorization import Authorization
     from trio_mcp.registry.asking import ElicitResult
     from trio_mcp.registry.conversation import Conversation
     from trio_mcp.wire.payloads import Implementation, LoggingLevel, ToolDescription
     from trio_mcp.wire.questions import CreateMessageResult, ModelPreferences, Root, SamplingMessage
 
+    State = TypeVarWithDefault("State", default=Any)
+else:
+    State = TypeVar("State")
+
 T = TypeVar("T")
 
 
 @public
 @frozen(kw_only=True)
-class Context:
+class Context(Generic[State]):
     """The request that a handler is serving, and the way to talk back to its caller.
 
-    Annotate a parameter with this class to get one; callers do not see that parameter. The methods
-    must run on the Trio thread: a plain `def` function, which runs in a worker thread, calls them
-    with `trio.from_thread.run`.
+    Annotate a parameter with this class to get one; callers do not see that parameter. A type
+    checker knows the type of `state` in a `Context[Shop]`. The methods must run on the Trio thread:
+    a plain `def` function, which runs in a worker thread, calls them with `trio.from_thread.run`.
 
     Example:
         >>> async def count(to: int, context: Context) -> str:
@@ -41,8 +47,8 @@ class Context:
     tool: str
     """What was called: a tool's or prompt's name, or a resource's URI."""
 
-    state: Any = None
-    """What the registry's lifespan yielded."""
+    state: State = None  # type: ignore[assignment]  # where there is no lifespan
+    """What the registry's lifespan yielded; its type is that of a `Context[State]`."""
 
     request_id: Id | None = None
     """The request's id; `None` when the tool was run by `Registry.call`."""

@@ -15,6 +15,7 @@ from typing import Any, Final
 import attrs
 
 from trio_mcp.schema import unstructure
+from trio_mcp.schema.models import is_model
 from trio_mcp.schema.returns import BYTES, USE_OF_BYTES
 from trio_mcp.schema.sentences import join_path
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
@@ -84,6 +85,8 @@ def parts_of_value(value: Any) -> Iterator[tuple[str | int, Any]]:
     elif attrs.has(type(value)) or dataclasses.is_dataclass(type(value)):
         read = attrs.fields if attrs.has(type(value)) else dataclasses.fields
         yield from ((each.name, getattr(value, each.name, None)) for each in read(type(value)))
+    elif is_model(type(value)):
+        yield from getattr(value, "__dict__", {}).items()
 
 
 def holds_many(value: Any) -> bool:

@@ -4,7 +4,8 @@
 |---|---|---|
 | `str` | its text | |
 | `None` | nothing | |
-| a content block, or a list with one in it | the blocks; whatever else is in the list as text | |
+| a content block, an `Image`, an `Audio`, a `File` | a block | |
+| a list with one of them in it | a block for each; whatever else is in the list as text | |
 | an empty list, where the annotation says that it is of content blocks | nothing | |
 | an object (attrs, dataclass, TypedDict, dict, Pydantic model) | its JSON as text | the object |
 | bytes | refused, as they do not say what they are | |
@@ -25,6 +26,16 @@ from trio_mcp.wire.conversion import from_wire, to_wire
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.payloads import CallToolResult, ContentBlock, TextContent
 from trio_mcp.wire.revisions import Revision
+
+
+class Returnable:
+    """What a tool may return to have a content block made of it: an `Image`, say."""
+
+    __slots__ = ()
+
+    def to_content(self) -> ContentBlock:
+        """Make the block; may block."""
+        raise NotImplementedError
 
 
 class Returning(Protocol):
@@ -71,6 +82,12 @@ class Prepared:
         return self.outcome
 
 
+def reads_files(value: Any) -> bool:
+    """Whether the result of a value may have to be read from files."""
+    many = value if isinstance(value, list | tuple) else [value]
+    return any(isinstance(each, Returnable) for each in many)
+
+
 def prepare_result(tool: Returning, value: Any) -> Prepared:
     """Convert and check what a tool returned."""
     try:
@@ -107,6 +124,8 @@ def make_result(tool: Returning, value: Any) -> CallToolResult:
     """Turn what a tool returned into a `CallToolResult`, by the table above."""
     if isinstance(value, CallToolResult):
         return _checked(tool, value, value)
+    if isinstance(value, Returnable):
+        return CallToolResult([value.to_content()])
     if isinstance(value, ContentBlock):
         return _checked(tool, value, CallToolResult([value]))
     if isinstance(value, list | tuple) and _holds_blocks(tool, value):
@@ -120,7 +139,7 @@ def make_result(tool: Returning, value: Any) -> CallToolResult:
 
 def _holds_blocks(tool: Returning, values: Sequence[Any]) -> bool:
     """Whether a list is one of blocks; an empty one is what the annotation says."""
-    return any(isinstance(each, ContentBlock) for each in values) or (
+    return any(isinstance(each, ContentBlock | Returnable) for each in values) or (
         tool.returns_blocks and not values
     )
 
@@ -150,6 +169,8 @@ def _checked(tool: Returning, value: Any, result: CallToolResult) -> CallToolRes
 
 
 def _block(tool: Returning, value: Any) -> ContentBlock:
+    if isinstance(value, Returnable):
+        return value.to_content()
     if isinstance(value, ContentBlock):
         return value
     return _text(tool, _json(tool, value))

@@ -29,7 +29,7 @@ from trio_mcp.registry.context import Context
 from trio_mcp.registry.handlers import NO_EXTENSIONS, Handler, Keywords, Unbound
 from trio_mcp.registry.invalid import holds_many
 from trio_mcp.registry.options import Icons
-from trio_mcp.registry.results import prepare_result
+from trio_mcp.registry.results import Returnable, prepare_result, reads_files
 from trio_mcp.registry.slots import Slots
 from trio_mcp.schema import (
     TAKES_LONG,
@@ -49,7 +49,7 @@ from trio_mcp.wire.revisions import META_TIMEOUT
 if TYPE_CHECKING:
     from trio_mcp.schema.parameters import Parameter
 
-RESULT_TYPES: Final = frozenset({CallToolResult, *CONTENT_BLOCKS.values()})
+RESULT_TYPES: Final = frozenset({CallToolResult, Returnable, *CONTENT_BLOCKS.values()})
 """What a tool returns to say itself what its caller gets; such a result has no schema."""
 
 LONGEST_NAME: Final = 128
@@ -117,7 +117,7 @@ class Tool(Handler):
 
     async def _prepare(self, running: Awaitable[Any]) -> Any:
         value = await running
-        if not holds_many(value):
+        if not holds_many(value) and not reads_files(value):
             return value
         return await trio.to_thread.run_sync(prepare_result, self, value, abandon_on_cancel=True)
 

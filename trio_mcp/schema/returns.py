@@ -104,6 +104,7 @@ def _is_of_objects(schema: dict[str, Any], definitions: dict[str, Any]) -> bool:
 
 _WITHOUT_STRUCTURE: Final[tuple[dict[str, Any], ...]] = (
     {},
+    {"type": "array"},  # of anything, content blocks too
     {"type": "string"},
     {"type": "null"},
     {"anyOf": [{"type": "string"}, {"type": "null"}]},
@@ -118,10 +119,10 @@ def _may_be_bytes(annotation: Any) -> bool:
 
 
 def _mentions(annotation: Any, kinds: Collection[type]) -> bool:
-    """Whether one of the classes stands anywhere in the annotation."""
-    return any(annotation is kind for kind in kinds) or any(
-        _mentions(each, kinds) for each in typing.get_args(annotation)
-    )
+    """Whether one of the classes, or a subclass, stands anywhere in the annotation."""
+    if isinstance(annotation, type) and any(kind in annotation.__mro__ for kind in kinds):
+        return True
+    return any(_mentions(each, kinds) for each in typing.get_args(annotation))
 
 
 def _lists(annotation: Any, kinds: Collection[type]) -> bool:
