@@ -66,13 +66,21 @@ if TYPE_CHECKING:
     from trio_mcp.registry.extension import ExtensionMethod as ExtensionMethod
     from trio_mcp.registry.extension import ExtensionRequest as ExtensionRequest
     from trio_mcp.registry.extension import ExtensionSubscription as ExtensionSubscription
+    from trio_mcp.registry.forwarding import forwarded_completer as forwarded_completer
+    from trio_mcp.registry.forwarding import forwarded_prompt as forwarded_prompt
+    from trio_mcp.registry.forwarding import forwarded_resource as forwarded_resource
+    from trio_mcp.registry.forwarding import forwarded_template as forwarded_template
+    from trio_mcp.registry.forwarding import forwarded_tool as forwarded_tool
     from trio_mcp.registry.middleware import McpCall as McpCall
     from trio_mcp.registry.middleware import McpRequest as McpRequest
     from trio_mcp.registry.options import FileOptions as FileOptions
     from trio_mcp.registry.options import PromptOptions as PromptOptions
     from trio_mcp.registry.options import ResourceOptions as ResourceOptions
     from trio_mcp.registry.options import ToolOptions as ToolOptions
+    from trio_mcp.registry.part import Part as Part
     from trio_mcp.registry.registry import Registry as Registry
+    from trio_mcp.registry.transform import ArgumentTransform as ArgumentTransform
+    from trio_mcp.registry.transform import Transform as Transform
     from trio_mcp.schema.errors import SchemaError as SchemaError
     from trio_mcp.schema.parameters import AnyValue as AnyValue
     from trio_mcp.schema.parameters import Array as Array
@@ -181,9 +189,18 @@ _NAMES: Final = {
     "registry.content": ("Audio", "File", "Image"),
     "registry.context": ("Context",),
     "registry.extension": ("ExtensionMethod", "ExtensionRequest", "ExtensionSubscription"),
+    "registry.forwarding": (
+        "forwarded_completer",
+        "forwarded_prompt",
+        "forwarded_resource",
+        "forwarded_template",
+        "forwarded_tool",
+    ),
     "registry.middleware": ("McpCall", "McpRequest"),
     "registry.options": ("FileOptions", "PromptOptions", "ResourceOptions", "ToolOptions"),
+    "registry.part": ("Part",),
     "registry.registry": ("Registry",),
+    "registry.transform": ("ArgumentTransform", "Transform"),
     "schema.errors": ("SchemaError",),
     "schema.parameters": (
         "AnyValue",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import trio
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from trio_mcp.public import public
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from trio_mcp.auth.authorization import Authorization
     from trio_mcp.registry.asking import ElicitResult
     from trio_mcp.registry.conversation import Conversation
+    from trio_mcp.registry.lifespan import Opened
     from trio_mcp.wire.payloads import Implementation, LoggingLevel, ToolDescription
     from trio_mcp.wire.questions import CreateMessageResult, ModelPreferences, Root, SamplingMessage
 
@@ -74,6 +75,7 @@ class Context(Generic[State]):
     """The `_meta` of the request."""
 
     _conversation: Conversation | None = field(default=None, repr=False)
+    _opened: Opened | None = field(default=None, repr=False)
 
     @property
     def params(self) -> dict[str, Json]:
@@ -92,6 +94,16 @@ class Context(Generic[State]):
         If not, `ask` may still be able to ask it.
         """
         return self._conversation is not None and self._conversation.passes_questions
+
+    def inside(self, part: object, tool: str) -> Context:
+        """Return the same for the code of a part that is mounted.
+
+        Args:
+            part: Whose state it is to have.
+            tool: What the part calls what was called.
+        """
+        state = None if self._opened is None else self._opened.state_of(part)
+        return evolve(self, tool=tool, state=state)
 
     # -- saying ---------------------------------------------------------------------------
 

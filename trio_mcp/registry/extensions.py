@@ -54,6 +54,10 @@ class Extension(Protocol):
         """The methods that it runs something around."""
 
     @property
+    def mountable(self) -> bool:
+        """Whether one in the registry that is served does for those of its parts."""
+
+    @property
     def sends(self) -> Collection[str]:
         """The notifications that it sends while a request is answered."""
 
@@ -123,6 +127,10 @@ class Extensions:
         self._result_types: set[str] = set()
         self.wrapping: Final[dict[str, list[Extension]]] = {}
         """By method, who runs something around it, from the outside inwards."""
+
+    def __contains__(self, identifier: str) -> bool:
+        """Whether there is an extension of that name."""
+        return identifier in self._added
 
     def __iter__(self) -> Iterator[Extension]:
         """In the order of their registration."""

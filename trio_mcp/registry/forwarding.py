@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from trio_mcp.public import public
 from trio_mcp.registry.completions import Completer
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.handlers import Forwarded, Keywords
@@ -39,6 +40,7 @@ Answer = Callable[[dict[str, Json], Context], Awaitable[Mapping[str, Json]]]
 _ANY_OBJECT: Final = compile_validator({"type": "object"}, inferred=True)
 
 
+@public
 def forwarded_tool(
     description: ToolDescription,
     answer: Answer,
@@ -70,6 +72,7 @@ def forwarded_tool(
         timeout=timeout,
         scopes=scopes,
         validate=compile_validator(schema) if check else _ANY_OBJECT,
+        checks_arguments=check,
         structure=_as_arguments,
         unstructure=None,
         check_output=None,
@@ -85,6 +88,7 @@ def _as_arguments(arguments: dict[str, Json]) -> Keywords:
     return {"arguments": arguments}
 
 
+@public
 def forwarded_resource(
     description: ResourceDescription,
     answer: Answer,
@@ -121,6 +125,7 @@ async def _read(answer: Answer, context: Context) -> Forwarded:
     return Forwarded({"ttlMs": 0, "cacheScope": "private", **result})
 
 
+@public
 def forwarded_template(
     description: ResourceTemplateDescription,
     answer: Answer,
@@ -150,6 +155,7 @@ def forwarded_template(
     )
 
 
+@public
 def forwarded_prompt(
     description: PromptDescription,
     answer: Answer,
@@ -183,6 +189,7 @@ async def _get(answer: Answer, name: str, arguments: Json, context: Context) -> 
     return Forwarded(dict(await answer(params, context)))
 
 
+@public
 def forwarded_completer(
     ref: dict[str, Json], argument: str, answer: Answer, *, timeout: float | None = None
 ) -> Completer:

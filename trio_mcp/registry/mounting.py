@@ -1,34 +1,62 @@
 """A part in a registry: the entries that the registry has for those of the part.
 
 An entry is made when the part is mounted, or when the part gets one: the same function with another
-name, and what else holds there. It remembers its `Origin`, so that its function runs as in the part
-itself: with the state of the part's lifespan, and with the names that the part knows.
+name, and what else holds there. It remembers where it comes from, so that its function runs as in
+the part itself: with the state of the part's lifespan, and with the names that the part knows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-import trio
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from trio_mcp.registry.handlers import Origin
-from trio_mcp.registry.lifespan import Opened
 from trio_mcp.registry.part import KIND_OF, NOUN_OF, Part, RefType, Table
 from trio_mcp.registry.tools import LONGEST_NAME, NAME_CHARACTERS, published
-from trio_mcp.registry.uri_prefix import add_prefix, remove_prefix, scheme_of
+from trio_mcp.registry.uri_prefix import add_prefix, remove_prefix, scheme_of, translated
 from trio_mcp.schema import SchemaError
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.limits import Limits
 
 if TYPE_CHECKING:
     from trio_mcp.registry.completions import Completer
     from trio_mcp.registry.log_bridge import LogBridge
+    from trio_mcp.registry.transform import Transform
 
 _WEB: Final = frozenset({"http", "https", "data", "mailto", ""})
 """Schemes of what is mostly no resource of anybody's, but a link for people."""
+
+
+@frozen
+class View:
+    """What of a part appears, and how."""
+
+    prefix: str | None = None
+    only: Collection[str] | None = None
+    """Names and URIs; `None` for all."""
+    tools: Mapping[str, Transform | None] = field(factory=dict)
+    resources: Mapping[str, Transform | None] = field(factory=dict)
+    """Templates among them."""
+    prompts: Mapping[str, Transform | None] = field(factory=dict)
+
+    def changes(self, table: Table) -> Mapping[str, Transform | None]:
+        """By name, how things of one kind appear; `None` for what does not."""
+        found: Mapping[str, Transform | None] = getattr(self, KIND_OF[table])
+        return found
+
+    def name_of(self, table: Table, name: str) -> str | None:
+        """Return what something of the part is called; `None` if it does not appear."""
+        if self.only is not None and name not in self.only:
+            return None
+        change = self.changes(table).get(name, self)
+        if change is None:
+            return None
+        if KIND_OF[table] == "resources":
+            return add_prefix(self.prefix, name)
+        own = name if isinstance(change, View) or change.name is None else change.name
+        return own if self.prefix is None else f"{self.prefix}_{own}"
 
 
 class Mount:
@@ -37,28 +65,40 @@ class Mount:
     Args:
         parent: Where.
         part: What.
-        prefix: What its names and URIs begin with; `None` for nothing.
+        view: What of it appears, and how.
     """
 
-    def __init__(self, parent: Part, part: Part, prefix: str | None) -> None:
+    def __init__(self, parent: Part, part: Part, view: View) -> None:
         self.parent: Final = parent
         self.part: Final = part
-        self.prefix: Final = prefix
+        self.view: Final = view
         self._watched: Final[set[str]] = set()  # the part's URIs
 
-    # -- names ----------------------------------------------------------------------------
+    def open(self) -> None:
+        """Make entries for all that the part has.
 
-    def name_of(self, table: Table, name: str) -> str:
-        """Return what something is called where the part is mounted."""
-        if self.prefix is None:
-            return name
-        if table in ("tools", "prompts"):
-            return f"{self.prefix}_{name}"
-        return add_prefix(self.prefix, name)
+        Raises:
+            SchemaError: One of them cannot be made; then none is there.
+        """
+        self.parent.put_all(
+            each
+            for table in KIND_OF
+            for item in list(self.part.table(table).values())
+            for each in self.placements(table, item)
+        )
+        self.part.followers.append(self)
+        for uri in [each for each in self.parent.changes.watchers if isinstance(each, str)]:
+            self.watch(uri)
 
-    def inward(self, uri: str) -> str | None:
-        """Return what the part calls a URI; `None` if that is none of the part's."""
-        return remove_prefix(self.prefix, uri)
+    def close(self) -> None:
+        """Let go of the part, and take its entries out."""
+        self.part.followers.remove(self)
+        for inner in self._watched:
+            self.part.changes.remove_watcher(inner, self)
+        self._watched.clear()
+        for table in KIND_OF:
+            made = self.parent.table(table).items()
+            self.parent.take(table, *[name for name, each in made if self._has_made(each)])
 
     # -- entries --------------------------------------------------------------------------
 
@@ -68,49 +108,73 @@ class Mount:
         Raises:
             SchemaError: There is something of that name already, or it cannot be shown so.
         """
-        made = self._make(table, item)
-        there = self.parent.table(table).get(made.name)
-        if there is not None and not self._is_ours(there, item.name):
-            raise SchemaError(self._clash(table, item.name, made.name, there))
-        yield from self.parent.placements(table, made)
+        name = self.view.name_of(table, item.name)
+        if name is None:
+            return
+        there = self.parent.table(table).get(name)
+        if there is not None and not self._has_made(there, item.name):
+            raise SchemaError(self._clash(table, item.name, name, there))
+        yield from self.parent.placements(table, self._made(table, item, name))
 
     def removals(self, table: Table, name: str) -> Iterator[tuple[Part, Table, str]]:
         """Name the entries that there are for an entry of the part, here and further up."""
-        outer = self.name_of(table, name)
-        there = self.parent.table(table).get(outer)
-        if there is not None and self._is_ours(there, name):
-            yield from self.parent.removals(table, outer)
+        outer = self.view.name_of(table, name)
+        there = None if outer is None else self.parent.table(table).get(outer)
+        if there is not None and self._has_made(there, name):
+            yield from self.parent.removals(table, there.name)
 
-    def _is_ours(self, there: Any, name: str) -> bool:
-        origin = there.origin
-        return isinstance(origin, MountedAs) and origin.mount is self and origin.name == name
+    def _has_made(self, entry: Any, name: str | None = None) -> bool:
+        origin = entry.origin
+        mine = isinstance(origin, MountedAs) and origin.mount is self
+        return mine and name in (None, origin.name)
 
     def _clash(self, table: Table, name: str, made: str, there: Any) -> str:
         noun, part, parent = NOUN_OF[table], self.part.name, self.parent.name
-        whose = f"of {there.origin.mount.part.name!r}, " if there.origin is not None else ""
-        again = f" as {made!r:.200}" if made != name else ""
+        of = "" if there.origin is None else f" from {there.origin.mount.part.name!r}"
         return (
-            f"{noun} {name!r:.200} of {part!r} cannot be in {parent!r}{again}, where there is one "
-            f"{whose}named {there.name!r:.200} already; mount {part!r} with another prefix"
+            f"{noun} {name!r:.200} of {part!r} cannot be {made!r:.200} in {parent!r}, which has "
+            f"one of that name{of} already; mount {part!r} with another prefix, or give it another "
+            "name"
         )
 
-    def _make(self, table: Table, item: Any) -> Any:
-        name = self.name_of(table, item.name)
-        timeout = self.part.tool_timeout if item.timeout is None else item.timeout
-        return _MAKERS[table](
-            item,
-            name=name,
-            label=f"{item.label.partition(' ')[0]} {name}",
-            timeout=timeout,
-            scopes=item.scopes | self.part.scopes,
-            origin=MountedAs(self, item.name, item.origin),
-        )
+    def _made(self, table: Table, item: Any, name: str) -> Any:
+        change = self.view.changes(table).get(item.name)
+        shown = item if change is None else _TRANSFORMED[table](item, change)
+        return _NAMED[table](shown, self.fields(item, name))
+
+    def fields(self, item: Any, name: str) -> dict[str, Any]:
+        """Return what an entry has that is made for one of the part."""
+        origin = MountedAs(self, item.name, item.origin, item)
+        return {
+            "name": name,
+            "label": f"{item.label.partition(' ')[0]} {name}",
+            "timeout": self.part.tool_timeout if item.timeout is None else item.timeout,
+            "scopes": item.scopes | self.part.scopes,
+            "origin": origin,
+            "visible": tuple(partial(origin.shows, each) for each in item.visible),
+            "middleware": (origin.enter, *item.middleware) if item.middleware else (),
+        }
 
     def unlisted(self, uri: str) -> Any:
         """Make the entry for a URI that is in no list; `None` if the part does not know it."""
         inner = self.inward(uri)
         found = None if inner is None else self.part.find_unlisted(inner)
-        return None if found is None else self._make("resources", found)
+        return None if found is None else self._made("resources", found, uri)
+
+    # -- URIs -----------------------------------------------------------------------------
+
+    def inward(self, uri: str) -> str | None:
+        """Return what the part calls a URI; `None` if that is none of the part's."""
+        return remove_prefix(self.view.prefix, uri)
+
+    def outward(self, result: dict[str, Json]) -> dict[str, Json]:
+        """Have a result name the part's resources as they are to be found here."""
+        return result if self.view.prefix is None else translated(result, self._outward)
+
+    def _outward(self, uri: str) -> str:
+        if scheme_of(uri) in _WEB and uri not in self.part.resources:
+            return uri
+        return add_prefix(self.view.prefix, uri)
 
     # -- changes --------------------------------------------------------------------------
 
@@ -130,58 +194,7 @@ class Mount:
 
     def note(self, change: Any) -> None:
         """Tell of a resource that has changed. May be called in any thread."""
-        self.parent.changes.resource_updated(add_prefix(self.prefix, change.uri))
-
-    def open(self) -> None:
-        """Make entries for all that the part has.
-
-        Raises:
-            SchemaError: One of them cannot be made; then none is there.
-        """
-        self.part.followers.append(self)
-        try:
-            self.parent.put_all(
-                each
-                for table in KIND_OF
-                for item in list(self.part.table(table).values())
-                for each in self.placements(table, item)
-            )
-        except SchemaError:
-            self.part.followers.remove(self)
-            raise
-        for uri in [each for each in self.parent.changes.watchers if isinstance(each, str)]:
-            self.watch(uri)
-
-    def close(self) -> None:
-        """Let go of the part, and take its entries out."""
-        for inner in list(self._watched):
-            self._watched.discard(inner)
-            self.part.changes.remove_watcher(inner, self)
-        for table in KIND_OF:
-            mine = [name for name, each in self.parent.table(table).items() if self._has_made(each)]
-            self.parent.take(table, *mine)
-        self.part.followers.remove(self)
-
-    def _has_made(self, entry: Any) -> bool:
-        return isinstance(entry.origin, MountedAs) and entry.origin.mount is self
-
-    # -- results --------------------------------------------------------------------------
-
-    def outward(self, result: dict[str, Json]) -> dict[str, Json]:
-        """Have a result name the part's resources as they are to be found here."""
-        if self.prefix is None:
-            return result
-        for key, translate in _PLACES.items():
-            if isinstance(result.get(key), list):
-                result = {**result, key: [translate(each, self._uri) for each in result[key]]}
-        return result
-
-    def _uri(self, uri: Json) -> Json:
-        if not isinstance(uri, str):
-            return uri
-        if scheme_of(uri) in _WEB and uri not in self.part.resources:
-            return uri
-        return add_prefix(self.prefix, uri)
+        self.parent.changes.resource_updated(add_prefix(self.view.prefix, change.uri))
 
 
 @frozen(eq=False)
@@ -193,6 +206,8 @@ class MountedAs:
     """What the part calls it."""
     inner: Origin | None
     """Where the part has it from."""
+    _item: Any
+    """What the part has."""
 
     @property
     def part(self) -> Part:
@@ -201,10 +216,30 @@ class MountedAs:
         return part
 
     def target(self, called: str) -> str:
-        """Return what the part itself calls what was asked for."""
-        inner = self.mount.inward(called) if ":" in called else None
-        own = self.name if inner is None else inner
+        """Return what the part whose function it is calls what was asked for."""
+        own = self._target(called)
         return own if self.inner is None else self.inner.target(own)
+
+    def _target(self, called: str) -> str:
+        if self._item.kind != "resource":
+            return self.name
+        return self.mount.inward(called) or called
+
+    def shows(self, visible: Callable[[Context], bool], context: Context) -> bool:
+        """Ask what the part has for that whether a caller sees it."""
+        return visible(inside(context, self.mount.part, context.tool))
+
+    async def enter(self, call: Any, call_next: Callable[[Any], Any]) -> Any:
+        """Run what the part has around a call, with what the part knows of it (a middleware)."""
+        context = call.context.inside(self.mount.part, self._target(call.context.tool))
+        known = {"name": self.name, "description": getattr(self._item, "description", None)}
+        return await call_next(evolve(call, context=context, **known))
+
+    async def enter_all(self, call: Any, call_next: Callable[[Any], Any]) -> Any:
+        """Do the same where only the innermost part has to know anything of it."""
+        return await call_next(
+            evolve(call, context=call.context.inside(self.part, self.target(call.context.tool)))
+        )
 
     def log_bridges(self) -> list[LogBridge]:
         """Return those of the parts that it comes through."""
@@ -219,11 +254,8 @@ class MountedAs:
             McpError: There is no such argument (`-32602`).
         """
         found = self.mount.part.find_completer(kind, self.name, argument)
-        what = f"{argument} of {target}"
-        timeout = self.mount.part.tool_timeout if found.timeout is None else found.timeout
-        origin = MountedAs(self.mount, found.name, found.origin)
-        label = f"Completion of {what}"
-        return evolve(found, name=what, label=label, timeout=timeout, origin=origin)
+        fields = self.mount.fields(found, f"{argument} of {target}")
+        return evolve(found, **{**fields, "label": f"Completion of {fields['name']}"})
 
     def outward(self, result: dict[str, Json]) -> dict[str, Json]:
         """Have a result name resources as they are to be found where the part is mounted."""
@@ -233,35 +265,49 @@ class MountedAs:
 # -- entries of each kind -------------------------------------------------------------------
 
 
-def _tool(item: Any, **fields: Any) -> Any:
-    if len(fields["name"]) > LONGEST_NAME:
+def _tool(item: Any, fields: dict[str, Any]) -> Any:
+    name = fields["name"]
+    if len(name) > LONGEST_NAME:
         raise SchemaError(
-            f"Tool name {fields['name']!r:.300} is too long: {LONGEST_NAME} characters are "
-            "allowed. Mount with a shorter prefix"
+            f"Tool name {name!r:.300} is too long: {LONGEST_NAME} characters are allowed. Mount "
+            "with a shorter prefix"
         )
     meta = {**published(fields["timeout"]), **(item.description.meta or {})} or None
-    shown = evolve(item.description, name=fields["name"], meta=meta)
-    return evolve(item, description=shown, **fields)
+    meta = _with_page(meta, fields["origin"].mount.view.prefix)
+    return evolve(item, description=evolve(item.description, name=name, meta=meta), **fields)
 
 
-def _resource(item: Any, **fields: Any) -> Any:
+def _with_page(meta: Any, prefix: str | None) -> Any:
+    """Have a tool name its page, which is a resource, as that is to be found here (SEP-1865)."""
+    match meta:
+        case {"ui": {"resourceUri": str(page)}}:
+            return {**meta, "ui": {**meta["ui"], "resourceUri": add_prefix(prefix, page)}}
+    return meta
+
+
+def _resource(item: Any, fields: dict[str, Any]) -> Any:
     return evolve(item, description=evolve(item.description, uri=fields["name"]), **fields)
 
 
-def _template(item: Any, **fields: Any) -> Any:
+def _template(item: Any, fields: dict[str, Any]) -> Any:
     from trio_mcp.registry.uri_template import UriTemplate
 
-    text = fields["name"]
-    template = item.template if text == item.name else UriTemplate.parse(text)
-    shown = evolve(item.description, uri_template=text)
+    name = fields["name"]
+    shown = evolve(item.description, uri_template=name)
+    if not isinstance(item.template, UriTemplate):  # a part's own, which no URI is held against
+        return evolve(item, description=shown, **fields)
+    try:
+        template = UriTemplate.parse(name)
+    except ValueError as error:  # it may be too long now
+        raise SchemaError(f"Resource template {name!r:.200}: {error}") from None
     return evolve(item, description=shown, template=template, **fields)
 
 
-def _prompt(item: Any, **fields: Any) -> Any:
+def _prompt(item: Any, fields: dict[str, Any]) -> Any:
     return evolve(item, description=evolve(item.description, name=fields["name"]), **fields)
 
 
-_MAKERS: Final[Mapping[Table, Callable[..., Any]]] = {
+_NAMED: Final[Mapping[Table, Callable[..., Any]]] = {
     "tools": _tool,
     "resources": _resource,
     "resource_templates": _template,
@@ -269,84 +315,98 @@ _MAKERS: Final[Mapping[Table, Callable[..., Any]]] = {
 }
 
 
-# -- where a result names resources ---------------------------------------------------------
+def _transformed_tool(tool: Any, transform: Transform) -> Any:
+    from trio_mcp.registry.transform import transformed_tool  # few mounts transform anything
+
+    return transformed_tool(tool, transform)
 
 
-def _contents(contents: Json, uri: Callable[[Json], Json]) -> Json:
-    return {**contents, "uri": uri(contents["uri"])} if _has(contents, "uri") else contents
+def _transformed(item: Any, transform: Transform) -> Any:
+    return evolve(item, description=transform.shown(item.description))
 
 
-def _block(block: Json, uri: Callable[[Json], Json]) -> Json:
-    if not isinstance(block, dict):
-        return block
-    if block.get("type") == "resource_link":
-        return _contents(block, uri)
-    if block.get("type") == "resource":
-        return {**block, "resource": _contents(block.get("resource"), uri)}
-    return block
+def _transformed_prompt(prompt: Any, transform: Transform) -> Any:
+    return evolve(prompt, description=transform.shown(prompt.description, renamed=False))
 
 
-def _message(message: Json, uri: Callable[[Json], Json]) -> Json:
-    if not _has(message, "content"):
-        return message
-    return {**message, "content": _block(message["content"], uri)}
-
-
-def _has(value: Json, key: str) -> bool:
-    return isinstance(value, dict) and key in value
-
-
-_PLACES: Final[Mapping[str, Callable[[Json, Callable[[Json], Json]], Json]]] = {
-    "content": _block,
-    "contents": _contents,
-    "messages": _message,
+_TRANSFORMED: Final[Mapping[Table, Callable[[Any, Transform], Any]]] = {
+    "tools": _transformed_tool,
+    "resources": _transformed,
+    "resource_templates": _transformed,
+    "prompts": _transformed_prompt,
 }
 
 
-# -- a registry and its parts ---------------------------------------------------------------
+# -- what is mounted ------------------------------------------------------------------------
 
 
-def check_mount(parent: Any, part: Any, prefix: Any) -> None:
-    """Make sure that a part can be mounted.
+def check_mount(parent: Part, part: Part, view: View) -> None:
+    """Make sure that a part can be mounted in this way.
 
     Raises:
-        SchemaError: The prefix is none, or the part would contain itself.
+        SchemaError: It cannot; the message says why and what to do.
         TypeError: It is no part.
     """
     if not isinstance(part, Part):
         raise TypeError(f"mount takes a Registry or another Part, not {part!r:.100}")
+    _check_prefix(view.prefix)
+    if parent is part or parent in part.all_parts():
+        raise SchemaError(
+            f"{part.name!r} cannot be mounted in {parent.name!r}, which is a part of it: it would "
+            "contain itself"
+        )
+    parent.check_extensions(part)
+    if isinstance(view.only, str):
+        raise SchemaError("only must be a list, even of one name: put it in brackets")
+    for kind, changes in (
+        ("tool", view.tools),
+        ("resource", view.resources),
+        ("prompt", view.prompts),
+    ):
+        _check_changes(kind, changes)
+    if part.is_settled:
+        _check_known(part, view)
+
+
+def _check_prefix(prefix: Any) -> None:
     if prefix is not None and not (isinstance(prefix, str) and NAME_CHARACTERS.fullmatch(prefix)):
         raise SchemaError(
             f"prefix {prefix!r:.100} is not valid: it needs one or more of A-Z, a-z, 0-9, '_', '-' "
             "and '.'; leave it out to have no prefix"
         )
-    if parent is part or parent in parts_of(part):
-        raise SchemaError(
-            f"{part.name!r} cannot be mounted in {parent.name!r}, which is a part of it: it would "
-            "contain itself"
-        )
 
 
-def parts_of(part: Part) -> list[Part]:
-    """Return the parts of a part, and theirs, each once and before its own."""
-    found: dict[Part, None] = {}
-    ahead = [part]
-    for each in ahead:
-        for mount in each.mounts:
-            if mount.part not in found:
-                found[mount.part] = None
-                ahead.append(mount.part)
-    return list(found)
+def _check_changes(kind: str, changes: Any) -> None:
+    if not isinstance(changes, Mapping):
+        raise SchemaError(f"{kind}s must be a dict, by name, not {changes!r:.60}")
+    if not changes:
+        return
+    from trio_mcp.registry.transform import Transform
+
+    for name, each in changes.items():
+        what = f"{kind} {name!r:.200}"
+        if each is None:
+            continue
+        if not isinstance(each, Transform):
+            raise SchemaError(f"{what} needs a Transform, or None to hide it, not {each!r:.60}")
+        each.check(what, kind)
 
 
-async def open_parts(parent: Part, stack: AsyncExitStack, opened: Opened, limits: Limits) -> None:
-    """Open the lifespans of all parts, and wait until they are ready.
+def _check_known(part: Part, view: View) -> None:
+    """Make sure that there is whatever is to be shown otherwise, hidden or chosen."""
+    known = {table: part.table(table) for table in KIND_OF}
+    wanted = {
+        "tool": (view.tools, ("tools",)),
+        "resource": (view.resources, ("resources", "resource_templates")),
+        "prompt": (view.prompts, ("prompts",)),
+        "tool, resource or prompt": (view.only or (), tuple(KIND_OF)),
+    }
+    for noun, (names, tables) in wanted.items():
+        there = {each: None for table in tables for each in known[table]}
+        for name in names:
+            if name not in there:
+                from trio_mcp.registry.transform import closest
 
-    Raises:
-        LifespanError: One of them failed.
-    """
-    for part in parts_of(parent):
-        opened.parts[part] = await stack.enter_async_context(part.lifespan(limits))
-    async with trio.open_nursery() as nursery:
-        for part in opened.parts:
-            nursery.start_soon(part.ready, limits)
+                raise SchemaError(
+                    f"{part.name!r} has no {noun} {name!r:.200}{closest(name, there)}"
+                )

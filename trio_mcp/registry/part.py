@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import trio
 
+from trio_mcp.public import public
 from trio_mcp.registry.changes import Changes, Kind
 from trio_mcp.registry.handlers import Handler
 from trio_mcp.schema import ArgumentError, SchemaError
@@ -47,7 +48,7 @@ NOUN_OF: Final[Mapping[Table, str]] = {
 }
 
 _AT_ONCE: Final = 100
-"""So many entries are replaced before others get their turn: half a millisecond for each level."""
+"""So many entries are replaced before others get their turn: some 5 ms for each level."""
 
 
 class Follower(Protocol):
@@ -64,22 +65,28 @@ class Follower(Protocol):
         """Name the entries that there are for an entry of the part, here and further up."""
 
 
+@public
 class Part:
     """Something with tools, resources and prompts of its own, which `Registry.mount` takes.
 
     A `Registry` is one. Write a subclass for what is not: a server elsewhere, or tools that come
     from a database. Fill its tables with `replace`, before it is mounted or at any time later; what
-    is in them appears wherever the part is mounted. `forwarded_tool` and its siblings
-    (`trio_mcp.registry.forwarding`) make entries whose requests are passed on as they are.
+    is in them appears wherever the part is mounted. `forwarded_tool`, `forwarded_resource` and so
+    on make entries whose requests are passed on as they are.
 
     Args:
         name: What the log and messages call it.
 
     Example:
-        >>> class Empty(Part):
-        ...     pass
+        >>> class Echo(Part):
+        ...     async def ready(self, limits: Limits) -> None:
+        ...         shown = ToolDescription("echo", {"type": "object"})
+        ...         await self.replace("tools", [forwarded_tool(shown, self.answer)])
+        ...
+        ...     async def answer(self, params: dict, context: Context) -> dict:
+        ...         return {"content": [{"type": "text", "text": str(params["arguments"])}]}
         >>> registry = Registry("all")
-        >>> registry.mount(Empty("nothing"))
+        >>> registry.mount(Echo("echo"), "far")
     """
 
     scopes: frozenset[str] = frozenset()
@@ -94,6 +101,9 @@ class Part:
     `completions`, even while there is nothing of it."""
     completes: bool = False
     """Whether it completes arguments: `find_completer` will be asked."""
+    is_settled: bool = False
+    """Whether its tables are filled when it is mounted, so that names in `Registry.mount` which it
+    does not know are mistakes."""
 
     def __init__(self, name: str) -> None:
         self.__name = name
@@ -138,6 +148,24 @@ class Part:
     def status(self) -> str | None:
         """How it stands, in a word, where that can be one way or another; else `None`."""
         return None
+
+    def all_parts(self) -> list[Part]:
+        """Return the parts that are mounted in it, and theirs, each once and before its own."""
+        found: dict[Part, None] = {}
+        ahead = [self]
+        for each in ahead:
+            for part in [mount.part for mount in each.mounts]:
+                if part not in found:
+                    found[part] = None
+                    ahead.append(part)
+        return list(found)
+
+    def check_extensions(self, part: Part) -> None:
+        """Make sure that there is here what a part needs of extensions and of middleware.
+
+        Raises:
+            SchemaError: There is not.
+        """
 
     # -- what there is --------------------------------------------------------------------
 

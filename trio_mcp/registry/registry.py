@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from functools import cached_property, partial
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
@@ -22,11 +22,12 @@ from trio_mcp.registry.checks import (
     icons_of,
     scopes_of,
 )
+from trio_mcp.registry.composed import Composed, Visible
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.registry.functions import is_async
 from trio_mcp.registry.handlers import NO_EXTENSIONS, Forwarded, Handler, RefusedArguments
-from trio_mcp.registry.lifespan import Opened, opened
+from trio_mcp.registry.lifespan import Opened
 from trio_mcp.registry.options import (
     CacheScope,
     FileOptions,
@@ -35,7 +36,7 @@ from trio_mcp.registry.options import (
     ResourceOptions,
     ToolOptions,
 )
-from trio_mcp.registry.part import NOUN_OF, Part, RefType, Table
+from trio_mcp.registry.part import NOUN_OF, Table
 from trio_mcp.registry.results import Prepared, prepare_result
 from trio_mcp.registry.tools import Tool, make_tool, unknown, unknown_tool
 from trio_mcp.schema import ArgumentError, SchemaError
@@ -49,11 +50,8 @@ from trio_mcp.wire.payloads import CallToolResult, Implementation
 # Many servers have tools and nothing else, and are started anew for every client. What only the
 # others need is imported where it is first used.
 if TYPE_CHECKING:
-    from trio_mcp.registry.completers import Completers
-    from trio_mcp.registry.completions import Completer
-    from trio_mcp.registry.extensions import Extension, Extensions, Offered
+    from trio_mcp.registry.extensions import Extension, Offered
     from trio_mcp.registry.middleware import CallMiddleware, Middleware
-    from trio_mcp.registry.mounting import Mount
     from trio_mcp.registry.prompts import Prompt
     from trio_mcp.registry.resources import Resource, ResourceTemplate
     from trio_mcp.registry.sealing import Sealer
@@ -62,14 +60,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 H = TypeVar("H", bound=Handler)
 D = TypeVar("D", "Tool", "Resource", "ResourceTemplate", "Prompt")
 M = TypeVar("M")
-Visible = Callable[[Any, Context], bool]
 Lifespan = Callable[["Registry"], AbstractAsyncContextManager[Any]]
 
 _CLOSED: Final = Opened()
 
 
 @public
-class Registry(Part):
+class Registry(Composed):
     """What a server offers: tools, resources, prompts and completions.
 
     Args:
@@ -154,7 +151,7 @@ class Registry(Part):
             raise TypeError(f"lifespan must be a function, not {type(lifespan).__name__}")
         if not isinstance(instructions, str | None):
             raise ValueError(f"instructions must be a string, not {instructions!r:.60}")
-        super().__init__(name)
+        super().__init__(name, lifespan)
         self.info: Final = Implementation(
             name,
             version,
@@ -172,15 +169,8 @@ class Registry(Part):
         self.scopes = scopes_of(scopes)
         self.filter_lists: Final = filter_lists
         self._visible = _checked_visible(visible)
-        self.middleware: Final = _checked_middleware("middleware", middleware)
-        self.call_middleware: Final = _checked_middleware("call_middleware", call_middleware)
-        self.extensions: Extensions | None = None
-        """What its extensions add; `None` where there are none."""
-        self._lifespan = lifespan
-        self._is_running = False
-        self._shared = _CLOSED
-        self._times_open = 0
-        self._mounts: list[Mount] = []
+        self.middleware = _checked_middleware("middleware", middleware)
+        self.call_middleware = _checked_middleware("call_middleware", call_middleware)
         self._state_keys = state_keys
         self._state_ttl = state_ttl
         self._sealer: Sealer | None = None
@@ -254,15 +244,6 @@ class Registry(Part):
         """
         tool = make_tool(function, usual_timeout=self.tool_timeout, **options)
         return self._register("tools", self._extended(tool, "tool"))
-
-    def placements(self, table: Table, item: Any) -> Iterator[tuple[Part, Table, Any]]:
-        """Yield where an entry has to be put, with what this registry runs around it."""
-        # An entry of a part brings its own along, and each goes by the names that are known there.
-        if self.call_middleware:
-            item = evolve(item, middleware=(*self.call_middleware, *item.middleware))
-        if self._visible is not None:
-            item = evolve(item, visible=(*item.visible, partial(self._visible, item.description)))
-        return super().placements(table, item)
 
     def _register(self, table: Table, item: H) -> H:
         if item.name in self.table(table):
@@ -570,13 +551,6 @@ class Registry(Part):
 
     # -- completion -----------------------------------------------------------------------
 
-    @cached_property
-    def completers(self) -> Completers:
-        """Who completes which argument."""
-        from trio_mcp.registry.completers import Completers
-
-        return Completers(self.prompts, self.resources, self.resource_templates)
-
     def completion(
         self,
         *,
@@ -638,101 +612,6 @@ class Registry(Part):
         function = source if callable(source) else from_values(source)
         self.completers.add(function, prompt, resource, argument, timeout)
 
-    def find_completer(self, kind: RefType, target: str, argument: str) -> Completer:
-        """Return who completes an argument; where nobody does, somebody who knows nothing.
-
-        Raises:
-            McpError: There is no such prompt, template or argument (`-32602`).
-        """
-        return self.completers.find(kind, target, argument)
-
-    @property
-    def completes(self) -> bool:  # type: ignore[override]  # of others, it is an attribute
-        """Whether anything can be completed."""
-        own = bool((self.prompts or self.resource_templates) and self.completers)
-        return own or any(each.part.completes for each in self._mounts)
-
-    # -- parts ----------------------------------------------------------------------------
-
-    def mount(self, part: Part, prefix: str | None = None) -> None:
-        """Have everything that a part offers appear in this registry as well.
-
-        The part may be another registry, or a server elsewhere. What is added to it or removed
-        from it later appears and disappears here, too, and clients are told. It can be mounted in
-        several places, and have parts itself.
-
-        A call runs as in the part: with the state of the part's lifespan, its time limit, and its
-        scopes besides those of the tool. The lifespan is opened after this registry's own, once,
-        however often the part is mounted, and closed before it.
-
-        Args:
-            part: A `Registry`, or another `Part`.
-            prefix: Tools and prompts appear as `prefix_name`. Resources have it as the first
-                segment: `config://app` appears as `config://prefix/app`. `None` leaves all names
-                as they are.
-
-        Raises:
-            SchemaError: The prefix cannot be part of a name, a name is taken, or the part would
-                contain itself. Nothing is mounted then.
-            RuntimeError: The registry is being served, and the part has to be opened first.
-
-        Example:
-            >>> weather = Registry("weather")
-            >>> @weather.tool
-            ... async def forecast(city: str) -> str:
-            ...     return f"Sunny in {city}"
-            >>> registry = Registry("assistant")
-            >>> registry.mount(weather, "weather")
-            >>> list(registry.tools)
-            ['weather_forecast']
-        """
-        from trio_mcp.registry.mounting import Mount, check_mount
-
-        check_mount(self, part, prefix)
-        if self._times_open and part.needs_running:
-            raise RuntimeError(
-                f"registry {self.name!r} is being served; mount {part.name!r} before, or open it "
-                "around all of it with `async with part.running():`"
-            )
-        mount = Mount(self, part, prefix)
-        mount.open()
-        self._mounts.append(mount)
-
-    def unmount(self, part: Part) -> None:
-        """Take a part out, wherever it is mounted in this registry. Calls go on that are running.
-
-        If it is mounted while the registry is served, its lifespan is closed when that ends.
-
-        Raises:
-            ValueError: It is not mounted.
-        """
-        gone = [each for each in self._mounts if each.part is part]
-        if not gone:
-            raise ValueError(f"{part.name!r} is not mounted in {self.name!r}")
-        for mount in gone:
-            self._mounts.remove(mount)
-            mount.close()
-
-    @property
-    def mounts(self) -> Sequence[Mount]:
-        """Where parts are mounted in it, in their order."""
-        return tuple(self._mounts)
-
-    def watched(self, uri: str) -> None:
-        """Have the part that a resource comes from tell of its changes."""
-        for each in self._mounts:
-            each.watch(uri)
-
-    def unwatched(self, uri: str) -> None:
-        """Have it tell of them no more."""
-        for each in self._mounts:
-            each.unwatch(uri)
-
-    def find_unlisted(self, uri: str) -> Resource | None:
-        """Find a part that says what is at a URI that is in no list."""
-        found = (each.unlisted(uri) for each in self._mounts)
-        return next((each for each in found if each is not None), None)
-
     # -- extensions -----------------------------------------------------------------------
 
     def add_extension(self, extension: Extension) -> None:
@@ -752,6 +631,8 @@ class Registry(Part):
 
         if self._times_open:
             raise RuntimeError(f"registry {self.name!r} is being served; add extensions before")
+        if self.followers:
+            raise SchemaError(f"registry {self.name!r} is mounted; add extensions before")
         added = self.extensions or Extensions()
         added.add(extension)
         self.extensions = added
@@ -807,17 +688,6 @@ class Registry(Part):
         found = frozenset(offer for offer, is_there in there.items() if is_there)
         return found.union(self.may_offer) if self._mounts else found
 
-    def health(self) -> dict[str, Json]:
-        """Tell how the parts stand that are servers elsewhere, by their names, for `/health`."""
-        told = {each.part.name: each.part.status for each in self._mounts}
-        parts = {name: status for name, status in told.items() if status is not None}
-        return {"servers": parts} if parts else {}
-
-    @property
-    def may_offer(self) -> Collection[str]:  # type: ignore[override]  # of others, an attribute
-        """What there may be, because parts may have it later."""
-        return frozenset[str]().union(*(each.part.may_offer for each in self._mounts))
-
     @property
     def sealer(self) -> Sealer:
         """Seals what a client carries from one question to the next."""
@@ -826,96 +696,6 @@ class Registry(Part):
 
             self._sealer = Sealer(self._state_keys, ttl=self._state_ttl)
         return self._sealer
-
-    # -- lifespan -------------------------------------------------------------------------
-
-    @asynccontextmanager
-    async def running(self, *, limits: Limits | None = None) -> AsyncIterator[Any]:
-        """Open the lifespan for everything that is served inside the block.
-
-        Without it, each `serve…` opens the lifespan for itself. Inside the block, all connections
-        share one.
-
-        Args:
-            limits: `Limits.lifespan_timeout` is how long it may take to close.
-
-        Yields:
-            What the lifespan yielded; `None` without a lifespan.
-
-        Raises:
-            RuntimeError: The registry is running already.
-            LifespanError: The lifespan failed when it was opened, or closed.
-        """
-        check_trio("Registry.running")
-        if self._is_running:
-            raise RuntimeError(f"registry {self.name!r} is running already")
-        self._is_running = True
-        try:
-            async with self.opened(limits) as shared:
-                self._shared = shared
-                try:
-                    yield shared.state
-                finally:
-                    self._shared = _CLOSED
-        finally:
-            self._is_running = False
-
-    @property
-    def needs_running(self) -> bool:
-        """Whether there is a lifespan, its own or an extension's, and it is not open."""
-        there = self._lifespan is not None or self.extensions is not None
-        closed = self._shared is _CLOSED
-        return closed and (there or any(each.part.needs_running for each in self._mounts))
-
-    @property
-    def shared_state(self) -> Any:
-        """What its lifespan yielded, inside of `running`; else `None`."""
-        return self._shared.state
-
-    @asynccontextmanager
-    async def lifespan(self, limits: Limits) -> AsyncIterator[Any]:
-        """Open its own lifespan alone, where the registry is a part of another one."""
-        if self._lifespan is None or self._shared is not _CLOSED:
-            yield self._shared.state
-            return
-        lifespan = partial(self._lifespan, self)
-        async with opened(self.name, lifespan, limits.lifespan_timeout) as state:
-            yield state
-
-    @asynccontextmanager
-    async def opened(self, limits: Limits | None = None) -> AsyncIterator[Opened]:
-        """Yield what `running` shares; outside of it, open the lifespans for the block.
-
-        After the registry's own come those of its parts, then those of extensions. They are closed
-        in the opposite order.
-
-        Raises:
-            LifespanError: A lifespan failed when it was opened, or closed.
-        """
-        if self._shared is not _CLOSED:
-            yield self._shared
-            return
-        self._times_open += 1
-        try:
-            if self._lifespan is None and self.extensions is None and not self._mounts:
-                yield Opened()
-            else:
-                async with AsyncExitStack() as stack:
-                    yield await self._open(stack, limits or Limits())
-        finally:
-            self._times_open -= 1
-
-    async def _open(self, stack: AsyncExitStack, limits: Limits) -> Opened:
-        found = Opened(await stack.enter_async_context(self.lifespan(limits)))
-        if self._mounts:
-            from trio_mcp.registry.mounting import open_parts
-
-            await open_parts(self, stack, found, limits)
-        for each in self.extensions or ():
-            serving = await stack.enter_async_context(each.opened(self, found, limits))
-            found.extensions[each.identifier] = serving
-        found.complete.set()
-        return found
 
 
 def _checked_visible(visible: Visible | None) -> Visible | None:
@@ -934,10 +714,11 @@ def _checked_middleware(name: str, middleware: Sequence[M]) -> tuple[M, ...]:
 
 def _context_of(tool: Tool, opened: Opened) -> Context:
     """Make the context of a call that no client has made."""
+    context = Context(tool=tool.name, state=opened.state, opened=opened)
     origin = tool.origin
-    if origin is None:
-        return Context(tool=tool.name, state=opened.state)
-    return Context(tool=origin.target(tool.name), state=opened.state_of(origin.part))
+    if origin is None or tool.middleware:
+        return context
+    return context.inside(origin.part, origin.target(tool.name))
 
 
 def check_registry(registry: object) -> None:

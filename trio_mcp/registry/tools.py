@@ -13,7 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 import trio
-from attrs import frozen
+from attrs import evolve, frozen
 
 from trio_mcp.registry.checks import (
     annotations_of,
@@ -69,6 +69,8 @@ class Tool(Handler):
     """Makes the function's results JSON-able; `None` where they are already."""
     check_output: Callable[[Json], str | None] | None
     """Says what is wrong with a structured result; `None` where there is no output schema."""
+    checks_arguments: bool = True
+    """Whether arguments are held against the input schema here."""
     returns_blocks: bool = False
     """Whether its annotation says that it returns a list of content blocks."""
 
@@ -99,6 +101,22 @@ class Tool(Handler):
         if problem is TAKES_LONG:
             return Unbound(f"tool {self.name}", partial(self._bind, arguments))
         return self._structured(arguments, problem)
+
+    @property
+    def structure(self) -> Callable[[dict[str, Json]], Keywords]:
+        """Turns arguments that fit into the function's keyword arguments."""
+        return self._structure
+
+    def with_schema(
+        self,
+        description: ToolDescription,
+        structure: Callable[[dict[str, Json]], Keywords],
+    ) -> Tool:
+        """Return the same tool with other arguments."""
+        schema = description.input_schema
+        check_headers(schema)
+        made = compile_validator(schema, inferred=True) if self.checks_arguments else self._validate
+        return evolve(self, description=description, structure=structure, validate=made)
 
     def run(
         self,
@@ -155,7 +173,7 @@ def make_tool(
         from trio_mcp.wire.extensions import TASKS  # few registries have extensions
 
         extensions = {**extensions, TASKS: task}
-    name = _checked_name(str(getattr(function, "__name__", "")) if name is None else name)
+    name = checked_name(str(getattr(function, "__name__", "")) if name is None else name)
     try:
         check_timeout(timeout)
         check_bound("max_concurrent", max_concurrent)
@@ -168,7 +186,7 @@ def make_tool(
             input_schema=json_of("input_schema", input_schema),
             result_types=RESULT_TYPES,
         )
-        _check_headers(inferred.input_schema)
+        check_headers(inferred.input_schema)
         accepted = inferred.input_schema
         returned = inferred.output_schema
         if output_schema is not None:
@@ -230,7 +248,12 @@ def published(timeout: float | None) -> dict[str, Json]:
     return {} if timeout is None or timeout == inf else {META_TIMEOUT: timeout}
 
 
-def _checked_name(name: Any) -> str:
+def checked_name(name: Any) -> str:
+    """Return the name of a tool.
+
+    Raises:
+        SchemaError: No tool can have it.
+    """
     if isinstance(name, str) and len(name) <= LONGEST_NAME and NAME_CHARACTERS.fullmatch(name):
         return name
     raise SchemaError(
@@ -251,8 +274,12 @@ def _check_parameters(parameters: Any) -> None:
     raise SchemaError(f"parameters must be a list of Parameter(…), not {parameters!r:.60}")
 
 
-def _check_headers(input_schema: Json) -> None:
-    """Refuse marks for HTTP headers that would make clients leave the tool out."""
+def check_headers(input_schema: Json) -> None:
+    """Refuse marks for HTTP headers that would make clients leave the tool out.
+
+    Raises:
+        SchemaError: There are such.
+    """
     try:
         mirrored_parameters(input_schema)
     except ValueError as error:

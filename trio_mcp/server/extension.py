@@ -130,6 +130,9 @@ class ServerExtension:
     """The methods that `around` is called for: some of `tools/call`, `resources/read`,
     `prompts/get` and `completion/complete`."""
 
+    mountable: bool = True
+    """Whether a registry that has it can be mounted in one that has it, too, and whose extension
+    then serves for both. `False` if what each of them serves is its own."""
     result_types: Collection[str] = ()
     """The values of `resultType` that `around` may answer with."""
 

@@ -293,7 +293,7 @@ class HandlerCall(InboundRequest):
     def make_context(self) -> Context:
         """Make what the handler meets its caller through."""
         origin = self.handler.origin
-        if origin is None:
+        if origin is None or self.handler.middleware:  # which is the registry's own, at first
             return self.context.make_context(self.target, self._converse())
         return self.context.make_context(origin.target(self.target), self._converse(), origin.part)
 

@@ -257,7 +257,7 @@ def complete(context: RequestContext) -> CompletionCall:
     kind = context.params["ref"]["type"]
     try:
         _check_seen(context, kind, target)
-        completer = registry.completers.find(kind, target, name)
+        completer = registry.find_completer(kind, target, name)
     except McpError:
         note_refusal("Completion", None, NOT_FOUND, context)
         raise

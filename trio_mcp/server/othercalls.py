@@ -35,8 +35,9 @@ class ReadCall(HandlerCall):
 
     def wire(self, value: Any) -> dict[str, Json]:
         """Turn what the function returned into contents."""
-        revision = self.context.revision
-        contents = contents_of(self.handler, self.uri, value)
+        revision, origin = self.context.revision, self.handler.origin
+        uri = self.uri if origin is None else origin.target(self.uri)
+        contents = contents_of(self.handler, uri, value)
         result: dict[str, Json] = {"contents": [to_wire(each, revision) for each in contents]}
         if revision.modern:
             result["ttlMs"] = round(self.handler.cache_ttl * 1000)

@@ -80,6 +80,7 @@ class RequestContext:
             client=self.caller.identity(),
             meta=self.meta,
             conversation=conversation,
+            opened=server.opened,
         )
 
 

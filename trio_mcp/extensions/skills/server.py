@@ -90,6 +90,7 @@ class Skills(ServerExtension):
     """
 
     identifier = IDENTIFIER
+    mountable = False  # its lists are of its own skills
     settings = MappingProxyType({"directoryRead": True})
 
     def __init__(

@@ -1,0 +1,298 @@
+"""Showing something otherwise than it was registered: other names, texts, and arguments.
+
+What a transformation says is data, and all of it is checked when it is applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from difflib import get_close_matches
+from typing import Any, Final
+
+from attrs import evolve, field, frozen
+
+from trio_mcp.public import public
+from trio_mcp.registry.checks import annotations_of, check_json, check_payload, json_of
+from trio_mcp.registry.handlers import Keywords
+from trio_mcp.registry.tools import Tool, checked_name
+from trio_mcp.schema import ArgumentError, Problem, SchemaError, compile_validator
+from trio_mcp.wire.jsonrpc import Json, encode
+from trio_mcp.wire.payloads import Annotations, ToolAnnotations
+
+_UNSET: Final[Any] = type("_Unset", (), {"__repr__": lambda _: "…"})()
+
+_REARRANGED: Final = frozenset(
+    {"$schema", "$id", "$defs", "definitions", "$comment", "title", "description", "examples"}
+    | {"type", "properties", "required", "additionalProperties"}
+)
+"""Keywords of an input schema that do not speak of arguments by name, or are rewritten here."""
+
+
+@public
+@frozen(kw_only=True)
+class ArgumentTransform:
+    """How an argument of a tool appears.
+
+    Args:
+        name: Its name, instead of its own.
+        description: What it is for.
+        value: What it always is, as JSON. Callers then see no such argument.
+        default: What it is where a caller gives nothing, as JSON. It need not be given then.
+
+    Example:
+        >>> ArgumentTransform(name="city", description="Where")
+        ArgumentTransform(name='city', description='Where', value=…, default=…)
+    """
+
+    name: str | None = None
+    description: str | None = None
+    value: Json = _UNSET
+    default: Json = _UNSET
+
+    def check(self, argument: str) -> None:
+        """Make sure that it makes sense.
+
+        Raises:
+            SchemaError: It does not.
+        """
+        if self.is_fixed and (self.has_default or self.name is not None):
+            raise SchemaError(
+                f"argument {argument!r:.100} is fixed, so it has no name and no default"
+            )
+        if self.name is not None and not (isinstance(self.name, str) and self.name):
+            raise SchemaError(f"argument {argument!r:.100} needs a name, not {self.name!r:.60}")
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether callers do not see it."""
+        return self.value is not _UNSET
+
+    @property
+    def has_default(self) -> bool:
+        """Whether it need not be given."""
+        return self.default is not _UNSET
+
+
+@public
+@frozen(kw_only=True)
+class Transform:
+    """How something of a part appears where the part is mounted; see `Registry.mount`.
+
+    What is not given stays as it is.
+
+    Args:
+        name: A name; a prefix comes before it. Of a resource, the name that lists show: its URI
+            stays.
+        title: A name for people.
+        description: What it does, or is.
+        annotations: Hints, in place of all that it has: as for `Registry.tool` and
+            `Registry.resource`.
+        meta: More `_meta`, under namespaced keys.
+        arguments: Of a tool: by name, how arguments appear.
+
+    Example:
+        >>> weather = Registry("weather")
+        >>> @weather.tool
+        ... async def forecast(place: str, units: str, days: int) -> str:
+        ...     return f"Sunny in {place} for {days} days"
+        >>> registry = Registry("assistant")
+        >>> arguments = {
+        ...     "place": ArgumentTransform(name="city"),
+        ...     "units": ArgumentTransform(value="metric"),
+        ...     "days": ArgumentTransform(default=3),
+        ... }
+        >>> tools = {"forecast": Transform(description="Look outside", arguments=arguments)}
+        >>> registry.mount(weather, tools=tools)
+        >>> registry.tools["forecast"].description.input_schema["required"]
+        ['city']
+    """
+
+    name: str | None = None
+    title: str | None = None
+    description: str | None = None
+    annotations: Any = None
+    meta: Mapping[str, Json] | None = None
+    arguments: Mapping[str, ArgumentTransform] = field(factory=dict)
+
+    def check(self, what: str, kind: str) -> None:
+        """Make sure that it can be applied to something of a kind, as far as that can be seen.
+
+        Raises:
+            SchemaError: It cannot; the message names what it is for.
+        """
+        try:
+            if kind == "tool" and self.name is not None:
+                checked_name(self.name)
+            if not isinstance(self.arguments, Mapping):
+                raise SchemaError(f"arguments must be a dict, not {self.arguments!r:.60}")
+            if kind != "tool" and self.arguments:
+                raise SchemaError("only tools have arguments that can be transformed")
+            if kind == "prompt" and self.annotations is not None:
+                raise SchemaError("prompts have no annotations")
+            for name, each in self.arguments.items():
+                if not isinstance(each, ArgumentTransform):
+                    raise SchemaError(
+                        f"argument {name!r:.100} needs an ArgumentTransform, not {each!r:.60}"
+                    )
+                each.check(name)
+        except SchemaError as error:
+            raise SchemaError(f"{what}: {error}") from None
+
+    def shown(self, description: Any, renamed: bool = True) -> Any:
+        """Return a description as it appears."""
+        kind = ToolAnnotations if hasattr(description, "input_schema") else Annotations
+        texts = {"title": self.title, "description": self.description}
+        if renamed:
+            texts["name"] = self.name
+        changes: dict[str, Any] = {key: each for key, each in texts.items() if each is not None}
+        if self.annotations is not None:
+            changes["annotations"] = annotations_of(kind, self.annotations)
+        if self.meta is not None:
+            changes["meta"] = {**(description.meta or {}), **(json_of("meta", self.meta) or {})}
+        made = evolve(description, **changes)
+        check_payload(made)
+        return made
+
+
+def transformed_tool(tool: Tool, transform: Transform) -> Tool:
+    """Return a tool as it appears, but for its name, which is its place's to give.
+
+    Raises:
+        SchemaError: It has no such argument, or its schema does not allow that.
+    """
+    try:
+        shown = transform.shown(tool.description, renamed=False)
+        if not transform.arguments:
+            return evolve(tool, description=shown)
+        schema = _rearranged_schema(tool, transform.arguments)
+        structure = _Rearranged(tool.structure, transform.arguments)
+        return tool.with_schema(evolve(shown, input_schema=schema), structure)
+    except SchemaError as error:
+        raise SchemaError(f"Tool {tool.name!r:.200}: {error}") from None
+
+
+def _rearranged_schema(tool: Tool, changes: Mapping[str, ArgumentTransform]) -> dict[str, Json]:
+    schema = deepcopy(tool.description.input_schema)
+    properties: dict[str, Json] = schema.get("properties", {})
+    for name in changes:
+        if name not in properties:
+            raise SchemaError(f"it has no argument {name!r:.100}{closest(name, properties)}")
+    moved = [name for name, each in changes.items() if each.is_fixed or each.name is not None]
+    _check_rearrangeable(schema, moved)
+    required = list(schema.get("required", []))
+    made: dict[str, Json] = {}
+    for name, property_ in properties.items():
+        change = changes.get(name, _AS_IT_IS)
+        for value in [each for each in (change.value, change.default) if each is not _UNSET]:
+            _check_value(tool, schema, name, property_, value)
+        if change.is_fixed:
+            continue
+        new = name if change.name is None else change.name
+        if new in made or (new != name and new in properties and not _gives_way(changes, new)):
+            raise SchemaError(f"there would be two arguments {new!r:.100}")
+        made[new] = _rewritten(property_, change)
+    schema["properties"] = made
+    if "required" in schema:
+        names = (changes.get(each, _AS_IT_IS) for each in required)
+        schema["required"] = [
+            each if change.name is None else change.name
+            for each, change in zip(required, names, strict=True)
+            if not change.is_fixed and not change.has_default
+        ]
+    return schema
+
+
+_AS_IT_IS: Final = ArgumentTransform()
+
+
+def _gives_way(changes: Mapping[str, ArgumentTransform], name: str) -> bool:
+    """Whether an argument has not kept its name, so that another one may have it."""
+    change = changes.get(name, _AS_IT_IS)
+    return change.is_fixed or change.name not in (None, name)
+
+
+def _rewritten(property_: Json, change: ArgumentTransform) -> Json:
+    if not isinstance(property_, dict):
+        return property_
+    texts = {} if change.description is None else {"description": change.description}
+    return {**property_, **texts, **({"default": change.default} if change.has_default else {})}
+
+
+def _check_rearrangeable(schema: Mapping[str, Json], moved: list[str]) -> None:
+    """Make sure that nothing else in a schema speaks of arguments that get other names, or none."""
+    if not moved:
+        return
+    others = sorted(schema.keys() - _REARRANGED)
+    if others:
+        raise SchemaError(
+            f"its input schema has {others[0]!r:.60}, which may speak of its arguments; so these "
+            "can be neither renamed nor fixed"
+        )
+    if b'"#/properties/' in encode(schema):
+        raise SchemaError(
+            "its input schema refers to arguments by their place; so these can be neither renamed "
+            "nor fixed"
+        )
+
+
+def _check_value(
+    tool: Tool, schema: Mapping[str, Json], name: str, property_: Json, value: Json
+) -> None:
+    check_json(f"argument {name!r:.100}", value)
+    if not tool.checks_arguments or not isinstance(property_, dict):
+        return
+    kept = {key: schema[key] for key in ("$schema", "$defs", "definitions") if key in schema}
+    one = {**kept, "type": "object", "properties": {name: property_}}
+    problem = compile_validator(one, inferred=True)({name: value})
+    if problem is not None:
+        raise SchemaError(str(problem))
+
+
+class _Rearranged:
+    """Makes the arguments that a tool has of those that it shows."""
+
+    def __init__(
+        self,
+        structure: Callable[[dict[str, Json]], Keywords],
+        changes: Mapping[str, ArgumentTransform],
+    ) -> None:
+        self._structure = structure
+        new = {name: each.name for name, each in changes.items() if each.name not in (None, name)}
+        self._names = {each: name for name, each in new.items() if each is not None}
+        gone = [name for name, each in changes.items() if each.is_fixed or name in new]
+        self._gone = frozenset(gone) - self._names.keys()
+        self._fixed = {name: each.value for name, each in changes.items() if each.is_fixed}
+        self._defaults = {name: each.default for name, each in changes.items() if each.has_default}
+
+    def __call__(self, arguments: dict[str, Json]) -> Keywords:
+        """Make them, and what the tool's function gets of them.
+
+        Raises:
+            ArgumentError: One of them is not shown.
+        """
+        for name in self._gone & arguments.keys():
+            text = f"There is no argument '{name:.100}'{closest(name, self._names)}."
+            raise ArgumentError(Problem(text, name))
+        own = {self._names.get(name, name): value for name, value in arguments.items()}
+        # Copied, because what a function is given is its own to change.
+        for name, value in self._defaults.items():
+            if name not in own:
+                own[name] = deepcopy(value)
+        try:
+            return self._structure({**own, **deepcopy(self._fixed)})
+        except ArgumentError as error:
+            raise self._renamed(error) from None
+
+    def _renamed(self, error: ArgumentError) -> ArgumentError:
+        """Tell the caller of the argument by the name that it knows."""
+        for name, own in self._names.items():
+            if own == error.argument:
+                return ArgumentError(Problem(str(error).replace(f"'{own}'", f"'{name}'", 1), name))
+        return error
+
+
+def closest(name: str, known: Mapping[str, Any]) -> str:
+    """Suggest the name that was probably meant, as the end of a sentence."""
+    close = get_close_matches(name[:200], list(known)[:1000], n=1)
+    return f"; did you mean {close[0]!r:.100}?" if close else ""
