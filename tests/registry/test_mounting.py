@@ -73,7 +73,7 @@ def garden(**options: Any) -> Registry:
         return (await context.elicit("Which bed?", str)).value
 
     @registry.tool
-    async def link() -> list[Any]:
+    async def link() -> list[ResourceLink]:
         """Link to a bed, and to a page."""
         return [
             ResourceLink("beds://north", "north"),

@@ -75,7 +75,7 @@ class Context(Generic[State]):
     """The `_meta` of the request."""
 
     _conversation: Conversation | None = field(default=None, repr=False)
-    _opened: Opened | None = field(default=None, repr=False)
+    _opened: Opened | None = field(default=None, repr=False, eq=False)
 
     @property
     def params(self) -> dict[str, Json]:
@@ -94,16 +94,6 @@ class Context(Generic[State]):
         If not, `ask` may still be able to ask it.
         """
         return self._conversation is not None and self._conversation.passes_questions
-
-    def inside(self, part: object, tool: str) -> Context:
-        """Return the same for the code of a part that is mounted.
-
-        Args:
-            part: Whose state it is to have.
-            tool: What the part calls what was called.
-        """
-        state = None if self._opened is None else self._opened.state_of(part)
-        return evolve(self, tool=tool, state=state)
 
     # -- saying ---------------------------------------------------------------------------
 
@@ -364,3 +354,15 @@ class Context(Generic[State]):
         if self._conversation is None:
             raise McpError(INVALID_REQUEST, "There is no client to ask")
         return self._conversation
+
+
+def inside(context: Context, part: object, tool: str) -> Context:
+    """Return the same context for the code of a part that is mounted.
+
+    Args:
+        context: Of the call, as the registry has it where the part is mounted.
+        part: Whose state it is to have.
+        tool: What the part calls what was called.
+    """
+    opened = context._opened
+    return evolve(context, tool=tool, state=None if opened is None else opened.state_of(part))

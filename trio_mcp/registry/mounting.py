@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve, field, frozen
 
+from trio_mcp.registry.context import Context, inside
 from trio_mcp.registry.handlers import Origin
 from trio_mcp.registry.part import KIND_OF, NOUN_OF, Part, RefType, Table
 from trio_mcp.registry.tools import LONGEST_NAME, NAME_CHARACTERS, published
@@ -231,15 +232,14 @@ class MountedAs:
 
     async def enter(self, call: Any, call_next: Callable[[Any], Any]) -> Any:
         """Run what the part has around a call, with what the part knows of it (a middleware)."""
-        context = call.context.inside(self.mount.part, self._target(call.context.tool))
+        context = inside(call.context, self.mount.part, self._target(call.context.tool))
         known = {"name": self.name, "description": getattr(self._item, "description", None)}
         return await call_next(evolve(call, context=context, **known))
 
     async def enter_all(self, call: Any, call_next: Callable[[Any], Any]) -> Any:
         """Do the same where only the innermost part has to know anything of it."""
-        return await call_next(
-            evolve(call, context=call.context.inside(self.part, self.target(call.context.tool)))
-        )
+        context = inside(call.context, self.part, self.target(call.context.tool))
+        return await call_next(evolve(call, context=context))
 
     def log_bridges(self) -> list[LogBridge]:
         """Return those of the parts that it comes through."""

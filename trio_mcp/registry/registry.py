@@ -23,7 +23,7 @@ from trio_mcp.registry.checks import (
     scopes_of,
 )
 from trio_mcp.registry.composed import Composed, Visible
-from trio_mcp.registry.context import Context
+from trio_mcp.registry.context import Context, inside
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.registry.functions import is_async
 from trio_mcp.registry.handlers import NO_EXTENSIONS, Forwarded, Handler, RefusedArguments
@@ -718,7 +718,7 @@ def _context_of(tool: Tool, opened: Opened) -> Context:
     origin = tool.origin
     if origin is None or tool.middleware:
         return context
-    return context.inside(origin.part, origin.target(tool.name))
+    return inside(context, origin.part, origin.target(tool.name))
 
 
 def check_registry(registry: object) -> None:
