@@ -90,9 +90,14 @@ def notification_line(method: str, params: dict[str, Json] | None = None) -> byt
 
 
 class Outbound:
-    """The requests of ours that one peer has not answered yet."""
+    """The requests of ours that one peer has not answered yet.
 
-    def __init__(self) -> None:
+    Args:
+        prefix: What their ids begin with, where others send requests to the same peer.
+    """
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
         self._ids = itertools.count(1)
         self._open: dict[Id, OutgoingRequest] = {}
         self.pauses = 0
@@ -109,7 +114,7 @@ class Outbound:
 
     def next_id(self) -> Id:
         """Reserve the id of a request."""
-        return next(self._ids)
+        return f"{self._prefix}{next(self._ids)}" if self._prefix else next(self._ids)
 
     def open(self, request: OutgoingRequest, now: float) -> None:
         """Wait for the response to a request.

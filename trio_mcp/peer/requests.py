@@ -25,10 +25,14 @@ from trio_mcp.wire.jsonrpc import Id, Json
 
 
 class OpenRequests:
-    """Our own requests that wait for their responses, and the watch over their deadlines."""
+    """Our own requests that wait for their responses, and the watch over their deadlines.
 
-    def __init__(self) -> None:
-        self._outbound = Outbound()
+    Args:
+        prefix: What their ids begin with, where others send requests to the same peer.
+    """
+
+    def __init__(self, prefix: str = "") -> None:
+        self._outbound = Outbound(prefix)
         self._look = trio.lowlevel.ParkingLot()  # where `watch` waits
         self._wakes = inf  # when it looks at the deadlines
         self.next_id = self._outbound.next_id
@@ -82,10 +86,11 @@ class OutgoingRequests(OpenRequests):
 
     Args:
         lines: How they are sent.
+        prefix: What their ids begin with, where others send requests to the same peer.
     """
 
-    def __init__(self, lines: LineQueue) -> None:
-        super().__init__()
+    def __init__(self, lines: LineQueue, prefix: str = "") -> None:
+        super().__init__(prefix)
         self._lines = lines
 
     async def send(

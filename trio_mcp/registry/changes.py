@@ -173,6 +173,8 @@ class Changes:
         """All who listen."""
         self.watchers: Final[dict[str | Topic, set[Watcher]]] = {}
         """Those who want to know of a resource, by its URI, or of something of an extension."""
+        self.relays: Final[set[Callable[[ListChanged | ResourceUpdated], None]]] = set()
+        """Who tells other servers of the same registry. They are called in any thread."""
 
     def add_watcher(self, watched: str | Topic, watcher: Watcher) -> None:
         """Have somebody told of a resource, or of something of an extension."""
@@ -195,15 +197,26 @@ class Changes:
 
     def list_changed(self, kind: Kind) -> None:
         """Note that something was added to a list, or removed from it."""
-        self.versions[kind] = next(self._next_version)  # in one step: there may be threads
-        change = ListChanged(kind)
-        for listener in list(self.listeners):
-            if kind in listener.kinds:
-                listener.note(change)
+        self._tell(ListChanged(kind))
 
     def resource_updated(self, uri: str) -> None:
         """Note that a resource has changed."""
-        self._note(uri, ResourceUpdated(uri))
+        self._tell(ResourceUpdated(uri))
+
+    def _tell(self, change: ListChanged | ResourceUpdated) -> None:
+        for relay in list(self.relays):
+            relay(change)
+        self.hear(change)
+
+    def hear(self, change: ListChanged | ResourceUpdated) -> None:
+        """Note a change of which other servers know already."""
+        if isinstance(change, ResourceUpdated):
+            self._note(change.uri, change)
+            return
+        self.versions[change.kind] = next(self._next_version)  # in one step: there may be threads
+        for listener in list(self.listeners):
+            if change.kind in listener.kinds:
+                listener.note(change)
 
     def topic_changed(self, topic: Topic) -> None:
         """Note that something that an extension tells of has changed."""

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from trio_mcp.store.memory import MAX_MEMORY, MemoryStore
-from trio_mcp.store.protocol import Store
+from trio_mcp.store.protocol import Store, StoreLike
 
 _REDIS: Final = {
     "redis",
@@ -66,6 +66,20 @@ async def open_store(
     from trio_mcp.store.sqlite import SQLiteStore  # only here, because sqlite3 takes a while
 
     async with SQLiteStore(rest, max_bytes=max_bytes).open() as store:
+        yield store
+
+
+@asynccontextmanager
+async def opened(store: StoreLike) -> AsyncIterator[Store]:
+    """Open a store for the block, unless it is one that is open.
+
+    Raises:
+        Exception: What `open_store` raises.
+    """
+    if isinstance(store, str | os.PathLike):
+        async with open_store(store) as its:
+            yield its
+    else:
         yield store
 
 

@@ -7,6 +7,7 @@ written back in between, so no two processes can be between two halves of anythi
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -115,3 +116,7 @@ class Store(Protocol):
             channels: At least one.
         """
         ...
+
+
+StoreLike = str | os.PathLike[str] | Store
+"""A store that is open, or what `open_store` takes."""

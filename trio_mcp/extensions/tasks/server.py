@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from math import inf
 from typing import Any, Final
@@ -34,8 +33,8 @@ from trio_mcp.extensions.tasks.run import INTERNAL_ERROR, Slots
 from trio_mcp.extensions.tasks.worker import Worker
 from trio_mcp.store.changes import Conflict, Entry
 from trio_mcp.store.errors import StoreError, StoreFull
-from trio_mcp.store.opening import open_store
-from trio_mcp.store.protocol import Store
+from trio_mcp.store.opening import opened
+from trio_mcp.store.protocol import StoreLike
 
 logger = logging.getLogger("trio_mcp.tasks")
 
@@ -124,7 +123,7 @@ class Tasks(ServerExtension):
     def __init__(
         self,
         *,
-        store: str | os.PathLike[str] | Store | None = None,
+        store: StoreLike | None = None,
         ttl: float = 86_400.0,
         poll_interval: float = 1.0,
         max_running: int = 16,
@@ -170,10 +169,7 @@ class Tasks(ServerExtension):
     async def lifespan(self, serving: ExtensionServing) -> AsyncIterator[_Serving]:
         """Open the store, and run what is due."""
         failure: BaseException | None = None
-        async with AsyncExitStack() as stack:
-            store: Any = self._store
-            if isinstance(store, (str, os.PathLike)):
-                store = await stack.enter_async_context(open_store(store))
+        async with opened(self._store) as store:
             # Not the nursery of `serving`: what runs there would outlive the store.
             async with trio.open_nursery() as nursery:
                 kept = KeptTasks(store, serving.registry.name)

@@ -30,6 +30,7 @@ from trio_mcp.server.request import RequestContext
 from trio_mcp.server.scopes import needed_scopes, view_of
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
+from trio_mcp.store.errors import StoreError
 from trio_mcp.transports.http.answering import (
     QueuedChannel,
     ResponseChannel,
@@ -56,13 +57,14 @@ from trio_mcp.transports.http.request import (
     Refusal,
 )
 from trio_mcp.transports.http.server.asgi import Receive, Scope, Send
-from trio_mcp.transports.http.sessions import HttpSession, Sessions
+from trio_mcp.transports.http.sessions import HttpSession, Sessions, SessionStream
 from trio_mcp.transports.serving import OnStuck, Serving, serving, wait_for_stuck
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import (
     UNKNOWN_ID,
     Batch,
+    Malformed,
     Message,
     Notification,
     Request,
@@ -75,8 +77,11 @@ from trio_mcp.wire.methods import Method, modern_only
 from trio_mcp.wire.revisions import BY_NAME, LEGACY, MODERN
 
 if TYPE_CHECKING:  # few servers have one
+    from trio_mcp.store.protocol import Store, StoreLike
     from trio_mcp.transports.http.card import ServerCard
     from trio_mcp.transports.http.explorer import ExplorerPage
+    from trio_mcp.transports.http.sharing.instance import Instance
+    from trio_mcp.transports.http.sharing.stream import ElsewhereStream
 
 logger = logging.getLogger("trio_mcp.http")
 
@@ -113,8 +118,10 @@ class HttpApp:
         sse_path: str | None = None,
         card: ServerCard | None = None,
         explorer: ExplorerPage | None = None,
+        store: StoreLike | None = None,
     ) -> None:
         self.registry: Final = registry
+        self._store = store
         self._path = path
         self._sse_path = sse_path
         self._policy = policy
@@ -163,11 +170,16 @@ class HttpApp:
         """
         if self._server is not None:
             raise RuntimeError("this app is running already")
-        async with serving(self.registry, self._limits, on_stuck) as here:
+        # The store is opened first, so that it is there as long as anything that runs here.
+        async with (
+            self._opened_store() as store,
+            serving(self.registry, self._limits, on_stuck) as here,
+        ):
             metrics, policy = self.metrics, self._policy
             watch = () if metrics is None else (metrics.observe_call, metrics.refused)
             server = self._server = Server(self.registry, self._limits, here.opened, *watch)
-            sessions = Sessions(server, self._policy, self._slots, self._runner)
+            instance = None if store is None else await self._share(store, here)
+            sessions = Sessions(server, self._policy, self._slots, self._runner, instance)
             self._sessions = sessions
             if self._sse_path is not None:
                 self._sse = SseEndpoint(
@@ -187,6 +199,27 @@ class HttpApp:
                 self.stop()
                 here.leave(self._runner.labels)
                 self._server = self._sessions = self._sse = None
+
+    @asynccontextmanager
+    async def _opened_store(self) -> AsyncIterator[Store | None]:
+        if self._store is None:
+            yield None
+            return
+        from trio_mcp.store.opening import opened
+
+        async with opened(self._store) as store:
+            yield store
+
+    async def _share(self, store: Store, here: Serving) -> Instance:
+        """Join the other instances that have the same store."""
+        from trio_mcp.transports.http.sharing.changes import SharedChanges
+        from trio_mcp.transports.http.sharing.instance import Instance
+
+        instance = Instance(store, self._policy.session_idle)
+        changes = SharedChanges(instance, self.registry.changes, self.registry.name)
+        await here.nursery.start(instance.run)
+        await here.nursery.start(changes.run)
+        return instance
 
     def stop(self) -> None:
         """End what would go on for ever: subscriptions, and the streams of sessions."""
@@ -299,7 +332,12 @@ class HttpApp:
         method = _METHODS.get(http.method)
         if method is None:
             raise Refusal(405, "The MCP endpoint is for POST, GET and DELETE.", _ALLOW)
-        await method(self, http, self._server, self._sessions)
+        try:
+            await method(self, http, self._server, self._sessions)
+        except StoreError as error:
+            logger.warning("%s", error)
+            why = "The store of sessions cannot be reached; try again."
+            raise Refusal(503, why, [(b"retry-after", b"1")]) from None
 
     # -- pages ----------------------------------------------------------------------------
 
@@ -480,15 +518,18 @@ class HttpApp:
         if isinstance(message, Request) and message.method == "initialize":
             await self._begin_session(http, message, server, sessions)
             return
-        session = sessions.find(http.header(_SESSION), http.authorization)
+        session = await sessions.find(http.header(_SESSION), http.authorization, http.owner)
         if isinstance(message, Request):
             await self._answer_on_stream(http, message, session)
         elif isinstance(message, Batch):
+            for each in message.messages:
+                await session.forward(each)
             await self._answer_batch(
                 http, message, session.inbound, session.session, session.headers
             )
         else:
-            session.inbound.take(message, session.standalone)
+            assert not isinstance(message, Malformed)  # `read_message` has refused it
+            await session.take(message)
             await http.respond(202)
 
     async def _begin_session(
@@ -511,6 +552,7 @@ class HttpApp:
             shaken = decode(answer[:-1])
             if isinstance(shaken, Response) and shaken.error is not None:
                 raise Refusal(400, "The handshake is refused.", body=answer[:-1])
+            await session.share()
         except BaseException:
             sessions.end(session)
             raise
@@ -575,9 +617,10 @@ class HttpApp:
             raise Refusal(405, "The MCP endpoint is for POST; a GET needs a session.", _ALLOW)
         _check_version(http)
         self._refuse_if_stopping()
-        session = sessions.find(http.header(_SESSION), http.authorization)
+        session = await sessions.find(http.header(_SESSION), http.authorization, http.owner)
         event_id = http.header(b"last-event-id")
-        stream, after = session.standalone, session.standalone.sent
+        stream: SessionStream | ElsewhereStream = session.standalone
+        after = session.standalone.sent
         if event_id is not None:
             stream, after = session.resumed(event_id)
         await while_connected(http, partial(stream.follow, http, self._policy, after))
@@ -586,7 +629,8 @@ class HttpApp:
         """End a session (legacy)."""
         if self._policy.stateless or http.headers.get(VERSION, b"").decode("latin-1") in MODERN:
             raise Refusal(405, "There are no sessions to end.", _ALLOW)
-        sessions.end(sessions.find(http.header(_SESSION), http.authorization))
+        session = await sessions.find(http.header(_SESSION), http.authorization, http.owner)
+        await sessions.delete(session)
         await http.respond(200)
 
     def _refuse_if_stopping(self) -> None:
@@ -674,6 +718,7 @@ def http_app(
     limits: Limits | None = None,
     card: ServerCard | None = None,
     explorer: bool = False,
+    store: StoreLike | None = None,
 ) -> HttpApp:
     """Make an ASGI app of a registry, for any ASGI server that runs on Trio.
 
@@ -692,6 +737,8 @@ def http_app(
             catalog that names it at `/.well-known/ai-catalog.json`.
         explorer: Whether people can try the server out on a page at `/explorer`. Without tokens,
             only from this machine.
+        store: What several instances of this app share (see `open_store`), so that any of them
+            serves any request of a session. Without it, sessions live in this process.
 
     Raises:
         ValueError: A path does not begin with a slash, or is already in use; or the explorer would
@@ -713,4 +760,4 @@ def http_app(
             raise ValueError(f"{EXPLORER_PATH} is the explorer's path; take another one")
         check_protected(policy)
         page = ExplorerPage.load({"endpoint": path.lstrip("/")})
-    return HttpApp(registry, path, policy, limits or Limits(), sse_path, card, page)
+    return HttpApp(registry, path, policy, limits or Limits(), sse_path, card, page, store)

@@ -34,6 +34,7 @@ from trio_mcp.transports.serving import Serving, leave_process, wait_for_stuck
 from trio_mcp.wire.limits import Limits
 
 if TYPE_CHECKING:
+    from trio_mcp.store.protocol import StoreLike
     from trio_mcp.transports.http.card import ServerCard
 
 logger = logging.getLogger("trio_mcp.http")
@@ -105,6 +106,7 @@ async def serve_http(
     http_limits: HttpLimits | None = None,
     card: ServerCard | None = None,
     explorer: bool = False,
+    store: StoreLike | None = None,
     own_process: bool = False,
     task_status: trio.TaskStatus[ServerHandle] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -127,6 +129,7 @@ async def serve_http(
         http_limits: The bounds that only HTTP connections have.
         card: What strangers may know of the server, as for `http_app`.
         explorer: Whether people can try the server out on a page at `/explorer`, as for `http_app`.
+        store: What several instances share, as for `http_app`: a URL, or a store that is open.
         own_process: The process is the server's own, as with `serve`: SIGINT and SIGTERM stop it,
             from before it reports that it listens; and a tool or a lifespan that ignores its
             cancellation does not keep the process, which exits with status 70. Otherwise signals
@@ -169,6 +172,7 @@ async def serve_http(
         limits=limits,
         card=card,
         explorer=explorer,
+        store=store,
     )
     handle = HttpHandle(path, ssl_context is not None)
     if listeners is not None:

@@ -4,10 +4,14 @@ A session has streams of events: one for each request that is being answered, an
 concerns no request. A call runs in the session, not in the HTTP request that brought it, so a
 client that loses its connection finds the events when it comes back with `Last-Event-ID`. What
 nobody fetches is kept within bounds.
+
+Where several instances share a store, this is one instance's half of a session; its `SessionLink`
+joins it to the others.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
 from collections import Counter, OrderedDict, deque
@@ -15,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from math import inf
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import trio
 from attrs import frozen
@@ -26,6 +30,8 @@ from trio_mcp.peer.inbound import Inbound, InboundRequest, Slots
 from trio_mcp.peer.requests import OutgoingRequests
 from trio_mcp.peer.runner import Runner, wait_for_slots
 from trio_mcp.peer.time_limits import TimeLimit
+from trio_mcp.registry.changes import ListChanged, ResourceUpdated
+from trio_mcp.server.caller import Caller
 from trio_mcp.server.dispatcher import Dispatcher
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
@@ -33,7 +39,26 @@ from trio_mcp.server.subscriptions import send_changes
 from trio_mcp.transports.http.events import EventMemory, EventStore, MemoryEventStore
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.request import HttpRequest, Refusal, pieces_of
-from trio_mcp.wire.jsonrpc import Json, Request, trimmed
+from trio_mcp.wire.jsonrpc import (
+    Id,
+    Json,
+    Notification,
+    Request,
+    Response,
+    decode,
+    error_line,
+    is_id,
+    result_line,
+    trimmed,
+)
+from trio_mcp.wire.revisions import LEGACY
+
+if TYPE_CHECKING:  # few servers share a store
+    from trio_mcp.transports.http.sharing.instance import Instance
+    from trio_mcp.transports.http.sharing.session import SessionLink
+    from trio_mcp.transports.http.sharing.stream import ElsewhereStream
+
+logger = logging.getLogger("trio_mcp.http")
 
 _STANDALONE: Final = "0"
 _UNSENT: Final = 100
@@ -43,6 +68,11 @@ _KEPT: Final = 100
 """Streams that were sent to their end, but are kept: some of it may never have arrived."""
 
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
+_ELSEWHERE: Final = re.compile(r"[0-9a-f]{12}\.[0-9]{1,18}")
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+
+_SETTINGS: Final = ("logging/setLevel", "resources/subscribe", "resources/unsubscribe")
+"""Methods that change what all halves of a session have to know."""
 
 
 class SessionStream(ReplyChannel):
@@ -50,10 +80,13 @@ class SessionStream(ReplyChannel):
 
     cannot_ask = None
 
-    def __init__(self, name: str, session: HttpSession) -> None:
+    def __init__(self, name: str, session: HttpSession, request: Request | None = None) -> None:
         self.name: Final = name
         self._session = session
         self._store = session.store
+        self._request_id: Id | None = None if request is None else request.id
+        self._is_setting = request is not None and request.method in _SETTINGS
+        self._recorded = False  # for who comes back to another instance
         self._unsent: deque[tuple[int, bytes]] = deque()  # what the reader is to get
         self._unsent_bytes = 0
         self.last = 0
@@ -80,6 +113,8 @@ class SessionStream(ReplyChannel):
         """Wait until that is not so."""
         while self.full:
             await self.changed.park()
+        if self._session.link is not None:
+            await self._session.link.wait_for_room()
 
     def put_nowait(self, line: bytes) -> None:
         """Add an event, unless there was the last one already."""
@@ -90,6 +125,8 @@ class SessionStream(ReplyChannel):
         if self.reader is not None:
             self._unsent.append((self.last, line))
             self._unsent_bytes += len(line)
+        if self._recorded:
+            self._record(line)
         self.changed.unpark_all()
 
     async def send_notification(self, line: bytes) -> None:
@@ -107,6 +144,8 @@ class SessionStream(ReplyChannel):
 
     async def send_response(self, line: bytes | None, *, overdue: bool = False) -> None:
         """Add the last event. Nobody waits for room: what was answered is kept, read or not."""
+        if self._is_setting and self._session.link is not None:
+            await self._session.settle()
         self.finish(line)
 
     def close_sse_stream(self) -> None:
@@ -123,7 +162,29 @@ class SessionStream(ReplyChannel):
             self.put_nowait(line)
             self._answered = True
         self.finished = True
+        if self._recorded:
+            self._record(b"")
         self.changed.unpark_all()
+
+    def _begin_recording(self) -> None:
+        """Have the events kept where other instances find them, from now on.
+
+        A client that was sent none yet has nothing to come back for.
+        """
+        kept = self._store.since(self.name, 0)
+        if self._request_id is None or self._recorded or len(kept) != self.last:
+            return
+        assert self._session.link is not None
+        self._recorded = True
+        self._session.link.begin_stream(self.name, self._request_id)
+        for _, line in kept:
+            self._record(line)
+        if self.finished:
+            self._record(b"")
+
+    def _record(self, line: bytes) -> None:
+        assert self._session.link is not None
+        self._session.link.record(self.name, line)
 
     # -- reading --------------------------------------------------------------------------
 
@@ -177,6 +238,8 @@ class SessionStream(ReplyChannel):
                 self._session.was_sent(self)
 
     async def _send_all(self, http: HttpRequest, policy: HttpPolicy, after: int) -> None:
+        if self._session.link is not None:
+            self._begin_recording()
         await http.start_stream(self._session.headers)
         if self._session.primes:
             await http.send_id(f"{self.name}-{after}")
@@ -223,6 +286,8 @@ class HttpSession:
         store: Keeps its events.
         slots: Those for calls that all sessions share.
         runner: Runs the calls.
+        id: Its id.
+        link: What joins it to the halves that other instances have, if there are others.
     """
 
     def __init__(
@@ -234,8 +299,11 @@ class HttpSession:
         store: EventStore,
         slots: Slots,
         runner: Runner,
+        id: str,
+        link: SessionLink | None = None,
     ) -> None:
-        self.id: Final = secrets.token_urlsafe(32)
+        self.id: Final = id
+        self.link: Final = link
         self.principal: Final = _principal_of(authorization)
         self.owner: Final = owner
         """To whose share of all sessions it counts."""
@@ -246,9 +314,10 @@ class HttpSession:
         self.headers: Final = [(b"mcp-session-id", self.id.encode())]
         self.store: Final = store
         self.max_unsent_bytes: Final = server.limits.max_outgoing_bytes
-        self.standalone: Final = SessionStream(_STANDALONE, self)
+        self._prefix = "" if link is None else link.prefix
+        self.standalone: Final = SessionStream(self._prefix + _STANDALONE, self)
         """The stream of what concerns no request."""
-        self.requests: Final = OutgoingRequests(self.standalone)
+        self.requests: Final = OutgoingRequests(self.standalone, self._prefix)
         """Our own requests to the client."""
         self._slots = Slots(server.limits.max_concurrent_calls, slots)
         self.inbound: Final = Inbound(
@@ -260,7 +329,9 @@ class HttpSession:
         self._changes = server.registry.changes
         self._runner = runner
         self._policy = policy
-        self._streams: OrderedDict[str, SessionStream] = OrderedDict({_STANDALONE: self.standalone})
+        self._streams: OrderedDict[str, SessionStream] = OrderedDict(
+            {self.standalone.name: self.standalone}
+        )
         self._sent: deque[SessionStream] = deque()
         self._names = 0
         self._scope = trio.CancelScope(deadline=_deadline_of(authorization))
@@ -290,6 +361,8 @@ class HttpSession:
                 self._nursery.start_soon(self.requests.watch)
                 send = self.standalone.send_notification
                 self._nursery.start_soon(partial(send_changes, self.session.listener, send))
+                if self.link is not None:
+                    self._nursery.start_soon(self.link.run, self)
                 task_status.started()
                 await trio.sleep_forever()
 
@@ -321,10 +394,12 @@ class HttpSession:
         A client that leaves its calls alone cannot heap them up: while there is no slot for
         another, this waits. Cancelled meanwhile (the client left), the call is not begun.
         """
-        stream = SessionStream(self._next_name(), self)
+        stream = SessionStream(self._next_name(), self, message)
         self.session.authorization = authorization  # each request keeps the one it came with
         request = self.inbound.admit(message, stream)
         if isinstance(request, bytes):
+            if self.link is not None and message.method in _SETTINGS:
+                await self.settle()
             return request
         self._keep(stream)
         try:
@@ -349,7 +424,7 @@ class HttpSession:
 
     def _next_name(self) -> str:
         self._names += 1
-        return str(self._names)
+        return f"{self._prefix}{self._names}"
 
     def _keep(self, stream: SessionStream) -> None:
         self._streams[stream.name] = stream
@@ -371,7 +446,7 @@ class HttpSession:
             self._streams.pop(stream.name, None)
             self.store.drop(stream.name)
 
-    def resumed(self, event_id: str) -> tuple[SessionStream, int]:
+    def resumed(self, event_id: str) -> tuple[SessionStream | ElsewhereStream, int]:
         """Find the stream of an event, and the event's number in it.
 
         Raises:
@@ -379,12 +454,141 @@ class HttpSession:
         """
         name, _, number = event_id.rpartition("-")
         stream = self._streams.get(name)
-        if stream is None or not _NUMBER.fullmatch(number):
-            raise Refusal(400, "There is no stream with that Last-Event-ID, or not any more.")
+        if not _NUMBER.fullmatch(number):
+            raise _no_stream()
+        if stream is None:
+            return self._resumed_elsewhere(name, int(number))
         after = min(int(number), stream.last)
         if stream.finished and after < stream.last and not self.store.since(name, after):
             raise Refusal(400, "What came after that Last-Event-ID is not kept any more.")
         return stream, after
+
+    # -- the halves of other instances --------------------------------------------------------
+
+    def _resumed_elsewhere(
+        self, name: str, number: int
+    ) -> tuple[SessionStream | ElsewhereStream, int]:
+        if self.link is None or not _ELSEWHERE.fullmatch(name):
+            raise _no_stream()
+        if name.endswith(f".{_STANDALONE}"):  # it goes on here; what was missed may be anything
+            self._tell_again()
+            return self.standalone, self.standalone.sent
+        from trio_mcp.transports.http.sharing.stream import ElsewhereStream
+
+        stream = ElsewhereStream(
+            name, self.link.stream(name), self.link.instance, self.headers, primes=self.primes
+        )
+        return stream, number
+
+    def _tell_again(self) -> None:
+        listener = self.session.listener
+        assert listener is not None
+        for kind in listener.kinds:
+            listener.note(ListChanged(kind))
+        for uri in listener.uris:
+            listener.note(ResourceUpdated(uri))
+
+    async def share(self) -> None:
+        """Let other instances know of the session, once it has begun."""
+        if self.link is not None:
+            await self.link.begin(self._about())
+
+    async def take(self, message: Notification | Response) -> None:
+        """Take note of what needs no answer; what is for another half of the session goes there."""
+        if not await self.forward(message):
+            self.inbound.take(message, self.standalone)
+
+    async def forward(self, message: object) -> bool:
+        """Let other halves have a cancellation, or an answer, that is not for this one.
+
+        Returns:
+            Whether it was such a message.
+        """
+        elsewhere = None if self.link is None else self._for_others(message)
+        if elsewhere is None:
+            return False
+        assert self.link is not None
+        await self.link.forward(elsewhere)
+        return True
+
+    def _for_others(self, message: object) -> dict[str, Json] | None:
+        if isinstance(message, Response):
+            return self._answer_for_others(message)
+        if not isinstance(message, Notification) or message.method != "notifications/cancelled":
+            return None
+        id = message.params.get("requestId")
+        return {"cancel": id} if is_id(id) and id not in self.inbound else None
+
+    def _answer_for_others(self, answer: Response) -> dict[str, Json] | None:
+        id, error = answer.id, answer.error
+        if not isinstance(id, str) or not _ELSEWHERE.fullmatch(id) or self.requests.get(id):
+            return None
+        line = result_line(id, answer.result) if error is None else error_line(id, error)
+        return {"answer": line.decode()}
+
+    def cancelled_elsewhere(self, id: Id) -> None:
+        """Cancel a request: its cancellation has reached another instance."""
+        if id in self.inbound:
+            self.inbound.note(Notification("notifications/cancelled", {"requestId": id}))
+
+    def answered_elsewhere(self, line: bytes) -> None:
+        """Take a response that has reached another instance."""
+        message = decode(line)
+        if isinstance(message, Response):
+            self.inbound.note(message)
+
+    def _about(self) -> dict[str, Json]:
+        caller, listener = self.session.caller, self.session.listener
+        return {
+            "revision": caller.revision.name,
+            "capabilities": caller.capabilities,
+            "clientInfo": caller.client_info,
+            "principal": self.principal,
+            "logLevel": self.session.log_level,
+            "kinds": [] if listener is None else sorted(listener.kinds),
+            "uris": [],
+        }
+
+    def changed_elsewhere(self, about: dict[str, Any]) -> None:
+        """Learn what another half knows of the session."""
+        self.session.caller = Caller(
+            LEGACY[about["revision"]], about["capabilities"], about["clientInfo"]
+        )
+        self.session.log_level = about["logLevel"]
+        listener = self.session.listener
+        assert listener is not None
+        listener.kinds = set(about["kinds"])
+        for uri in set(about["uris"]) - listener.uris.keys():
+            listener.watch(uri)
+        for uri in listener.uris.keys() - set(about["uris"]):
+            listener.unwatch(uri)
+
+    async def settle(self) -> None:
+        """Let the other halves know of the log level and of the subscriptions.
+
+        Raises:
+            StoreError: They cannot be told.
+        """
+        assert self.link is not None
+        assert self.session.listener is not None
+        known, level = set(self.link.about["uris"]), self.session.log_level
+        # Seen before anything is awaited, in which another half may change the same.
+        new, gone = (
+            self.session.listener.uris.keys() - known,
+            known - self.session.listener.uris.keys(),
+        )
+        await self.link.change(
+            logLevel=lambda _: level, uris=lambda uris: sorted((set(uris) | new) - gone)
+        )
+        self.changed_elsewhere(self.link.about)
+
+    def ended_elsewhere(self) -> None:
+        """End it: it was ended at another instance."""
+        self.end()
+
+
+def _no_stream() -> Refusal:
+    return Refusal(400, "There is no stream with that Last-Event-ID, or not any more.")
 
 
 def no_session() -> Refusal:
@@ -409,9 +613,19 @@ class Sessions:
         policy: The bounds to keep.
         slots: Those for calls that all sessions share.
         runner: Runs the calls.
+        instance: This instance, if others share the sessions.
     """
 
-    def __init__(self, server: Server, policy: HttpPolicy, slots: Slots, runner: Runner) -> None:
+    def __init__(
+        self,
+        server: Server,
+        policy: HttpPolicy,
+        slots: Slots,
+        runner: Runner,
+        instance: Instance | None = None,
+    ) -> None:
+        self._instance = instance
+        self._joining: dict[str, trio.Event] = {}
         self._server = server
         self._policy = policy
         self._slots = slots
@@ -449,11 +663,35 @@ class Sessions:
         Raises:
             Refusal: There are as many as may be, and none can make room (503).
         """
+        return await self._start(secrets.token_urlsafe(32), authorization, owner)
+
+    def _link(self, id: str) -> SessionLink | None:
+        if self._instance is None:
+            return None
+        from trio_mcp.transports.http.sharing.session import SessionLink
+
+        policy = self._policy
+        return SessionLink(self._instance, id, policy.max_events, policy.max_event_bytes)
+
+    async def _start(
+        self,
+        id: str,
+        authorization: Authorization | None,
+        owner: str,
+        link: SessionLink | None = None,
+    ) -> HttpSession:
         assert self._nursery is not None
         self._make_room(owner)
-        store = self._store_for(owner)
         session = HttpSession(
-            self._server, self._policy, authorization, owner, store, self._slots, self._runner
+            self._server,
+            self._policy,
+            authorization,
+            owner,
+            self._store_for(owner),
+            self._slots,
+            self._runner,
+            id,
+            link or self._link(id),
         )
         self._sessions[session.id] = session
         try:
@@ -520,8 +758,15 @@ class Sessions:
         finally:
             self._lasting.pop(session, None)
 
-    def find(self, id: str | None, authorization: Authorization | None) -> HttpSession:
+    async def find(
+        self, id: str | None, authorization: Authorization | None, owner: str
+    ) -> HttpSession:
         """Return the session with that id, if it is the client's own.
+
+        Args:
+            id: Its id.
+            authorization: What the client's token allows, if there are tokens.
+            owner: To whose share of all sessions it counts, if it was begun at another instance.
 
         Raises:
             Refusal: No id was given (400), or there is no such session (404).
@@ -529,12 +774,43 @@ class Sessions:
         if id is None:
             raise Refusal(400, "The header Mcp-Session-Id is missing; send initialize first.")
         session = self._sessions.get(id)
+        if session is None and self._instance is not None and _ID.fullmatch(id):
+            session = await self._join(id, authorization, owner)
         if session is None or session.ended or session.principal != _principal_of(authorization):
             raise no_session()
         session.renew(authorization)
         self._sessions.move_to_end(id)
         session.last_used = trio.current_time()
+        if session.link is not None:
+            session.link.note_use()
         return session
+
+    async def _join(
+        self, id: str, authorization: Authorization | None, owner: str
+    ) -> HttpSession | None:
+        """Make a half of a session that was begun at another instance."""
+        while id in self._joining:  # several requests may be the first one to come here
+            await self._joining[id].wait()
+        if id in self._sessions:
+            return self._sessions[id]
+        self._joining[id] = trio.Event()
+        try:
+            link = self._link(id)
+            assert link is not None
+            about: Any = await link.find()
+            if about is None or about["principal"] != _principal_of(authorization):
+                return None
+            session = await self._start(id, authorization, owner, link)
+            session.changed_elsewhere(about)
+            return session
+        finally:
+            self._joining.pop(id).set()
+
+    async def delete(self, session: HttpSession) -> None:
+        """End a session because its client wants that: at all instances."""
+        if session.link is not None:
+            await session.link.end()
+        self.end(session)
 
     def end(self, session: HttpSession | _Lasting) -> None:
         """End a session."""

@@ -1,0 +1,386 @@
+"""Sessions that several instances share: each request reaches another one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from tests.support.tools import echo, registry_of, text_of
+from tests.transports.http.support import (
+    CANCELS,
+    Host,
+    LegacyClient,
+    Response,
+    Worker,
+    progress_meta,
+)
+from trio_mcp import Context, HttpPolicy, Registry, http_app
+from trio_mcp.store.changes import Change
+from trio_mcp.store.errors import StoreUnavailable
+from trio_mcp.store.memory import MemoryStore
+
+pytestmark = pytest.mark.requirement("M3")
+
+TOKENS = HttpPolicy(tokens={"a-token": "alice", "b-token": "bob"})
+
+
+class Fleet:
+    """Several apps that share a store, and a client whose requests go to one after the other."""
+
+    def __init__(self, hosts: list[Host], store: MemoryStore) -> None:
+        self.hosts = hosts
+        self.store = store
+
+    def client(self, **options: Any) -> Wanderer:
+        return Wanderer(self.hosts, **options)
+
+
+class Wanderer(LegacyClient):
+    """A client behind a balancer that sends each request elsewhere."""
+
+    def __init__(self, hosts: list[Host], **options: Any) -> None:
+        self._turns = itertools.cycle(hosts)
+        super().__init__(hosts[0], **options)
+
+    @property
+    def host(self) -> Host:
+        return next(self._turns)
+
+    @host.setter
+    def host(self, host: Host) -> None:
+        pass
+
+
+@asynccontextmanager
+async def fleet(
+    make: Callable[[], Registry], policy: HttpPolicy | None = None, size: int = 3
+) -> AsyncIterator[Fleet]:
+    """Serve a registry of its own by each of several apps."""
+    store = MemoryStore()
+    failure: BaseException | None = None
+    async with AsyncExitStack() as stack:
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        hosts = []
+        for _ in range(size):
+            app = http_app(make(), policy=policy, store=store)
+            await stack.enter_async_context(app.running())
+            hosts.append(Host(app, nursery, CANCELS))
+        try:
+            yield Fleet(hosts, store)
+        except BaseException as error:
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+def echoing() -> Registry:
+    return registry_of(echo)
+
+
+async def test_every_instance_serves_the_session() -> None:
+    async with fleet(echoing) as those:
+        client = those.client()
+        await client.initialize()
+        for number in range(9):
+            assert text_of(await client.call("echo", text=str(number))) == str(number)
+        assert await client.delete() == 200
+        await wait_all_tasks_blocked()
+        for _ in range(3):
+            assert (await client.begin("ping").end()).status == 404
+
+
+async def test_a_session_belongs_to_whoever_began_it_everywhere() -> None:
+    async with fleet(echoing, TOKENS) as those:
+        alice = those.client(headers={"authorization": "Bearer a-token"})
+        await alice.initialize()
+        bob = those.client(headers={"authorization": "Bearer b-token"})
+        bob.session = alice.session
+        for _ in range(3):
+            assert (await bob.begin("ping").end()).status == 404
+        for _ in range(3):
+            assert (await alice.begin("ping").end()).status == 200
+
+
+@pytest.mark.parametrize("id", ["x", "a" * 43, "a:b", "../" * 14 + "a"])
+async def test_what_is_no_session(id: str) -> None:
+    async with fleet(echoing) as those:
+        client = those.client()
+        client.session = id
+        assert (await client.begin("ping").end()).status == 404
+
+
+async def test_a_call_is_cancelled_by_way_of_another_instance() -> None:
+    worker = Worker()
+    async with fleet(lambda: worker.registry) as those:
+        client = those.client()
+        await client.initialize()
+        call = client.begin_call("work", progress_meta(), say=1)
+        await worker.until(1)
+        while call.status == 0:
+            await trio.lowlevel.checkpoint()
+        assert await client.notify("notifications/cancelled", {"requestId": 2}) == 202
+        await worker.until(0)
+        assert worker.cancelled == 1
+        assert [each["method"] for each in await call.messages()] == ["notifications/progress"]
+
+
+async def test_an_answer_finds_the_call_that_has_asked() -> None:
+    async def ask(context: Context) -> str:
+        answers = [(await context.elicit(f"{number}?", int)).value for number in range(3)]
+        return str(answers)
+
+    async with fleet(lambda: registry_of(ask)) as those:
+        client = those.client(capabilities={"elicitation": {}})
+        await client.initialize()
+        call = client.begin_call("ask")
+        for number in range(3):
+            question = await call.message()
+            assert (
+                await client.reply(question, {"action": "accept", "content": {"value": number}})
+                == 202
+            )
+        assert text_of(await call.message()) == "[0, 1, 2]"
+
+
+async def interrupted(client: LegacyClient, worker: Worker, say: int = 2) -> tuple[Response, str]:
+    """A call whose client has left after its events, and the id of the last one."""
+    call = client.begin_call("work", progress_meta(), say=say)
+    await worker.until(1)
+    for _ in range(say):
+        assert (await call.message())["method"] == "notifications/progress"
+    last = call.events[-1].id
+    assert last is not None
+    call.disconnect()
+    await wait_all_tasks_blocked()
+    return call, last
+
+
+async def test_a_stream_is_taken_up_at_another_instance() -> None:
+    worker = Worker()
+    async with fleet(lambda: worker.registry) as those:
+        client = those.client()
+        await client.initialize()
+        _, last = await interrupted(client, worker)
+        first = last.rpartition("-")[0]
+        for after, expected in ((last, []), (f"{first}-1", [2]), (f"{first}-0", [1, 2])):
+            stream = client.get(after=after)
+            for progress in expected:
+                assert (await stream.message())["params"]["progress"] == progress
+            stream.disconnect()
+        waiting = client.get(after=last)
+        await waiting.started()
+        await wait_all_tasks_blocked()
+        worker.go_on.set()
+        assert text_of(await waiting.message()) == "done"
+        assert await waiting.event() is None
+        late = client.get(after=last)
+        assert text_of((await late.messages())[-1]) == "done"
+
+
+async def test_what_there_is_not_to_take_up() -> None:
+    async with fleet(echoing) as those:
+        client = those.client()
+        await client.initialize()
+        for event in ("5-1", f"{'0' * 12}.1-0", f"{'0' * 12}.1-1", "x-1", f"{'0' * 12}.1-x"):
+            assert (await client.get(after=event).end()).status == 400
+
+
+class Unreachable(MemoryStore):
+    async def commit(self, *changes: Change) -> list[int]:
+        raise StoreUnavailable("it is away")
+
+
+async def test_a_stream_whose_instance_died_is_ended_with_an_error(
+    autojump_clock: MockClock,
+) -> None:
+    worker = Worker()
+    async with fleet(lambda: worker.registry, size=2) as those:
+        client = those.client()
+        await client.initialize()
+        _, last = await interrupted(client, worker)
+        dead = those.hosts[
+            0
+        ].app._sessions._instance  # its sign is not renewed any more, as if killed
+        assert last.startswith(dead.name)
+        dead.store = Unreachable()
+        stream = client.get(after=last)
+        message = await stream.message()
+        assert message["id"] == 2
+        assert "gone" in message["error"]["message"]
+        assert await stream.event() is None
+
+
+async def test_settings_hold_everywhere() -> None:
+    async def talk(context: Context) -> str:
+        await context.log("info", "quiet")
+        await context.log("error", "loud")
+        return "said"
+
+    async with fleet(lambda: registry_of(talk)) as those:
+        client = those.client()
+        await client.initialize()
+        for _ in range(3):
+            assert len(await client.begin_call("talk").messages()) == 3
+        await client.request("logging/setLevel", {"level": "error"})
+        await wait_all_tasks_blocked()
+        for _ in range(3):
+            assert len(await client.begin_call("talk").messages()) == 2
+
+
+def news() -> Registry:
+    registry = registry_of(echo)
+    registry.add_resource("news://today", lambda: "news", name="today")
+    registry.add_resource("news://other", lambda: "news", name="other")
+    return registry
+
+
+async def test_changes_are_told_wherever_the_stream_is() -> None:
+    registries: list[Registry] = []
+
+    def make() -> Registry:
+        registries.append(news())
+        return registries[-1]
+
+    async with fleet(make) as those:
+        client = those.client()
+        await client.initialize()
+        await client.request("resources/subscribe", {"uri": "news://today"})
+        stream = client.get()
+        await stream.started()
+        await wait_all_tasks_blocked()
+        for registry in registries:
+            registry.notify_resource_updated("news://other")
+            registry.notify_resource_updated("news://today")
+            message = await stream.message()
+            assert message["params"]["uri"] == "news://today"
+            await wait_all_tasks_blocked()
+        registries[1].remove_resource("news://other")
+        assert (await stream.message())["method"] == "notifications/resources/list_changed"
+        await client.request("resources/unsubscribe", {"uri": "news://today"})
+        await wait_all_tasks_blocked()
+        registries[0].notify_resource_updated("news://today")
+        registries[2].remove_resource("news://other")
+        assert (await stream.message())["method"] == "notifications/resources/list_changed"
+
+
+async def test_a_stream_of_changes_that_goes_on_elsewhere_tells_all_that_may_have_changed() -> None:
+    async with fleet(news) as those:
+        client = those.client()
+        await client.initialize()
+        await client.request("resources/subscribe", {"uri": "news://today"})
+        await wait_all_tasks_blocked()
+        stream = client.get()
+        event = await stream.event()
+        assert event is not None
+        stream.disconnect()
+        again = client.get(after=event.id)
+        told = {(await again.message())["method"] for _ in range(3)}
+        assert "notifications/resources/updated" in told
+
+
+async def test_subscriptions_at_two_instances_at_once_are_both_kept() -> None:
+    registries: list[Registry] = []
+
+    def make() -> Registry:
+        registries.append(news())
+        return registries[-1]
+
+    async with fleet(make) as those:
+        client = those.client()
+        await client.initialize()
+        await client.request("ping")
+        await client.request("ping")
+        both = [
+            client.begin("resources/subscribe", {"uri": uri})
+            for uri in ("news://today", "news://other")
+        ]
+        for response in both:
+            assert (await response.end()).status == 200
+        await wait_all_tasks_blocked()
+        stream = client.get()
+        await stream.started()
+        for uri in ("news://today", "news://other"):
+            registries[0].notify_resource_updated(uri)
+            assert (await stream.message())["params"]["uri"] == uri
+
+
+async def test_a_session_lasts_as_long_as_it_is_used_anywhere(autojump_clock: MockClock) -> None:
+    async with fleet(echoing, HttpPolicy(session_idle=100)) as those:
+        client = those.client()
+        await client.initialize()
+        for _ in range(10):
+            await trio.sleep(60)
+            assert (await client.begin("ping").end()).status == 200
+        await trio.sleep(120)
+        for _ in range(3):
+            assert (await client.begin("ping").end()).status == 404
+
+
+async def test_sessions_outlive_their_instances() -> None:
+    store = MemoryStore()
+    session = ""
+    for number in range(3):
+        app = http_app(echoing(), store=store)
+        async with app.running(), trio.open_nursery() as nursery:
+            client = LegacyClient(Host(app, nursery, CANCELS))
+            if number == 0:
+                await client.initialize()
+                session = client.session or ""
+            client.session = session
+            assert text_of(await client.call("echo", text="still here")) == "still here"
+
+
+async def test_a_store_that_loses_everything_loses_no_session_that_is_in_use() -> None:
+    async with fleet(echoing, size=2) as those:
+        client = those.client()
+        await client.initialize()
+        for _ in range(2):
+            await client.request("ping")
+        await wait_all_tasks_blocked()
+        those.store._tables.__init__()  # type: ignore[misc]
+        those.store._watches.tell_all()
+        await wait_all_tasks_blocked()
+        assert [key for key in those.store._tables._entries if "about" in key]
+        for _ in range(4):
+            assert (await client.begin("ping").end()).status == 200
+
+
+async def test_a_store_that_cannot_be_reached_is_a_503(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unreachable(*_: object) -> None:
+        raise StoreUnavailable("it is away")
+
+    async with fleet(echoing) as those:
+        client = those.client()
+        await client.initialize()
+        monkeypatch.setattr(MemoryStore, "get", unreachable)
+        stranger = those.client()
+        stranger.session = client.session
+        stranger.host  # noqa: B018 - the next one has not met the session
+        statuses = {(await stranger.begin("ping").end()).status for _ in range(3)}
+        assert statuses <= {200, 503}
+        assert 503 in statuses
+
+
+async def test_nothing_is_left_in_the_store(autojump_clock: MockClock) -> None:
+    worker = Worker()
+    async with fleet(lambda: worker.registry, HttpPolicy(session_idle=100)) as those:
+        for _ in range(20):
+            client = those.client()
+            await client.initialize()
+            _, _ = await interrupted(client, worker)
+            await client.notify("notifications/cancelled", {"requestId": 2})
+            await worker.until(0)
+        store = those.store
+        assert store._tables._entries
+    await trio.sleep(10_000)
+    await store.commit()
+    await store.commit()
+    assert not store._tables._entries
+    assert not store._tables._logs

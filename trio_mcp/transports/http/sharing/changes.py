@@ -1,0 +1,138 @@
+"""Changes of a registry, told to the clients of all instances.
+
+Each instance writes its changes to one log, and reads those of the others. What was missed, because
+the store was away for long, may be anything: so all who listen are told to look again.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import orjson
+import trio
+
+from trio_mcp.registry.changes import KINDS, Changes, ListChanged, ResourceUpdated
+from trio_mcp.store.changes import Append, News
+from trio_mcp.store.errors import StoreError
+from trio_mcp.transports.http.sharing.instance import Instance
+
+logger = logging.getLogger("trio_mcp.http")
+
+_KEPT: Final = 1000
+_KEPT_FOR: Final = 3600.0
+_AT_ONCE: Final = 1000
+"""Changes in one item of the log."""
+
+_PAUSE: Final = 1.0
+"""Seconds before the store is tried again."""
+
+SharedChange = ListChanged | ResourceUpdated
+
+
+class SharedChanges:
+    """The changes of one registry, between this instance and the others.
+
+    Args:
+        instance: This one.
+        changes: Those of the registry.
+        name: The name of the registry.
+    """
+
+    def __init__(self, instance: Instance, changes: Changes, name: str) -> None:
+        self._instance = instance
+        self._changes = changes
+        self._log = f"changes:{name}"
+        self._token = trio.lowlevel.current_trio_token()
+        self._pending: dict[SharedChange, None] = {}
+        self._arrived = trio.lowlevel.ParkingLot()
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Tell changes, and hear of those of others, until cancelled."""
+        self._changes.relays.add(self._relay)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._tell)
+                await nursery.start(self._hear)
+                task_status.started()
+        finally:
+            self._changes.relays.discard(self._relay)
+
+    # -- ours -----------------------------------------------------------------------------
+
+    def _relay(self, change: SharedChange) -> None:
+        """Keep a change until it is told. May be called in any thread."""
+        if trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._token:
+            self._keep(change)
+        else:
+            self._token.run_sync_soon(self._keep, change, idempotent=True)
+
+    def _keep(self, change: SharedChange) -> None:
+        self._pending[change] = None
+        self._arrived.unpark_all()
+
+    async def _tell(self) -> None:
+        while True:
+            while not self._pending:
+                await self._arrived.park()
+            told = list(self._pending)[:_AT_ONCE]
+            item = orjson.dumps([self._instance.name, [_written(each) for each in told]])
+            append = Append(self._log, item, ttl=_KEPT_FOR, most=_KEPT)
+            try:
+                await self._instance.store.commit(append, News(self._log))
+            except StoreError as error:
+                logger.warning("Others are not told of changes: %s", error)
+                await trio.sleep(_PAUSE)
+                continue
+            for each in told:
+                del self._pending[each]
+
+    # -- those of others ------------------------------------------------------------------
+
+    async def _hear(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        store, position = self._instance.store, -1
+        while True:
+            try:
+                async with store.watch(self._log) as news:
+                    if position < 0:
+                        position = (await store.read(self._log, most=1)).last
+                        task_status.started()
+                    while True:
+                        position = await self._read(position)
+                        await news.wait()
+            except StoreError as error:
+                if position < 0:
+                    raise
+                logger.warning("Changes of other instances are not heard of: %s", error)
+                await trio.sleep(_PAUSE)
+
+    async def _read(self, position: int) -> int:
+        """Read what is new. Return the position up to which was read."""
+        while True:
+            page = await self._instance.store.read(self._log, position)
+            if page.missed(position):
+                self._anything_may_have_changed()
+                position = page.first - 1
+                continue
+            for position, item in page.items:  # noqa: B007 - it is returned
+                self._take(item)
+            if position >= page.last:
+                return position
+
+    def _take(self, item: bytes) -> None:
+        sender, changes = orjson.loads(item)
+        if sender != self._instance.name:
+            for kind, what in changes:
+                self._changes.hear(ListChanged(what) if kind == "list" else ResourceUpdated(what))
+
+    def _anything_may_have_changed(self) -> None:
+        for kind in KINDS:
+            self._changes.hear(ListChanged(kind))
+        for uri in [each for each in self._changes.watchers if isinstance(each, str)]:
+            self._changes.hear(ResourceUpdated(uri))
+
+
+def _written(change: SharedChange) -> tuple[str, str]:
+    if isinstance(change, ListChanged):
+        return "list", change.kind
+    return "resource", change.uri

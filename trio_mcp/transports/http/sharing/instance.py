@@ -1,0 +1,65 @@
+"""One of several instances that share a store: its name, and the sign that it is alive."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from typing import Final
+
+import trio
+
+from trio_mcp.store.changes import Delete, Put
+from trio_mcp.store.errors import StoreError
+from trio_mcp.store.protocol import Store
+
+logger = logging.getLogger("trio_mcp.http")
+
+_ALIVE: Final = 15.0
+"""Seconds after which an instance that says nothing is taken for dead."""
+
+_RENEWALS: Final = 5
+"""In that time."""
+
+_LEAVING: Final = 1.0
+"""Seconds that it may take to say that it leaves."""
+
+
+class Instance:
+    """This instance.
+
+    Args:
+        store: What it shares with the others.
+        keep: Seconds for which is kept what clients may come back for.
+    """
+
+    def __init__(self, store: Store, keep: float) -> None:
+        self.store: Final = store
+        self.keep: Final = keep
+        self.name: Final = secrets.token_hex(6)
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Say that it is alive, until cancelled."""
+        sign = Put(_sign_of(self.name), b"", ttl=_ALIVE)
+        await self.store.commit(sign)
+        task_status.started()
+        try:
+            while True:
+                await trio.sleep(_ALIVE / _RENEWALS)
+                try:
+                    await self.store.commit(sign)
+                except StoreError as error:  # others take it for dead, until the store is back
+                    logger.warning("%s", error)
+        finally:
+            with trio.move_on_after(_LEAVING, shield=True):
+                try:
+                    await self.store.commit(Delete(sign.key))
+                except StoreError as error:
+                    logger.debug("%s", error)
+
+    async def lives(self, name: str) -> bool:
+        """Whether another instance is alive."""
+        return await self.store.get(_sign_of(name)) is not None
+
+
+def _sign_of(name: str) -> str:
+    return f"instance-{name}:alive"

@@ -1,0 +1,280 @@
+"""A session that several instances serve, as one of them sees it.
+
+Each instance that a client of the session reaches has a half of its own, with the calls that came
+there. What the halves have to know of each other is in the partition of the session:
+
+| what | kind | for |
+|---|---|---|
+| `:about` | entry | what `initialize` said, the log level, the resources that are subscribed to |
+| `:inbox` | log | cancellations and answers that reached another half than the one they are for |
+| `:stream/<name>` | log | the events that a client may come back for; an empty one is the last |
+| `:call/<name>` | entry | the request that such a stream answers |
+
+Events are written after they were sent: if the instance dies in between, so does the call.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import orjson
+import trio
+from attrs import frozen
+
+from trio_mcp.store.changes import ABSENT, Append, Change, Conflict, Delete, News, Put, Touch
+from trio_mcp.store.errors import StoreError
+from trio_mcp.store.protocol import Store
+from trio_mcp.transports.http.sharing.instance import Instance
+from trio_mcp.wire.jsonrpc import Id, Json
+
+logger = logging.getLogger("trio_mcp.http")
+
+_INBOX: Final = 1000
+"""Messages that are kept for halves that are slow."""
+
+_BEHIND: Final = 1000
+"""Events that may wait to be written before whoever speaks has to wait."""
+
+_PAUSE: Final = 1.0
+"""Seconds before the store is tried again."""
+
+_USED: Final = 10
+"""Signs of use that are written in the time that a session may be idle."""
+
+
+@frozen
+class SharedStream:
+    """Where the events of a stream are."""
+
+    store: Store
+    log: str
+    call: str
+
+
+class Half(Protocol):
+    """What the link needs of the half of a session."""
+
+    def cancelled_elsewhere(self, id: Id) -> None:
+        """A client has cancelled a request, by way of another instance."""
+
+    def answered_elsewhere(self, line: bytes) -> None:
+        """A client has answered a request of ours, by way of another instance."""
+
+    def changed_elsewhere(self, about: dict[str, Json]) -> None:
+        """Another half has changed what all have to know."""
+
+    def ended_elsewhere(self) -> None:
+        """The session was ended."""
+
+
+class SessionLink:
+    """What joins the half of a session to the others.
+
+    Args:
+        instance: This one.
+        id: The session's id.
+        max_events: Events of a stream that are kept.
+        max_event_bytes: Bytes that these may have together.
+    """
+
+    def __init__(self, instance: Instance, id: str, max_events: int, max_event_bytes: int) -> None:
+        self.instance: Final = instance
+        self.store: Final = instance.store
+        self.prefix: Final = f"{instance.name}."
+        """What the names of streams, and the ids of our requests, begin with."""
+        self._partition = f"session-{id}"
+        self._about_key = f"{self._partition}:about"
+        self._inbox = f"{self._partition}:inbox"
+        self._bounds = {"most": max_events + 1, "most_bytes": max_event_bytes}
+        self.about: dict[str, Any] = {}
+        """What all halves have to know, as it was read or written last."""
+        self._is_known = trio.Event()
+        self._version = ABSENT
+        self._used = -math.inf
+        self._unwritten: deque[tuple[str, tuple[Change, ...]]] = deque()
+        self._unrecorded: set[str] = set()  # streams of which something could not be written
+        self._moved = trio.lowlevel.ParkingLot()
+
+    # -- its life -----------------------------------------------------------------------------
+
+    async def begin(self, about: dict[str, Json]) -> None:
+        """Let others know of a new session."""
+        put = Put(self._about_key, orjson.dumps(about), ttl=self.instance.keep, expect=ABSENT)
+        (self._version,) = await self.store.commit(put)
+        self.about = about
+        self._used = trio.current_time()
+        self._is_known.set()
+
+    async def find(self) -> dict[str, Json] | None:
+        """Return what is known of a session; `None` if there is none."""
+        entry = await self.store.get(self._about_key)
+        if entry is None:
+            return None
+        self._version = entry.version
+        self.about = orjson.loads(entry.value)
+        self._is_known.set()
+        return self.about
+
+    async def end(self) -> None:
+        """End the session, for all."""
+        await self.store.commit(Delete(self._about_key), *self._said({"end": True}))
+
+    async def run(self, half: Half) -> None:
+        """Hear from other halves, and write what waits to be written, until cancelled."""
+        await self._is_known.wait()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._write)
+            await self._hear(half)
+
+    def note_use(self) -> None:
+        """Have the session last, because it is used."""
+        now = trio.current_time()
+        if now - self._used > self.instance.keep / _USED:
+            self._used = now
+            self._put_off("", Touch(self._about_key, ttl=self.instance.keep))
+
+    # -- from other halves --------------------------------------------------------------------
+
+    async def _hear(self, half: Half) -> None:
+        position = -1
+        while True:
+            try:
+                async with self.store.watch(self._inbox) as news:
+                    if position < 0:
+                        position = (await self.store.read(self._inbox, most=1)).last
+                    while True:
+                        before, position = position, await self._read(half, position)
+                        if before == position:  # news of nothing: the store may have been away
+                            await self._look_again(half)
+                        await news.wait()
+            except StoreError as error:
+                logger.debug("Nothing is heard of other halves of a session: %s", error)
+                await trio.sleep(_PAUSE)
+
+    async def _read(self, half: Half, position: int) -> int:
+        while True:
+            page = await self.store.read(self._inbox, position)
+            if page.missed(position):
+                await self._look_again(half)
+                position = page.first - 1
+                continue
+            for position, item in page.items:  # noqa: B007 - it is returned
+                await self._take(half, orjson.loads(item))
+            if position >= page.last:
+                return position
+
+    async def _take(self, half: Half, message: dict[str, Any]) -> None:
+        if message["from"] == self.instance.name:
+            return
+        if "cancel" in message:
+            half.cancelled_elsewhere(message["cancel"])
+        elif "answer" in message:
+            half.answered_elsewhere(message["answer"].encode())
+        elif "end" in message:
+            half.ended_elsewhere()
+        else:
+            await self._look_again(half)
+
+    async def _look_again(self, half: Half) -> None:
+        """Read what is known of the session; if the store has lost it, write it anew."""
+        known = self.about
+        about = await self.find()
+        if about is not None:
+            half.changed_elsewhere(about)
+        elif (await self.store.read(self._inbox, most=1)).last:
+            half.ended_elsewhere()  # it is not there, and whoever removed it has said so
+        else:
+            try:
+                await self.begin(known)
+            except Conflict:  # another half was quicker
+                await self.find()
+
+    # -- to other halves ----------------------------------------------------------------------
+
+    def _said(self, message: dict[str, Json]) -> tuple[Append, News]:
+        item = orjson.dumps({"from": self.instance.name, **message})
+        append = Append(self._inbox, item, ttl=self.instance.keep, most=_INBOX)
+        return append, News(self._inbox)
+
+    async def forward(self, message: dict[str, Json]) -> None:
+        """Tell the other halves something that is for one of them."""
+        await self.store.commit(*self._said(message))
+
+    async def change(self, **differences: Callable[[Any], Json]) -> None:
+        """Change what all have to know: each difference makes a new value of the one before."""
+        while True:
+            about = {**self.about}
+            for name, new in differences.items():
+                about[name] = new(about.get(name))
+            put = Put(
+                self._about_key, orjson.dumps(about), ttl=self.instance.keep, expect=self._version
+            )
+            try:
+                self._version, *_ = await self.store.commit(put, *self._said({"changed": True}))
+            except Conflict:
+                if await self.find() is None:
+                    self._version = ABSENT
+                continue
+            self.about = about
+            return
+
+    # -- events -------------------------------------------------------------------------------
+
+    @property
+    def full(self) -> bool:
+        """Whether the store is too far behind."""
+        return len(self._unwritten) > _BEHIND
+
+    async def wait_for_room(self) -> None:
+        """Wait until that is not so."""
+        while self.full:
+            await self._moved.park()
+
+    def begin_stream(self, name: str, request: Id | None) -> None:
+        """Have a stream kept from its first event on, for who comes back to another instance."""
+        call = Put(self._call(name), orjson.dumps(request), ttl=self.instance.keep)
+        self._put_off(name, call)
+
+    def record(self, name: str, line: bytes) -> None:
+        """Keep an event of a stream; an empty one is its end."""
+        log = self._log(name)
+        append = Append(log, line, ttl=self.instance.keep, **self._bounds)
+        self._put_off(name, append, News(log))
+
+    def _put_off(self, name: str, *changes: Change) -> None:
+        self._unwritten.append((name, changes))
+        self._moved.unpark_all()
+
+    async def _write(self) -> None:
+        while True:
+            while not self._unwritten:
+                await self._moved.park()
+            name, changes = self._unwritten[0]
+            if name not in self._unrecorded:
+                await self._write_one(name, changes)
+            self._unwritten.popleft()
+            self._moved.unpark_all()
+
+    async def _write_one(self, name: str, changes: tuple[Change, ...]) -> None:
+        try:
+            await self.store.commit(*changes)
+        except Conflict:  # the session has ended meanwhile, or the store has lost it
+            pass
+        except StoreError as error:
+            logger.warning("A stream of a session cannot be taken up elsewhere: %s", error)
+            if name:  # with a gap, the numbers of its events would not be theirs
+                self._unrecorded.add(name)
+
+    def _log(self, name: str) -> str:
+        return f"{self._partition}:stream/{name}"
+
+    def _call(self, name: str) -> str:
+        return f"{self._partition}:call/{name}"
+
+    def stream(self, name: str) -> SharedStream:
+        """Where the events of another half's stream are."""
+        return SharedStream(self.store, self._log(name), self._call(name))
