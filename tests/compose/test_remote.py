@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
 from trio_mcp import (
     CallToolResult,
@@ -25,8 +25,10 @@ from trio_mcp import (
     TextContent,
     connect,
     open_proxy,
+    serve_stream,
 )
 from trio_mcp.client.negotiation import Era
+from trio_mcp.errors import NotConnected
 
 pytestmark = pytest.mark.requirement("L4")
 LIMIT = 10
@@ -239,3 +241,68 @@ async def test_a_proxied_call_is_one_request_and_no_handshake() -> None:
         for _ in range(3):
             await client.call_tool("talk")
     assert len([each async for each in lines]) == 3
+
+
+@all_eras
+@both_eras
+async def test_a_call_that_takes_too_long_is_ended_on_both_sides(
+    up: Era, down: Era, autojump_clock: object
+) -> None:
+    library = Library()
+    registry = Registry("front")
+    registry.mount(Remote(library.registry, era=up, timeout=3))
+    async with connect(registry, era=down) as client:
+        late = await client.call_tool("wait", timeout=100)
+        assert late.error == "Tool wait timed out after 3 s"
+        await library.cancelled.wait()
+
+
+@all_eras
+@both_eras
+async def test_a_caller_who_vanishes_takes_its_calls_along(up: Era, down: Era) -> None:
+    library = Library()
+    remote = Remote(library.registry, era=up)
+    registry = Registry("front")
+    registry.mount(remote)
+    async with remote.running(), trio.open_nursery() as nursery:
+        await remote.ready()
+        ours, theirs = memory_stream_pair()
+        nursery.start_soon(serve_stream, registry, theirs)
+        async with trio.open_nursery() as callers:
+
+            async def call() -> None:
+                async with connect(ours, era=down) as client:
+                    await client.call_tool("wait", timeout=100)
+
+            callers.start_soon(call)
+            await library.started.wait()
+            callers.cancel_scope.cancel()
+        with trio.fail_after(LIMIT):
+            await library.cancelled.wait()
+
+
+@all_eras
+async def test_a_server_that_is_cut_off_ends_what_it_has_passed_on(up: Era) -> None:
+    library = Library()
+    remote = Remote(library.registry, era=up)
+    registry = Registry("front")
+    registry.mount(remote)
+    async with remote.running(), trio.open_nursery() as nursery:
+        await remote.ready()
+        async with trio.open_nursery() as both:
+
+            async def call() -> None:
+                with suppress(NotConnected):
+                    async with connect(ours) as client:
+                        await client.call_tool("wait", timeout=100)
+
+            ours, theirs = memory_stream_pair()
+            both.start_soon(call)
+            async with trio.open_nursery() as serving:
+                serving.start_soon(serve_stream, registry, theirs)
+                await library.started.wait()
+                serving.cancel_scope.cancel()
+            with trio.fail_after(LIMIT):
+                await library.cancelled.wait()
+            both.cancel_scope.cancel()
+        nursery.cancel_scope.cancel()

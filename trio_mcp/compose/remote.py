@@ -30,6 +30,8 @@ from trio_mcp.registry.changes import Kind, ResourceUpdated
 from trio_mcp.registry.completions import Completer
 from trio_mcp.registry.forwarding import (
     Answer,
+    Begun,
+    Done,
     forwarded_completer,
     forwarded_prompt,
     forwarded_resource,
@@ -341,7 +343,8 @@ class Remote(Part):
             described = evolve(described, name=self._rename(name))
             self._real_names[table, described.name] = name
             answer = partial(_answer_renamed, answer, name)
-        return forwarded(described, answer)
+        begin = {"begin": partial(_begin, name)} if table == "tools" else {}
+        return forwarded(described, answer, **begin)
 
     # -- resources ------------------------------------------------------------------------
 
@@ -425,6 +428,14 @@ class Remote(Part):
 async def _answer(method: str, params: dict[str, Json], context: Context) -> Mapping[str, Json]:
     upstream: Upstream = context.state
     return await upstream.answer(method, params, context)
+
+
+def _begin(
+    name: str, params: dict[str, Json], state: Any, seconds: float, done: Done
+) -> Begun | None:
+    upstream: Upstream = state
+    params["name"] = name
+    return upstream.begin(params, seconds, done)
 
 
 async def _answer_renamed(

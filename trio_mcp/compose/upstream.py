@@ -12,12 +12,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable, Hashable
 from functools import partial
 from math import inf
 from typing import Any, Final
 
 import trio
+from attrs import frozen
 
 from trio_mcp.client.client import Client
 from trio_mcp.client.contents import is_not_found
@@ -28,7 +29,13 @@ from trio_mcp.compose.relay import Relay
 from trio_mcp.compose.supervised import SupervisedConnection
 from trio_mcp.errors import ClientError, ServerUnavailable
 from trio_mcp.registry import Context
-from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ResourceNotFound, ToolError
+from trio_mcp.registry.forwarding import Begun, Done
+from trio_mcp.wire.errors import (
+    INTERNAL_ERROR,
+    McpError,
+    ResourceNotFound,
+    ToolError,
+)
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.payloads import LoggingLevel
 from trio_mcp.wire.revisions import (
@@ -48,6 +55,8 @@ _BETWEEN: Final = frozenset({META_VERSION, "progressToken"})
 """Fields of `_meta` that only concern our caller and us."""
 _MODERN_ONLY: Final = frozenset({META_CLIENT_CAPABILITIES, META_CLIENT_INFO, META_LOG_LEVEL})
 """Fields that a legacy server was told of in the handshake."""
+_TELLING: Final = frozenset({"progressToken", META_LOG_LEVEL})
+"""Fields by which a caller wants to hear of a call before its result."""
 _SHARED_BY_ALL: Final = (None, "http")
 """How connections are called that are none: each request is one by itself."""
 _MOST_ROUNDS: Final = 10
@@ -111,6 +120,38 @@ class Upstream:
         except ClientError as error:
             self.main.note_failure(error)
             raise self._told(error) from None
+
+    def begin(self, params: Params, seconds: float, done: Done) -> Begun | None:
+        """Pass a call on without a task, where nothing can be said or asked on the way.
+
+        That is between a modern caller and a modern server on a stream, if the caller wants neither
+        progress nor log messages. Questions are results there. The parameters are ours to change.
+        """
+        client = self.main.current
+        meta = params.get("_meta")
+        if client is None or client.era != "modern" or not isinstance(meta, dict):
+            return None
+        if META_CLIENT_CAPABILITIES not in meta or not _TELLING.isdisjoint(meta):
+            return None
+        if "requestState" in params or "inputResponses" in params:
+            return None
+        declared, revision = meta[META_CLIENT_CAPABILITIES], client.revision
+        if "extensions" in declared or meta.get(META_VERSION) != revision:
+            sent = {**meta, META_VERSION: revision}
+            sent[META_CLIENT_CAPABILITIES] = _passed_capabilities(declared)
+            params["_meta"] = sent
+        return self._begun(client, params, seconds, done)
+
+    def _begun(self, client: Client, params: Params, seconds: float, done: Done) -> Begun | None:
+        def settled(outcome: Params | Exception) -> None:
+            if isinstance(outcome, ClientError) and not isinstance(outcome, TimeoutError):
+                self.main.note_failure(outcome)
+                done(self._told(outcome))
+            else:
+                done(outcome)
+
+        cancel = client.exchange_soon("tools/call", params, seconds, settled)
+        return None if cancel is None else _Begun(cancel)
 
     def _told(self, error: ClientError) -> ToolError:
         """Tell a caller of a failure, without what is nobody's business (its stderr, say)."""
@@ -229,10 +270,25 @@ class Upstream:
             left_out = _BETWEEN | _MODERN_ONLY
             return {key: each for key, each in meta.items() if key not in left_out}
         kept = {key: each for key, each in meta.items() if key not in _BETWEEN}
-        if META_CLIENT_CAPABILITIES not in kept:
+        if META_CLIENT_CAPABILITIES in kept:
+            declared = kept[META_CLIENT_CAPABILITIES]
+            kept[META_CLIENT_CAPABILITIES] = _passed_capabilities(declared)
+        else:
             kept[META_CLIENT_CAPABILITIES] = _askable(context)
             kept[META_LOG_LEVEL] = self._log_level
         return kept
+
+
+@frozen
+class _Begun:
+    """A call that was begun without a task."""
+
+    cancel: Callable[[], None]
+
+
+def _passed_capabilities(declared: Params) -> Params:
+    """What a modern caller has declared, but for extensions, whose methods are not passed on."""
+    return {key: each for key, each in declared.items() if key != "extensions"}
 
 
 def open_for_caller(open_: Callable[..., Any], calls: OpenCalls, key: Hashable) -> Any:
@@ -284,6 +340,3 @@ async def _answers(asked: Json, context: Context) -> Params:
     if failures:
         raise failures[0]
     return answers
-
-
-Answer = Callable[[Params, Context], Awaitable[Params]]

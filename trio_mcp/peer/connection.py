@@ -121,6 +121,7 @@ class Connection(ReplyChannel):
                 self._end(STOPPED)  # if it was cancelled, this is how its waiters come to know
                 await self._flush()
                 self._lines.close()
+                self._inbound.abandon()
                 self._inbound.close_waiting()  # they may wait for slots that others give back
                 self._nursery.cancel_scope.cancel()
                 self._writing.cancel()
@@ -253,12 +254,29 @@ class Connection(ReplyChannel):
         if request.waiting_in is not None:
             request.start = self._start
         elif request.has_slots or request.long_lived:
-            self._nursery.start_soon(self._runner.run, request, name=request.label)
+            if not request.pass_on(self._passed_on):
+                self._nursery.start_soon(self._runner.run, request, name=request.label)
         else:  # it was cancelled in the queue, so there is nothing to run
             self._inbound.answer(request, request.unfinished())
             if request.response is not None:
                 self._lines.put_nowait(request.response)
             self._inbound.close(request)
+
+    def _passed_on(self, request: InboundRequest, line: bytes | None) -> None:
+        """Answer and close a request that needed no task."""
+        if self._inbound.answer(request, line) and not self.send_response_nowait(request.response):
+            self._nursery.start_soon(self._send_late, request)
+            return
+        self._inbound.close(request)
+        self._runner.look_again()
+
+    async def _send_late(self, request: InboundRequest) -> None:
+        """Send a response once there is room; until then its request keeps its slot."""
+        try:
+            await self.send_response(request.response)
+        finally:
+            self._inbound.close(request)
+            self._runner.look_again()
 
     # -- the way back ---------------------------------------------------------------------
 

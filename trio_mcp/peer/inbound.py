@@ -22,7 +22,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager
 from enum import Enum
 from math import inf
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final, Literal, Protocol
 
 from attrs import define, field
 
@@ -74,6 +74,34 @@ class Scope(AbstractContextManager[object, bool], Protocol):
 
     def cancel(self) -> None:
         """End what runs in it."""
+
+
+class PassedOnScope:
+    """What a request that needs no task has in place of a scope."""
+
+    deadline: float = inf
+    cancelled_caught: bool = False
+
+    @property
+    def cancel_called(self) -> bool:
+        """Whether it is cancelled."""
+        raise NotImplementedError
+
+    def cancel(self) -> None:
+        """End it, and answer."""
+        raise NotImplementedError
+
+    def abandon(self) -> None:
+        """End it without an answer: the connection is no more."""
+        raise NotImplementedError
+
+    def __enter__(self) -> object:
+        """Do nothing: nothing runs in it."""
+        return self
+
+    def __exit__(self, *_: object) -> Literal[False]:
+        """Let everything pass."""
+        return False
 
 
 class Handler(Protocol):
@@ -151,6 +179,20 @@ class InboundRequest:
     @property
     def may_notify(self) -> bool:
         """Whether it may send something before its response, from any task."""
+        return False
+
+    def pass_on(self, finish: Callable[[InboundRequest, bytes | None], None]) -> bool:
+        """Do the work without a task, if it is such that it can be done so.
+
+        This is for requests that are nothing but a request to somebody else.
+
+        Args:
+            finish: To be called once, with the line that answers it, unless its scope (a
+                `PassedOnScope`) is abandoned.
+
+        Returns:
+            Whether it is done so; otherwise it has to be run.
+        """
         return False
 
     async def run(self, scope: Scope) -> bytes | None:
@@ -458,6 +500,13 @@ class Inbound:
             self._on_change()
 
     # -- the end --------------------------------------------------------------------------
+
+    def abandon(self) -> None:
+        """Forget the requests that have no task which would end with the connection."""
+        for request in self:
+            if isinstance(request.scope, PassedOnScope):
+                request.scope.abandon()
+                self.close(request)
 
     def close_waiting(self) -> None:
         """Forget the requests that wait for a slot: there is nobody any more to run them."""

@@ -7,7 +7,7 @@ everybody's (`watch`): that costs a request a third less than a scope of its own
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
 
@@ -22,6 +22,10 @@ from trio_mcp.peer.outbound import (
 )
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.wire.jsonrpc import Id, Json
+
+
+def _ignore() -> None:
+    """Nobody waits yet."""
 
 
 class OpenRequests:
@@ -147,6 +151,47 @@ class OutgoingRequests(OpenRequests):
         if isinstance(request.failure, DeadlinePassed):
             self._tell(request, lines)
         return request.result
+
+    def begin(
+        self,
+        method: str,
+        params: dict[str, Json],
+        limit: TimeLimit,
+        done: Callable[[OutgoingRequest], object],
+    ) -> OutgoingRequest | None:
+        """Send a request for which no task waits, if there is room for it now.
+
+        Args:
+            method: The method.
+            params: Its parameters.
+            limit: Until when to wait. When that has passed, the other side is told to stop.
+            done: Called with the request once it has a result, or a failure. It must not raise.
+
+        Returns:
+            The request, to be given to `cancel`; `None` if it was not sent.
+
+        Raises:
+            TypeError: The parameters are not JSON.
+        """
+        if self.ended or self._lines.full:
+            return None
+        request = OutgoingRequest(self.next_id(), method, params, limit, wake=_ignore)
+
+        def wake() -> None:
+            if isinstance(request.failure, DeadlinePassed):
+                self._tell(request, self._lines)
+            done(request)
+
+        line = request.line
+        request.wake = wake
+        self.open(request)
+        self._lines.put_nowait(line)
+        return request
+
+    def cancel(self, request: OutgoingRequest) -> None:
+        """Want no result any more, and tell the other side so."""
+        if self.give_up(request):
+            self._tell(request, self._lines)
 
     async def _wait_for_room(self, lines: LineQueue, deadline: float) -> None:
         with trio.CancelScope(deadline=deadline) as scope:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from attrs import frozen
 
@@ -37,7 +37,39 @@ from trio_mcp.wire.payloads import ResourceDescription, ToolDescription
 
 Answer = Callable[[dict[str, Json], Context], Awaitable[Mapping[str, Json]]]
 
-_ANY_OBJECT: Final = compile_validator({"type": "object"}, inferred=True)
+Done = Callable[[Mapping[str, Json] | Exception], object]
+"""Called once: with the members of a result, or with why there are none. A `TimeoutError` is the
+end of the time that there was."""
+
+
+class Begun(Protocol):
+    """A call that was begun without a task."""
+
+    def cancel(self) -> None:
+        """End it. `Done` is not called then."""
+
+
+Begin = Callable[[dict[str, Json], Any, float, Done], Begun | None]
+"""Begins a call that is passed on, without waiting: gets its parameters, what the part's lifespan
+yielded, the seconds that there are, and what to call at the end. Returns `None` for a call that
+needs more: one during which something may be said or asked."""
+
+
+class _AnyObject:
+    """Takes any object: only the part judges what is in it (a `Validator`)."""
+
+    def is_plain(self, arguments: Json) -> bool:
+        """Whether it is one."""
+        return arguments.__class__ is dict
+
+    def at_once(self, arguments: Json) -> str | None:
+        """Say what is wrong."""
+        return None if arguments.__class__ is dict else "The arguments must be an object."
+
+    __call__ = at_once
+
+
+_ANY_OBJECT: Final[Any] = _AnyObject()
 
 
 @public
@@ -45,6 +77,7 @@ def forwarded_tool(
     description: ToolDescription,
     answer: Answer,
     *,
+    begin: Begin | None = None,
     check: bool = False,
     timeout: float | None = None,
     scopes: frozenset[str] = frozenset(),
@@ -54,6 +87,7 @@ def forwarded_tool(
     Args:
         description: As the part lists it.
         answer: Gets the parameters of `tools/call`, and returns the members of its result.
+        begin: The same without a task, for calls with which that can be done.
         check: Whether arguments are held against the input schema here. Otherwise only the part
             does so, and says in its own words what is wrong.
         timeout: Seconds that a call may take; `None` for the part's `tool_timeout`.
@@ -66,7 +100,7 @@ def forwarded_tool(
     return Tool(
         name=description.name,
         label=f"Tool {description.name}",
-        function=partial(_call, answer, description.name),
+        function=ForwardedCall(answer, description.name, begin),
         context_parameter="context",
         description=description,
         timeout=timeout,
@@ -79,9 +113,30 @@ def forwarded_tool(
     )
 
 
-async def _call(answer: Answer, name: str, arguments: Json, context: Context) -> Forwarded:
-    params = {**context.params, "name": name, "arguments": arguments}
-    return Forwarded(dict(await answer(params, context)))
+class ForwardedCall:
+    """The function of a forwarded tool."""
+
+    def __init__(self, answer: Answer, name: str, begin: Begin | None) -> None:
+        self._answer = answer
+        self._name = name
+        self._begin = begin
+
+    async def __call__(self, arguments: Json, context: Context) -> Forwarded:
+        """Have the part answer a call."""
+        params = {**context.params, "name": self._name, "arguments": arguments}
+        return Forwarded(dict(await self._answer(params, context)))
+
+    @property
+    def begin(self) -> Callable[..., Begun | None] | None:
+        """Has the part begin a call without a task; `None` if it never can."""
+        return None if self._begin is None else self._begin_call
+
+    def _begin_call(
+        self, params: dict[str, Json], arguments: Json, state: Any, seconds: float, done: Done
+    ) -> Begun | None:
+        assert self._begin is not None
+        params = {**params, "name": self._name, "arguments": arguments}
+        return self._begin(params, state, seconds, done)
 
 
 def _as_arguments(arguments: dict[str, Json]) -> Keywords:

@@ -159,13 +159,28 @@ class HandlerCall(InboundRequest):
                     self._report_leftover(error)
                     return self._cut_short()
                 line, outcome = self._failure(unwrapped(error))
-            self.outcome = outcome
-            if self.conversation is not None:
-                self.conversation.finish()
-            if logger.isEnabledFor(logging.INFO):
-                self._log(outcome)
-            return line
+            return self._settled(line, outcome)
         finally:  # it knows us: a cycle would wait for the garbage collector
+            self.conversation = None
+
+    def _settled(self, line: bytes, outcome: str) -> bytes:
+        self.outcome = outcome
+        if self.conversation is not None:
+            self.conversation.finish()
+        if logger.isEnabledFor(logging.INFO):
+            self._log(outcome)
+        return line
+
+    def line_for(self, outcome: Any) -> bytes:
+        """Make the line that answers a call which needed no task, of its result or a failure."""
+        try:
+            if not isinstance(outcome, Exception):
+                try:
+                    return self._settled(*self._line(outcome))
+                except Exception as error:
+                    outcome = error
+            return self._settled(*self._failure(outcome))
+        finally:
             self.conversation = None
 
     def _start(self) -> Awaitable[Any]:

@@ -1,0 +1,82 @@
+"""Calls that are passed on to a server elsewhere, without a task of their own.
+
+A task and a cancel scope are most of what a call costs. A call that only waits for somebody else's
+answer, and during which nothing can be said or asked, needs neither. It is an entry in the table of
+requests that came in (`Inbound`) and one in the table of those that went out (`Outbound`), and each
+knows of the other. The response is written as soon as the answer has been read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import trio
+
+from trio_mcp.peer.inbound import InboundRequest, PassedOnScope
+from trio_mcp.registry.forwarding import Begun
+from trio_mcp.registry.handlers import Forwarded
+from trio_mcp.wire.jsonrpc import Json
+
+
+class PassedCall(PassedOnScope):
+    """What a passed-on call has in place of a scope.
+
+    Args:
+        call: The call (a `HandlerCall`).
+        finish: Takes the line that answers it.
+    """
+
+    __slots__ = ("_begun", "_call", "_finish", "_is_over")
+
+    def __init__(self, call: Any, finish: Callable[[InboundRequest, bytes | None], None]) -> None:
+        self._call = call
+        self._finish = finish
+        self._begun: Begun | None = None
+        self._is_over = False
+
+    def begin(self) -> bool:
+        """Begin it, if that can be done without a task."""
+        call = self._call
+        context, handler = call.context, call.handler
+        server = context.server
+        if server.observe is not None or call.log_bridges():
+            return False
+        origin = handler.origin
+        state = server.state if origin is None else server.opened.state_of(origin.part)
+        arguments = call.keywords["arguments"]
+        begun = handler.begin(context.params, arguments, state, call.timeout, self._done)
+        if begun is None:
+            return False
+        self._begun = begun
+        call.started = trio.current_time()
+        call.scope = self
+        return True
+
+    @property
+    def cancel_called(self) -> bool:
+        """Whether it is over."""
+        return self._is_over
+
+    def cancel(self) -> None:
+        """End it, and answer as the call says."""
+        if not self._is_over:
+            self.abandon()
+            self._finish(self._call, self._call.unfinished())
+
+    def abandon(self) -> None:
+        """End it without an answer."""
+        self._is_over = True
+        if self._begun is not None:
+            self._begun.cancel()
+
+    def _done(self, outcome: Mapping[str, Json] | Exception) -> None:
+        self._is_over = True
+        call = self._call
+        if isinstance(outcome, TimeoutError):
+            line = call.unfinished()
+        elif isinstance(outcome, Exception):
+            line = call.line_for(outcome)
+        else:
+            line = call.line_for(Forwarded(dict(outcome)))
+        self._finish(call, line)
