@@ -251,3 +251,14 @@ async def test_subscriptions(connected: Connect) -> None:
         assert not (await client.call_tool("unpin", {"name": "milk"})).success
         with pytest.raises(ResourceNotFound):
             await client.read_resource("board://notes/milk")
+
+
+async def test_mounting(connected: Connect) -> None:
+    async with connected("mounting") as client:
+        assert list(client.tools) == ["shop_buy", "forecast"]
+        assert client.tools["shop_buy"].input_schema["required"] == ["what"]
+        bought = await client.call_tool("shop_buy", {"what": "rue", "count": 2})
+        assert bought.text == "2 rue, next week"
+        (left,) = (await client.read_resource("stock://shop/rue")).contents
+        assert (left.uri, getattr(left, "text", None)) == ("stock://shop/rue", "2")
+        assert (await client.call_tool("forecast", {"city": "Graz"})).success

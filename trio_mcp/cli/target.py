@@ -11,7 +11,7 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
@@ -130,7 +130,8 @@ def load_registry(target: str) -> Registry:
 
     Args:
         target: `MODULE:REGISTRY` or `FILE.py:REGISTRY`, or in place of the registry a function
-            that makes it. Without `:REGISTRY`, the module's only registry is meant.
+            that makes it. Without `:REGISTRY`, the module's only registry is meant,
+            or the only one that is not mounted in another one of the module.
 
     Raises:
         TargetError: The module or the registry cannot be found, or is none, or importing or
@@ -151,12 +152,20 @@ def load_registry(target: str) -> Registry:
             kind = type(found).__name__
             raise TargetError(f"{target} is a {kind}, not a Registry{_instead(registries)}")
         return found
-    if len(set(map(id, registries.values()))) != 1:
+    meant = _outermost(registries.values())
+    if len(meant) != 1:
         raise TargetError(
             f"{place} has {len(registries) or 'no'} registries; say which: {place}:REGISTRY"
             + _instead(registries)
         )
-    return next(iter(registries.values()))
+    return meant[0]
+
+
+def _outermost(registries: Iterable[Registry]) -> list[Registry]:
+    """Return those, each once, that are not mounted in another one of them."""
+    all_ = list(dict.fromkeys(registries))
+    parts = {part for each in all_ for part in each.all_parts()}
+    return [each for each in all_ if each not in parts]
 
 
 def _made(target: str, factory: Callable[..., object]) -> object:

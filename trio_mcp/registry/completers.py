@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from trio_mcp.registry.changes import Kind
 from trio_mcp.registry.completions import Completer, from_values, make_completer, values_of
 from trio_mcp.registry.handlers import Handler
 from trio_mcp.registry.part import RefType
@@ -27,6 +28,7 @@ class Completers:
         prompts: The registry's prompts, which may change.
         resources: Its resources.
         templates: Its templates.
+        versions: Numbers for all of them, which are others when they have changed.
     """
 
     def __init__(
@@ -34,21 +36,31 @@ class Completers:
         prompts: Mapping[str, Prompt],
         resources: Mapping[str, Resource],
         templates: Mapping[str, ResourceTemplate],
+        versions: Mapping[Kind, int],
     ) -> None:
         self._prompts = prompts
         self._resources = resources
         self._templates = templates
+        self._versions = versions
         self._given: dict[tuple[RefType, str, str], Completer] = {}
+        self._names_values: tuple[dict[Kind, int], bool] = ({}, False)
 
     def __bool__(self) -> bool:
         """Whether anything can be completed, by a function or by an annotation."""
-        return bool(self._given) or any(
-            values_of(schema) for each in self._arguments() for schema in each.values()
-        )
+        return bool(self._given) or self._has_annotations()
+
+    def _has_annotations(self) -> bool:
+        """Look through all of them, but only once: every request for a list asks for it."""
+        versions = dict(self._versions)
+        if self._names_values[0] != versions:
+            found = any(values_of(schema) for each in self._arguments() for schema in each.values())
+            self._names_values = (versions, found)
+        return self._names_values[1]
 
     def _arguments(self) -> Iterator[Mapping[str, Json]]:
-        yield from (each.parameters for each in self._prompts.values())
-        yield from (each.variables for each in self._templates.values())
+        # threads may change the registry
+        yield from (each.parameters for each in list(self._prompts.values()))
+        yield from (each.variables for each in list(self._templates.values()))
 
     def add(
         self,

@@ -221,7 +221,8 @@ class Composed(Part):
         """Who completes which argument."""
         from trio_mcp.registry.completers import Completers
 
-        return Completers(self.prompts, self.resources, self.resource_templates)
+        versions = self.changes.versions
+        return Completers(self.prompts, self.resources, self.resource_templates, versions)
 
     def find_completer(self, kind: RefType, target: str, argument: str) -> Completer:
         """Return who completes an argument; where nobody does, somebody who knows nothing.
