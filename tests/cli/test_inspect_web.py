@@ -190,7 +190,7 @@ async def test_requests_to_a_url_get_its_credentials_and_never_our_token() -> No
         handle = await nursery.start(serving)
         options = HttpOptions(headers={"Authorization": "Bearer theirs"})
         async with Endpoint(handle.url, options).opened() as endpoint, relaying(endpoint) as web:
-            meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+            meta: dict[str, Any] = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
             meta = {**meta, "io.modelcontextprotocol/clientCapabilities": {}}
             request = {"jsonrpc": "2.0", "id": 1, "method": "server/discover"}
             body = json.dumps({**request, "params": {"_meta": meta}}).encode()

@@ -16,7 +16,8 @@ PACKAGES: Final = {
     "@modelcontextprotocol/node": "2",
     "@modelcontextprotocol/server-everything": "*",
     "oidc-provider": "9",
-    "puppeteer-core": "24",
+    "axe-core": "4",
+    "playwright-core": "1",
     "zod": "4",
     "@anthropic-ai/mcpb": "2",
 }

@@ -1,10 +1,10 @@
 // A person with a real browser: logs in at the page of the second argument, and says yes to all that
 // is asked. The first argument is where Chromium is. Prints the text of the last page.
 
-import puppeteer from 'puppeteer-core';
+import { chromium } from 'playwright-core';
 
 const [executablePath, url] = process.argv.slice(2);
-const browser = await puppeteer.launch({
+const browser = await chromium.launch({
   executablePath,
   args: ['--no-sandbox', '--no-proxy-server', '--disable-dev-shm-usage'],
 });
@@ -13,10 +13,10 @@ try {
   await page.goto(url);
   while (await page.$('form')) {
     if (await page.$('[name=login]')) {
-      await page.type('[name=login]', 'alice');
-      await page.type('[name=password]', 'of no matter');
+      await page.fill('[name=login]', 'alice');
+      await page.fill('[name=password]', 'of no matter');
     }
-    await Promise.all([page.waitForNavigation(), page.click('[type=submit]')]);
+    await Promise.all([page.waitForEvent('load'), page.click('[type=submit]')]);
   }
   console.log(await page.evaluate(() => document.body.innerText));
 } finally {

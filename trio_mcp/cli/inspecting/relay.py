@@ -18,7 +18,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
-from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
@@ -162,8 +161,13 @@ class Relay:
                 with self._known(upstream) as name:
                     await http.start_stream()
                     await http.send_raw(encode_event(name.encode(), event="open"))
-                    async with background_task(partial(_tell_stderr, http, upstream)):
-                        await _pass_all(http, upstream)
+                    stderr = _Stderr(http, upstream)
+                    try:
+                        async with background_task(stderr.watch):
+                            await _pass_all(http, upstream)
+                    except ClientError:
+                        await stderr.tell()
+                        raise
         except ClientError as error:
             why = explain(error)
             if not http.started:
@@ -239,18 +243,33 @@ async def _pass_all(http: HttpRequest, upstream: Upstream) -> None:
             await http.send_raw(encode_event(f"{error}\n".encode(), event="stderr"))
 
 
-async def _tell_stderr(http: HttpRequest, upstream: Upstream) -> None:
-    """Pass on what the server writes to stderr, and keep the stream open."""
-    told, quiet = "", 0
-    while True:
-        tail, quiet = upstream.stderr_tail, quiet + 1
-        if tail != told:  # of which the beginning may have been told
-            new = tail.rpartition(told[-1000:])[2] if told else tail
-            await http.send_raw(encode_event(new.encode(), event="stderr"))
-            told, quiet = tail, 0
-        elif quiet % _QUIET == 0:
-            await http.send_comment()
-        await trio.sleep(_TICK)
+class _Stderr:
+    """What the server writes to stderr, as it is told to the page."""
+
+    def __init__(self, http: HttpRequest, upstream: Upstream) -> None:
+        self._http = http
+        self._upstream = upstream
+        self._told = ""
+
+    async def tell(self) -> bool:
+        """Tell what is new; return whether anything was."""
+        tail = self._upstream.stderr_tail
+        if tail == self._told:
+            return False
+        # Only the end is kept, of which the beginning may have been told.
+        new = tail.rpartition(self._told[-1000:])[2] if self._told else tail
+        self._told = tail
+        await self._http.send_raw(encode_event(new.encode(), event="stderr"))
+        return True
+
+    async def watch(self) -> None:
+        """Tell all of it, and keep a quiet stream open."""
+        quiet = 0
+        while True:
+            quiet = 0 if await self.tell() else quiet + 1
+            if quiet % _QUIET == _QUIET - 1:
+                await self._http.send_comment()
+            await trio.sleep(_TICK)
 
 
 class _SseUpstream:
