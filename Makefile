@@ -36,7 +36,7 @@ rest: $(VENV)/.test peers  ## Run what `make test` leaves out: it needs other pr
 	@$(BIN)/python -m pytest -m "hypothesis and not needs" --hypothesis-profile explore
 	@$(MAKE) --no-print-directory conformance demo clone
 
-peers: $(VENV)/.test  ## Install the npm packages and FastMCP that tests meet, below .conformance
+peers: $(VENV)/.test  ## Install the npm packages, FastMCP and the frameworks that tests meet, below .conformance
 	@$(BIN)/python -m tests.interop.packages
 
 clone: $(VENV)/.test  ## Follow the README in a clean clone, with a fresh environment

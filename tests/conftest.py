@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import pytest
 from hypothesis import settings
 
-from tests.interop.packages import are_installed, has_fastmcp
+from tests.interop.packages import FASTMCP, FRAMEWORKS, are_installed
 from tests.support.processes import SYSTEM_PATH
 
 # A failure comes again, and none comes by chance. `make rest` looks twenty times as far.
@@ -28,7 +28,8 @@ PROGRAMS = {
         lambda: find_spec("mcp") is not None,
         "the official Python SDK is missing: run `make .venv/.test`",
     ),
-    "fastmcp": (has_fastmcp, "FastMCP is missing: run `make peers`"),
+    "fastmcp": (FASTMCP.is_there, "FastMCP is missing: run `make peers`"),
+    "frameworks": (FRAMEWORKS.is_there, "LangChain and others are missing: run `make peers`"),
     "chromium": (
         lambda: shutil.which("chromium") is not None,
         "Chromium is missing: on Debian, run `apt-get install -y chromium`",

@@ -4,7 +4,6 @@ import asyncio
 import re
 import signal
 import sys
-import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -342,28 +341,6 @@ def test_asyncio_cannot_run_it() -> None:
 
     asyncio.run(main())
     assert said == ["lifespan.startup.failed"]
-
-
-def test_trio_in_a_thread_of_its_own() -> None:
-    """It is stopped from asyncio, by its token."""
-    ready = threading.Event()
-    shared: dict[str, Any] = {}
-
-    async def serve() -> None:
-        async with trio.open_nursery() as nursery:
-            shared["token"] = trio.lowlevel.current_trio_token()
-            shared["handle"] = await nursery.start(partial(serve_http, registry_of(echo), port=0))
-            ready.set()
-
-    async def main() -> None:
-        async with asyncio.timeout(TIME_LIMIT):
-            serving = asyncio.ensure_future(asyncio.to_thread(trio.run, serve))
-            await asyncio.to_thread(ready.wait, TIME_LIMIT)
-            shared["token"].run_sync_soon(shared["handle"].stop)
-            await serving
-
-    asyncio.run(main())
-    assert shared["handle"].state is ServerState.STOPPED
 
 
 def test_what_a_context_has_is_named() -> None:

@@ -6,7 +6,10 @@ python -m tests.interop.packages
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Final
+
+from attrs import frozen
 
 from tests.support.processes import ROOT
 
@@ -26,21 +29,67 @@ FOLDER: Final = ROOT / ".conformance" / "peers"
 INSTALLED: Final = FOLDER / "installed.json"
 """What has been installed, once it is all there."""
 
-FASTMCP: Final = "fastmcp>=4,<5"
-"""From PyPI, with an environment of its own: it wants much that nothing else here does."""
-FASTMCP_FOLDER: Final = ROOT / ".conformance" / "fastmcp"
-FASTMCP_PYTHON: Final = FASTMCP_FOLDER / "bin" / "python"
-FASTMCP_INSTALLED: Final = FASTMCP_FOLDER / "installed.json"
+
+@frozen
+class Environment:
+    """Packages from PyPI, with an environment of their own: they want much that nothing else does.
+
+    Args:
+        name: Its folder.
+        packages: What is installed there.
+    """
+
+    name: str
+    packages: list[str]
+
+    @property
+    def _folder(self) -> Path:
+        return ROOT / ".conformance" / self.name
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        return self._folder / "bin" / "python"
+
+    @property
+    def _installed(self) -> Path:
+        return self._folder / "installed.json"
+
+    def is_there(self) -> bool:
+        """Whether all of it is there, as it is wanted here."""
+        installed = self._installed
+        return installed.exists() and json.loads(installed.read_text()) == self.packages
+
+    def install(self) -> None:
+        """Install it."""
+        pip = [str(self.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        try:
+            subprocess.run([sys.executable, "-m", "venv", str(self._folder)], check=True)
+            subprocess.run([*pip, *self.packages], check=True, cwd=ROOT)
+        except subprocess.CalledProcessError as error:
+            sys.exit(f"{', '.join(self.packages)} cannot be installed: {error}")
+        self._installed.write_text(json.dumps(self.packages))
+
+
+FASTMCP: Final = Environment("fastmcp", ["fastmcp>=4,<5"])
+FRAMEWORKS: Final = Environment(
+    "frameworks",
+    [
+        "--editable=.[http]",
+        "fastapi<1",
+        "langchain-core>=1,<2",
+        "langchain-mcp-adapters<1",
+        "openai-agents<1",
+        "pydantic-ai-slim[mcp,openai]>=2,<3",
+        "uvicorn<1",
+    ],
+)
+"""Libraries for agents and for the web, and ours beside them."""
 
 
 def are_installed() -> bool:
     """Whether the packages from npm are there, as they are wanted here."""
     return INSTALLED.exists() and json.loads(INSTALLED.read_text()) == PACKAGES
-
-
-def has_fastmcp() -> bool:
-    """Whether FastMCP is there, as it is wanted here."""
-    return FASTMCP_INSTALLED.exists() and json.loads(FASTMCP_INSTALLED.read_text()) == FASTMCP
 
 
 def _install_from_npm() -> None:
@@ -55,22 +104,13 @@ def _install_from_npm() -> None:
     INSTALLED.write_text(json.dumps(PACKAGES))
 
 
-def _install_fastmcp() -> None:
-    pip = [str(FASTMCP_PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    try:
-        subprocess.run([sys.executable, "-m", "venv", str(FASTMCP_FOLDER)], check=True)
-        subprocess.run([*pip, FASTMCP], check=True)
-    except subprocess.CalledProcessError as error:
-        sys.exit(f"FastMCP cannot be installed: {error}")
-    FASTMCP_INSTALLED.write_text(json.dumps(FASTMCP))
-
-
 def main() -> None:
     """Install what is missing."""
     if not are_installed():
         _install_from_npm()
-    if not has_fastmcp():
-        _install_fastmcp()
+    for each in (FASTMCP, FRAMEWORKS):
+        if not each.is_there():
+            each.install()
 
 
 if __name__ == "__main__":

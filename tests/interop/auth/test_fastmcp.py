@@ -24,7 +24,7 @@ from tests.interop.auth.support import (
     protected,
     whoami,
 )
-from tests.interop.packages import FASTMCP_PYTHON
+from tests.interop.packages import FASTMCP
 from tests.support.processes import ENVIRONMENT, run
 from trio_mcp import ClientCredentials, MemoryStore, OAuth
 
@@ -33,9 +33,9 @@ pytestmark = [pytest.mark.needs("node", "fastmcp"), pytest.mark.requirement("J1"
 
 async def report_of(*arguments: str) -> Any:
     """What their client prints."""
-    browser = f"{FASTMCP_PYTHON} -m tests.interop.auth.person %s &"
+    browser = f"{FASTMCP.python} -m tests.interop.auth.person %s &"
     done = await run(
-        [str(FASTMCP_PYTHON), str(HERE / "fastmcp_client.py"), *arguments],
+        [str(FASTMCP.python), str(HERE / "fastmcp_client.py"), *arguments],
         env={**ENVIRONMENT, "BROWSER": browser},
     )
     assert done.returncode == 0, done.stderr.decode()
@@ -46,7 +46,7 @@ async def report_of(*arguments: str) -> Any:
 async def their_server(*arguments: str) -> AsyncIterator[str]:
     """Their server. Yields its URL."""
     program = str(HERE / "fastmcp_server.py")
-    async with peer(str(FASTMCP_PYTHON), program, *arguments) as origin:
+    async with peer(str(FASTMCP.python), program, *arguments) as origin:
         yield f"{origin}/mcp"
 
 
