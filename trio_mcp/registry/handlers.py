@@ -209,7 +209,7 @@ class Handler:
             kind=self.kind,
             name=self.name,
             arguments=keywords,
-            context=make_context(),
+            context=make_context,
             description=getattr(self, "description", None),
         )
         return chained(self.middleware, run)(call)

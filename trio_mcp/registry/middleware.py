@@ -31,9 +31,23 @@ def _unknown(request: McpRequest) -> Description | None:
     return None
 
 
+class _HasContext:
+    """Has a context that is made when somebody wants to see it."""
+
+    __slots__ = ()
+    _context: Any
+
+    def _made(self) -> Any:
+        context = self._context
+        if callable(context):
+            context = context()
+            object.__setattr__(self, "_context", context)
+        return context
+
+
 @public
 @frozen(kw_only=True)
-class McpRequest:
+class McpRequest(_HasContext):
     """A request, as middleware around requests gets it: on a server, and on a client.
 
     Example:
@@ -47,10 +61,17 @@ class McpRequest:
     """Such as `tools/call`. It cannot be changed."""
     params: dict[str, Json] = field(factory=dict, repr=False)
     """Its parameters, `_meta` among them."""
-    context: Context | None = None
-    """Who asks, on a server; `None` on a client. Nothing can be said or asked through it: that is
-    for middleware around calls."""
+    _context: Context | Callable[[], Context] | None = field(default=None, repr=False)
     _describe: Callable[[McpRequest], Description | None] = field(default=_unknown, repr=False)
+
+    @property
+    def context(self) -> Context | None:
+        """Who asks, on a server; `None` on a client.
+
+        Nothing can be said or asked through it: that is for middleware around calls.
+        """
+        context: Context | None = self._made()
+        return context
 
     @property
     def target(self) -> str | None:
@@ -69,7 +90,7 @@ class McpRequest:
 
 @public
 @frozen(kw_only=True)
-class McpCall:
+class McpCall(_HasContext):
     """A call of one of your functions, as middleware around calls gets it.
 
     Example:
@@ -85,10 +106,18 @@ class McpCall:
     arguments: dict[str, Any] = field(repr=False)
     """What the function is called with, checked and converted. What you put in their place is
     not checked again."""
-    context: Context
-    """The context that the function gets, if it takes one: who calls, and the way to talk back."""
+    _context: Context | Callable[[], Context] = field(repr=False)
     description: Description | None = None
     """What the lists say of it, such as a `ToolDescription`; `None` for completions."""
+
+    @property
+    def context(self) -> Context:
+        """The context that the function gets, if it takes one: who calls, and a way to talk back.
+
+        `attrs.evolve(call, context=…)` gives it another one.
+        """
+        context: Context = self._made()
+        return context
 
     @property
     def method(self) -> str:

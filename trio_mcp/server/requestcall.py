@@ -18,9 +18,9 @@ from math import inf
 from typing import Any, ClassVar, Final
 
 import trio
-from attrs import evolve
 
 from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
+from trio_mcp.registry.context import Context
 from trio_mcp.registry.invalid import invalid_result
 from trio_mcp.registry.middleware import McpRequest, chained, check_request
 from trio_mcp.server.calllog import fields_of, log_call
@@ -168,13 +168,19 @@ class RequestCall(InboundRequest):
             await session.handshake.wait()
             context.caller = session.caller
         asked = McpRequest(
-            method=context.method, params=context.params, describe=self._description_of
+            method=context.method,
+            params=context.params,
+            context=self._make_context,
+            describe=self._description_of,
         )
-        asked = evolve(asked, context=context.make_context(asked.target or context.method))
         result: Any = await chained(context.server.middleware, self._proceed)(asked)
         if not isinstance(result, Mapping):
             raise self._unsendable(result)
         return context.complete(dict(result))
+
+    def _make_context(self) -> Context:
+        asked = McpRequest(method=self.context.method, params=self.context.params)
+        return self.context.make_context(asked.target or self.context.method)
 
     def _description_of(self, request: McpRequest) -> Any:
         found = handlers_of(self.context.server.registry, request.method, request.params)
