@@ -6,7 +6,6 @@ the connection that asked for it; what is public is for all connections that sha
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Any, Final
 
 import orjson
@@ -16,6 +15,7 @@ from attrs import field, frozen
 from trio_mcp.public import public
 from trio_mcp.registry.changes import Change, Kind, ListChanged
 from trio_mcp.wire.jsonrpc import Json, encode
+from trio_mcp.wire.kept import KeptValues
 
 _METHODS: Final[dict[Kind, tuple[str, ...]]] = {
     "tools": ("tools/list",),
@@ -33,8 +33,6 @@ _EVERYBODY: Final = None
 class _Kept:
     body: bytes
     """As JSON, so that nobody changes what others get."""
-    until: float
-    """Until when it is fresh, by Trio's clock."""
     uri: str | None = None
     """The resource that it is of."""
 
@@ -60,54 +58,36 @@ class ResponseCache:
         self.max_bytes: Final = max_bytes
         self.changes = 0
         """How often there was news: what was asked for before may be out of date."""
-        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
-        self._bytes = 0
+        self._kept: KeptValues[_Key, _Kept] = KeptValues(max_bytes)
 
     def find(self, key: _Key) -> dict[str, Json] | None:
         """Return a result that is fresh; `None` if there is none."""
-        kept = self._kept.get(key)
+        kept = self._kept.find(key, trio.current_time())
         if kept is None:
             return None
-        if trio.current_time() >= kept.until:
-            self._drop(key)
-            return None
-        self._kept.move_to_end(key)
         result: dict[str, Json] = orjson.loads(kept.body)
         return result
 
     def put(self, key: _Key, body: bytes, until: float, uri: str | None) -> None:
         """Keep a result in place of an older one."""
-        self._drop(key)
-        if len(body) > self.max_bytes:
-            return
-        self._kept[key] = _Kept(body, until, uri)
-        self._bytes += len(body)
-        while self._bytes > self.max_bytes:
-            self._drop(next(iter(self._kept)))
+        self._kept.put(key, _Kept(body, uri), len(body), until)
 
     def forget(self, change: Change) -> None:
         """Forget what a change has made out of date."""
         self.changes += 1
-        if isinstance(change, ListChanged):
-            methods = _METHODS[change.kind]
-            gone = [key for key in self._kept if key[1] in methods]
-        else:
-            uri = change.uri
-            gone = [
-                key for key, kept in self._kept.items() if kept.uri and _concerns(uri, kept.uri)
-            ]
-        for key in gone:
-            self._drop(key)
+        for key, kept in self._kept:
+            if isinstance(change, ListChanged):
+                gone = key[1] in _METHODS[change.kind]
+            else:
+                gone = bool(kept.uri) and _concerns(change.uri, kept.uri or "")
+            if gone:
+                self._kept.drop(key)
 
     def leave(self, owner: object) -> None:
         """Forget what is private to a connection that has ended."""
-        for key in [key for key in self._kept if key[0] is owner]:
-            self._drop(key)
-
-    def _drop(self, key: _Key) -> None:
-        kept = self._kept.pop(key, None)
-        if kept is not None:
-            self._bytes -= len(kept.body)
+        for key, _ in self._kept:
+            if key[0] is owner:
+                self._kept.drop(key)
 
 
 def _concerns(changed: str, uri: str) -> bool:

@@ -200,7 +200,9 @@ class ClientSession:
 
         asked = McpRequest(method=request.method, params=request.params)
         if self._describe is not None:
-            asked = evolve(asked, describe=self._describe)
+            cache = self.notifications.cache
+            news: Callable[[], int] = partial(getattr, cache, "changes")
+            asked = evolve(asked, describe=self._describe, news=news)
         result: Any = await chained(self._middleware, proceed)(asked)
         if not isinstance(result, dict):
             raise TypeError(

@@ -169,6 +169,8 @@ class Changes:
         self.versions: Final[dict[Kind, int]] = dict.fromkeys(KINDS, 0)
         """A number for each list, which is another one after each change."""
         self._next_version: Final = itertools.count(1)
+        self.updates = 0
+        """A number that is another one after each change of a resource, or of their list."""
         self.listeners: Final[set[Listener]] = set()
         """All who listen."""
         self.watchers: Final[dict[str | Topic, set[Watcher]]] = {}
@@ -210,6 +212,8 @@ class Changes:
 
     def hear(self, change: ListChanged | ResourceUpdated) -> None:
         """Note a change of which other servers know already."""
+        if isinstance(change, ResourceUpdated) or change.kind == "resources":
+            self.updates = next(self._next_version)
         if isinstance(change, ResourceUpdated):
             self._note(change.uri, change)
             return

@@ -63,6 +63,7 @@ class McpRequest(_HasContext):
     """Its parameters, `_meta` among them."""
     _context: Context | Callable[[], Context] | None = field(default=None, repr=False)
     _describe: Callable[[McpRequest], Description | None] = field(default=_unknown, repr=False)
+    _news: Callable[[], int] = field(default=int, repr=False)
 
     @property
     def context(self) -> Context | None:
@@ -86,6 +87,11 @@ class McpRequest(_HasContext):
         A client knows its tools and nothing else.
         """
         return self._describe(self)
+
+    @property
+    def news(self) -> int:
+        """A number that is another one when the server has told that a resource has changed."""
+        return self._news()
 
 
 @public
@@ -203,6 +209,10 @@ def middleware_of(name: str, middleware: Any) -> tuple[Any, ...]:
     if callable(middleware) or isinstance(middleware, str):
         raise TypeError(f"{name} must be a list, even of one function: put it in brackets")
     for each in middleware:
+        if getattr(each, "around", None) == "requests" and name == "call_middleware":
+            raise TypeError(
+                f"{type(each).__name__} goes around requests: give it to middleware=[…]"
+            )
         if not (callable(each) and is_async(each)):
             raise TypeError(
                 f"{name} must be async functions that take a request and call_next, "

@@ -23,6 +23,7 @@ from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.invalid import invalid_result
 from trio_mcp.registry.middleware import McpRequest, chained, check_request
+from trio_mcp.registry.part import Part
 from trio_mcp.server.calllog import fields_of, log_call
 from trio_mcp.server.handlercall import CANCELLED, not_found, unwrapped
 from trio_mcp.server.methods import MethodHandler, Methods, unknown_method
@@ -172,6 +173,7 @@ class RequestCall(InboundRequest):
             params=context.params,
             context=self._make_context,
             describe=self._description_of,
+            news=self._news,
         )
         result: Any = await chained(context.server.middleware, self._proceed)(asked)
         if not isinstance(result, Mapping):
@@ -181,6 +183,9 @@ class RequestCall(InboundRequest):
     def _make_context(self) -> Context:
         asked = McpRequest(method=self.context.method, params=self.context.params)
         return self.context.make_context(asked.target or self.context.method)
+
+    def _news(self) -> int:
+        return _news_of(self.context.server.registry)
 
     def _description_of(self, request: McpRequest) -> Any:
         found = handlers_of(self.context.server.registry, request.method, request.params)
@@ -303,6 +308,10 @@ class RequestCall(InboundRequest):
         duration = trio.current_time() - self.started if self.started else 0.0
         label = "Unknown request" if known is None else f"Request {known}"
         log_call(label, outcome, duration, fields_of("Request", known, self.context))
+
+
+def _news_of(part: Part) -> int:
+    return hash((part.changes.updates, *(_news_of(each.part) for each in part.mounts)))
 
 
 def _copied(value: Json) -> Json:

@@ -1,5 +1,7 @@
 """A token bucket: so many at once, so many in a second after that."""
 
+from collections import OrderedDict
+from collections.abc import Hashable
 from typing import Final
 
 from attrs import define, field
@@ -57,3 +59,29 @@ class TokenBucket:
             self._filled -= 1.0
             return 0.0
         return (1.0 - self._filled) / self.rate
+
+
+class TokenBuckets:
+    """A bucket for each key. Those that were used last are remembered.
+
+    Args:
+        rate: As for `TokenBucket`.
+        burst: Likewise.
+        most: So many are remembered.
+    """
+
+    def __init__(self, rate: float, burst: float, most: int) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._most = most
+        self._buckets: OrderedDict[Hashable, TokenBucket] = OrderedDict()
+
+    def of(self, key: Hashable) -> TokenBucket:
+        """Return the bucket of a key."""
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = TokenBucket(self._rate, self._burst)
+            if len(self._buckets) > self._most:
+                self._buckets.popitem(last=False)
+        self._buckets.move_to_end(key)
+        return bucket

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -32,7 +31,7 @@ from trio_mcp.transports.http.cors import allowing
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.proxies import Proxies
 from trio_mcp.transports.http.request import HttpRequest, Refusal
-from trio_mcp.wire.bucket import TokenBucket
+from trio_mcp.wire.bucket import TokenBucket, TokenBuckets
 
 if TYPE_CHECKING:  # what verifies tokens costs those nothing who need none
     from trio_mcp.auth.server.authenticator import Authenticator
@@ -239,13 +238,10 @@ class Guard:
 
 
 class _Rates:
-    """How much of its rate each client has left; those that were seen last are remembered."""
+    """How much of its rate each client has left."""
 
     def __init__(self, rate: float, policy: HttpPolicy) -> None:
-        self._rate = rate
-        self._burst = policy.burst
-        self._most = policy.max_clients
-        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+        self._buckets = TokenBuckets(rate, policy.burst, policy.max_clients)
 
     def take(self, client: str) -> TokenBucket:
         """Count a request of a client; returns where it can be put back.
@@ -253,7 +249,7 @@ class _Rates:
         Raises:
             Refusal: There were too many (429).
         """
-        bucket = self._of(client)
+        bucket = self._buckets.of(client)
         seconds = bucket.wait(trio.current_time())
         if seconds:
             after = b"%d" % math.ceil(seconds)
@@ -262,13 +258,4 @@ class _Rates:
 
     def charge(self, client: str) -> None:
         """Count something whether there were too many or not."""
-        self._of(client).charge(trio.current_time())
-
-    def _of(self, client: str) -> TokenBucket:
-        bucket = self._buckets.get(client)
-        if bucket is None:
-            bucket = self._buckets[client] = TokenBucket(self._rate, self._burst)
-            if len(self._buckets) > self._most:
-                self._buckets.popitem(last=False)
-        self._buckets.move_to_end(client)
-        return bucket
+        self._buckets.of(client).charge(trio.current_time())

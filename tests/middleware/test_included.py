@@ -1,0 +1,418 @@
+"""The middleware that is included: limits, cache, repetition, records."""
+
+import logging
+from typing import Any
+
+import pytest
+import trio
+from attrs import evolve
+
+from tests.support.client import serving
+from tests.support.tools import echo, error_of, failure_of, registry_of, text_of
+from trio_mcp import (
+    CallToolResult,
+    Client,
+    Context,
+    Implementation,
+    McpCall,
+    McpError,
+    McpRequest,
+    Registry,
+    ResourceNotFound,
+    TextContent,
+    ToolAnnotations,
+    ToolError,
+    connect,
+)
+from trio_mcp.errors import CannotReach, ResponseTooLarge
+from trio_mcp.middleware import AuditLog, Cache, RateLimit, ResultSize, Retry, SlowCalls
+from trio_mcp.middleware.size import size_of
+from trio_mcp.wire.kept import KeptValues
+
+pytestmark = pytest.mark.requirement("L5")
+
+READS = ToolAnnotations(read_only_hint=True)
+
+
+def request_of(principal: str | None = None, method: str = "tools/call", **params: Any):
+    """A request as a server gets it."""
+    context = Context(tool="x", principal=principal, connection_id="c", revision="2026-07-28")
+    return McpRequest(method=method, params=params, context=context)
+
+
+async def answer(request):
+    """What is innermost."""
+    return {"content": []}
+
+
+# -- rate -------------------------------------------------------------------------------------
+
+
+async def test_what_comes_too_often_is_told_when_to_come_again(autojump_clock):
+    registry = registry_of(echo, middleware=[RateLimit(0.5, burst=2)])
+    async with serving(registry, shake_hands=False) as (client, _):
+        assert text_of(await client.call("echo", text="a")) == "a"
+        await client.request("tools/list")
+        assert failure_of(await client.call("echo", text="b")).endswith("try again in 2.0 s")
+        refused = await client.request("tools/list")
+        assert error_of(refused) == (-32000, "Too many requests: try again in 2.0 s")
+        assert refused["error"]["data"] == {"retryAfter": 2.0}
+        await trio.sleep(2)
+        assert text_of(await client.call("echo", text="c")) == "c"
+
+
+async def test_each_caller_has_a_rate_of_its_own_and_some_calls_none(autojump_clock):
+    limit = RateLimit(
+        1, by=lambda given: None if given.target == "free" else given.context.principal
+    )
+    await limit(request_of("ada", name="x"), answer)
+    await limit(request_of("bob", name="x"), answer)
+    await limit(request_of("ada", name="free"), answer)
+    with pytest.raises(ToolError):
+        await limit(request_of("ada", name="x"), answer)
+
+
+async def test_a_crowd_of_callers_takes_a_bounded_room():
+    limit = RateLimit(1, max_keys=100)
+    for number in range(20_000):
+        await limit(request_of(f"caller {number}"), answer)
+    assert len(limit._buckets._buckets) == 100
+
+
+# -- size -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "size"),
+    [("abc", 5), ("é", 4), ([1, "a"], 13), ({"key": None}, 15), ([], 2)],
+)
+async def test_sizes_are_about_those_of_json(value, size):
+    assert await size_of(value) == size
+
+
+async def test_others_get_their_turn_while_much_is_counted():
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(count)
+        assert await size_of([[0] * 100] * 1000) > 100_000
+        assert turns >= 10
+        turns = 0
+        await size_of([[0] * 100] * 1000, 1000)
+        nursery.cancel_scope.cancel()
+    assert turns < 5, "it stops where it is known to be too much"
+
+
+async def test_a_result_that_is_too_large_is_refused_in_words():
+    async def listed(count: int) -> list[str]:
+        return ["word"] * count
+
+    registry = registry_of(echo, listed, middleware=[ResultSize(1000)])
+
+    @registry.resource("big://one")
+    async def one() -> str:
+        return "x" * 2000
+
+    async with serving(registry) as (client, _):
+        assert text_of(await client.call("echo", text="a" * 900)) == "a" * 900
+        words = "The result has more than 1,000 bytes, which is the limit. Ask for less."
+        assert failure_of(await client.call("echo", text="a" * 1000)) == words
+        assert error_of(await client.request("resources/read", {"uri": "big://one"}))[1] == words
+    async with connect(registry_of(echo), middleware=[ResultSize(1000)]) as small:
+        with pytest.raises(ResponseTooLarge, match="tools/call: the result has more than"):
+            await small.call_tool("echo", {"text": "a" * 1000})
+
+
+async def test_text_is_cut_with_a_note_where_that_is_wanted():
+    async def many() -> CallToolResult:
+        return CallToolResult([TextContent("a" * 60), TextContent("é" * 60), TextContent("lost")])
+
+    async def typed() -> dict[str, str]:
+        return {"text": "x" * 200}
+
+    registry = registry_of(many, typed, middleware=[ResultSize(100, truncate=True)])
+    async with serving(registry) as (client, _):
+        [first, second] = (await client.call("many"))["result"]["content"]
+        assert first["text"] == "a" * 60
+        kept, _, note = second["text"].partition("\n")
+        assert kept == "é" * 20  # 40 bytes are left
+        assert note == "[Cut here: the result has more than 100 bytes.]"
+        assert "Ask for less" in failure_of(await client.call("typed"))
+
+
+# -- cache ------------------------------------------------------------------------------------
+
+
+def counting(**options: Any) -> tuple[Registry, list[Any]]:
+    """A registry whose tools and resources write down what they are asked."""
+    asked: list[Any] = []
+    registry = Registry("counting", **options)
+
+    @registry.tool(annotations=READS)
+    async def read(text: str) -> str:
+        asked.append(text)
+        await trio.sleep(1)
+        if text == "bad":
+            raise ToolError("bad")
+        return f"{text} {len(asked)}"
+
+    @registry.tool
+    async def write(text: str) -> str:
+        asked.append(text)
+        return str(len(asked))
+
+    @registry.resource("note://{name}")
+    async def note(name: str) -> str:
+        asked.append(name)
+        return f"{name} {len(asked)}"
+
+    return registry, asked
+
+
+async def contents_of(client: Client, uri: str) -> str:
+    """The text of a resource, asked for anew."""
+    [contents] = (await client.read_resource(uri, fresh=True)).contents
+    return contents.text
+
+
+async def test_what_only_reads_is_kept_for_a_while(autojump_clock):
+    registry, asked = counting(middleware=[Cache(10)])
+    async with connect(registry) as client:
+        for _ in range(3):
+            assert (await client.call_tool("read", {"text": "a"})).text == "a 1"
+            assert await contents_of(client, "note://n") == "n 2"
+        await client.call_tool("read", {"text": "b"})
+        await trio.sleep(10)
+        assert (await client.call_tool("read", {"text": "a"})).text == "a 4"
+        registry.notify_resource_updated("note://other")
+        assert await contents_of(client, "note://n") == "n 5"
+        asked.clear()
+        for _ in range(2):
+            await client.call_tool("write", {"text": "w"})
+            await client.call_tool("read", {"text": "bad"})
+        assert asked == ["w", "bad", "w", "bad"]
+
+
+async def test_many_who_ask_at_once_wait_for_one_and_its_cancellation_is_its_own(autojump_clock):
+    registry, asked = counting(middleware=[Cache(10)])
+    texts: list[str] = []
+    async with connect(registry) as client, trio.open_nursery() as nursery:
+
+        async def ask() -> None:
+            texts.append((await client.call_tool("read", {"text": "a"})).text)
+
+        with trio.move_on_after(0.5):
+            nursery.start_soon(ask)
+            nursery.start_soon(ask)
+            await client.call_tool("read", {"text": "a"})
+    assert len(asked) <= 2
+    assert texts == [texts[0]] * 2
+
+
+async def test_if_the_one_fails_each_sees_for_itself(autojump_clock):
+    registry, asked = counting(middleware=[Cache(10)])
+    async with connect(registry) as client, trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(client.call_tool, "read", {"text": "bad"})
+    assert asked == ["bad"] * 3
+
+
+async def test_callers_share_nothing_unless_they_may(autojump_clock):
+    for shared, expected in [(False, ["a 1", "a 2"]), (True, ["a 1", "a 1"])]:
+        registry, _ = counting(middleware=[Cache(10, shared=shared)])
+        texts = []
+        for _ in range(2):
+            async with connect(registry) as client:
+                texts.append((await client.call_tool("read", {"text": "a"})).text)
+        assert texts == expected
+
+
+async def test_what_a_caller_does_not_see_is_not_in_the_cache_either(autojump_clock):
+    def friends(shown: Any, caller: Context) -> bool:
+        return caller.client is not None and caller.client.name == "friend"
+
+    cache = Cache(10, shared=True, tools=["read"])
+    registry, _ = counting(middleware=[cache], visible=friends)
+    async with connect(registry, client_info=Implementation("friend", "1")) as client:
+        await client.call_tool("read", {"text": "a"})
+        await client.read_resource("note://n")
+    async with connect(registry, list_tools=False) as client:
+        with pytest.raises(McpError, match="Unknown tool"):
+            await client.call_tool("read", {"text": "a"})
+        with pytest.raises(ResourceNotFound):
+            await client.read_resource("note://n")
+
+
+def test_what_is_kept_keeps_within_its_bound():
+    kept: KeptValues[int, str] = KeptValues(100)
+    for number in range(1000):
+        kept.put(number, "value", 30, 60.0)
+    kept.put(-1, "too large", 101, 60.0)
+    assert [key for key, _ in kept] == [997, 998, 999]
+    assert kept.find(997, 59.0) == "value"
+    kept.put(1000, "value", 30, 60.0)
+    assert [key for key, _ in kept] == [999, 997, 1000]
+
+
+# -- trying again -----------------------------------------------------------------------------
+
+
+def call_of(annotations: ToolAnnotations | None = READS, kind: Any = "tool") -> McpCall:
+    """A call of a tool."""
+    registry = registry_of()
+    tool = registry.add_tool(echo, annotations=annotations)
+    context = Context(tool="echo")
+    description = tool.description if kind == "tool" else None
+    return McpCall(kind=kind, name="echo", arguments={}, context=context, description=description)
+
+
+class Failing:
+    """Fails so many times, then returns when that was."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.times: list[float] = []
+
+    async def __call__(self, given: Any) -> list[float]:
+        self.times.append(trio.current_time())
+        if self.errors:
+            raise self.errors.pop(0)
+        return self.times
+
+
+async def test_what_does_no_harm_is_tried_again_after_longer_and_longer(autojump_clock):
+    retry = Retry(attempts=4, delay=1, max_delay=3, random=lambda: 1.0)
+    fail = Failing(ConnectionResetError(), trio.TooSlowError(), CannotReach("no"))
+    start = trio.current_time()
+    assert [each - start for each in await retry(call_of(), fail)] == [0, 1, 3, 6]
+    assert len(await retry(call_of(None, "resource"), Failing(OSError()))) == 2
+    assert len(await Retry(tools=["echo"], delay=0)(call_of(None), Failing(OSError()))) == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (call_of(None), OSError()),
+        (call_of(), ValueError()),
+        (call_of(), ToolError("no")),
+        (call_of(), McpError(-32000, "no")),
+    ],
+)
+async def test_what_may_do_harm_or_will_not_pass_is_not_tried_again(call, error):
+    fail = Failing(error)
+    with pytest.raises(type(error)):
+        await Retry()(call, fail)
+    assert len(fail.times) == 1
+
+
+async def test_it_waits_as_long_as_it_is_told_and_not_beyond_the_time_limit(autojump_clock):
+    told = McpError(-32000, "later", {"retryAfter": 7})
+    start = trio.current_time()
+    times = await Retry()(call_of(), Failing(told))
+    assert times[1] - start == pytest.approx(7)
+    fail = Failing(*[ConnectionResetError()] * 9)
+    start = trio.current_time()
+    with trio.fail_after(10), pytest.raises(ConnectionResetError):
+        await Retry(delay=3, attempts=9, random=lambda: 1.0)(call_of(), fail)
+    assert [each - start for each in fail.times] == [0, 3, 8]  # the next one would be too late
+
+
+async def test_a_cancellation_is_not_tried_again(autojump_clock):
+    calls: list[int] = []
+
+    async def hang(given: Any) -> None:
+        calls.append(1)
+        await trio.sleep_forever()
+
+    with trio.move_on_after(1):
+        await Retry(delay=0)(call_of(), hang)
+    assert calls == [1]
+
+
+async def test_a_client_comes_again_when_the_server_says(autojump_clock):
+    registry = registry_of(middleware=[RateLimit(1, by=lambda given: given.target)])
+    registry.add_tool(echo, annotations=READS)
+
+    async def as_error(request, call_next):
+        try:
+            return await call_next(request)
+        except ToolError as error:
+            raise McpError(-32000, str(error), {"retryAfter": 1.0}) from None
+
+    registry.middleware = (as_error, *registry.middleware)
+    async with connect(registry, middleware=[Retry()]) as client:
+        for _ in range(3):
+            assert (await client.call_tool("echo", {"text": "a"})).text == "a"
+    assert trio.current_time() >= 2
+
+
+# -- records ----------------------------------------------------------------------------------
+
+
+async def test_who_did_what_is_written_down_and_no_argument(caplog, autojump_clock):
+    caplog.set_level(logging.INFO, "trio_mcp.audit")
+    registry, _ = counting(middleware=[AuditLog()])
+    async with connect(registry, list_tools=False) as client:
+        await client.call_tool("read", {"text": "s3cret"})
+        await client.call_tool("read", {"text": "bad"})
+        await client.read_resource("note://s3cret")
+        with pytest.raises(McpError):
+            await client.call_tool("s3cret", {})
+        with trio.move_on_after(0.5):
+            await client.call_tool("read", {"text": "s3cret"})
+        await client.request("tools/list")
+    records = [each for each in caplog.records if each.name == "trio_mcp.audit"]
+    found = [(each.method, each.target, each.outcome) for each in records]
+    assert found[1:5] == [
+        ("tools/call", "read", "ok"),
+        ("tools/call", "read", "error"),
+        ("resources/read", "note://{name}", "ok"),
+        ("tools/call", None, "error"),
+    ]
+    assert sorted(found[5:7]) == [("tools/call", "read", "cancelled"), ("tools/list", None, "ok")]
+    assert records[1].duration == pytest.approx(1)
+    assert records[1].client == "trio-mcp"
+    assert "s3cret" not in caplog.text
+    assert records[1].getMessage() == "(nobody): tools/call read: ok in 1000.0 ms"
+
+
+async def test_arguments_are_recorded_as_the_author_wants_them(caplog):
+    caplog.set_level(logging.INFO)
+
+    def redact(call: McpCall) -> dict[str, int]:
+        return {name: len(value) for name, value in call.arguments.items()}
+
+    registry = registry_of(echo, call_middleware=[AuditLog(logger="mine", redact=redact)])
+    async with serving(registry) as (client, _):
+        await client.call("echo", text="s3cret")
+    [record] = [each for each in caplog.records if each.name == "mine"]
+    assert (record.arguments, record.target) == ({"text": 6}, "echo")
+
+
+async def test_what_takes_long_is_a_warning(caplog, autojump_clock):
+    registry, _ = counting(call_middleware=[SlowCalls(0.5)])
+    async with connect(registry) as client:
+        await client.call_tool("write", {"text": "a"})
+        await client.call_tool("read", {"text": "a"})
+    [record] = [each for each in caplog.records if each.name == "trio_mcp.slow"]
+    assert record.getMessage() == "tools/call read took 1.0 s"
+
+
+@pytest.mark.parametrize("only", [Cache(1), ResultSize(1)])
+def test_what_goes_around_requests_is_refused_around_calls(only):
+    with pytest.raises(TypeError, match="goes around requests: give it to middleware="):
+        Registry("test", call_middleware=[only])
+
+
+def test_numbers_that_are_out_of_range_are_refused():
+    for wrong in (RateLimit, ResultSize):
+        with pytest.raises(ValueError, match="must be"):
+            wrong(0)
+    with pytest.raises(ValueError, match="must be"):
+        evolve(Retry(), attempts=0)

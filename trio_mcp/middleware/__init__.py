@@ -1,0 +1,39 @@
+"""Middleware that people ask for: limits, a cache, repetition, a record of who did what.
+
+All are async callable objects, and stand in `Registry(middleware=[…])`, around requests; those that
+say so may also stand in `Registry(call_middleware=[…])` and `connect(middleware=[…])`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from trio_mcp.middleware.audit import AuditLog as AuditLog
+    from trio_mcp.middleware.audit import SlowCalls as SlowCalls
+    from trio_mcp.middleware.caching import Cache as Cache
+    from trio_mcp.middleware.rate import RateLimit as RateLimit
+    from trio_mcp.middleware.retry import Retry as Retry
+    from trio_mcp.middleware.size import ResultSize as ResultSize
+    from trio_mcp.registry.middleware import CallNext as CallNext
+    from trio_mcp.registry.middleware import RequestNext as RequestNext
+
+_NAMES: Final = {
+    "AuditLog": "middleware.audit",
+    "Cache": "middleware.caching",
+    "CallNext": "registry.middleware",
+    "RateLimit": "middleware.rate",
+    "RequestNext": "registry.middleware",
+    "ResultSize": "middleware.size",
+    "Retry": "middleware.retry",
+    "SlowCalls": "middleware.audit",
+}
+
+__all__ = sorted(_NAMES)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first asked for."""
+    if name not in _NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"trio_mcp.{_NAMES[name]}"), name)
+    return value

@@ -1,0 +1,163 @@
+"""Results that are kept for a while, and asked for once however many want them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Hashable
+from typing import ClassVar, Final, Literal
+
+import orjson
+import trio
+from attrs import define, field, validators
+
+from trio_mcp.middleware.size import size_of
+from trio_mcp.registry.middleware import McpRequest, RequestNext
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.kept import KeptValues
+
+_NOT_THE_QUESTION: Final = ("_meta",)
+_ROUND: Final = ("inputResponses", "requestState", "task")
+"""Parameters of requests whose results are good for them alone."""
+_OVERHEAD: Final = 500
+
+Result = dict[str, Json]
+
+
+@define(eq=False)
+class _Flight:
+    """A request that others wait for."""
+
+    landed: trio.Event = field(factory=trio.Event)
+    result: Result | None = None
+    """What they get."""
+    failed: bool = False
+    """Whether each has to see for itself."""
+
+
+@define(eq=False)
+class Cache:
+    """Keeps the results of tools that only read, and of resources (around requests, in a client).
+
+    A result is kept by tool and arguments, or by URI, and for its caller: who has the same token's
+    owner and scopes, or without tokens the same connection. Failures, and answers to
+    questions, are not kept. A request that has begun is waited for by others like it; they hear
+    nothing of its progress. Results of resources are forgotten when the registry tells of
+    a change of any resource.
+
+    Args:
+        ttl: Seconds for which results are kept.
+        max_bytes: Bytes that all together may take; what was not used for the longest time goes
+            first.
+        tools: The tools whose results are kept; by default, those with `readOnlyHint`.
+        resources: Whether resources are kept.
+        shared: Whether callers get what others have asked for. Only if the results are the same
+            for everybody.
+
+    Example:
+        >>> registry = Registry("docs", middleware=[Cache(60, shared=True)])
+    """
+
+    around: ClassVar[Literal["requests"]] = "requests"
+    ttl: float = field(validator=validators.ge(0))
+    max_bytes: int = field(default=16 * 1024 * 1024, kw_only=True, validator=validators.ge(0))
+    tools: Collection[str] | None = field(default=None, kw_only=True)
+    resources: bool = field(default=True, kw_only=True)
+    shared: bool = field(default=False, kw_only=True)
+    _kept: KeptValues[Hashable, tuple[Result, int]] = field(init=False)
+    _flights: dict[Hashable, _Flight] = field(factory=dict, init=False)
+
+    @_kept.default
+    def _make_kept(self) -> KeptValues[Hashable, tuple[Result, int]]:
+        return KeptValues(self.max_bytes)
+
+    def clear(self) -> None:
+        """Forget everything that is kept."""
+        self._kept.clear()
+
+    async def __call__(self, request: McpRequest, call_next: RequestNext) -> Result:
+        """Answer from what is kept, or hand on."""
+        key = self._key(request)
+        if key is None:
+            return await call_next(request)
+        while True:
+            kept = self._find(key, request)
+            if kept is not None:
+                await trio.lowlevel.checkpoint()
+                return dict(kept)
+            flight = self._flights.get(key)
+            if flight is None:
+                return await self._ask(key, request, call_next)
+            await flight.landed.wait()
+            if flight.failed:
+                return await call_next(request)
+            if flight.result is not None:
+                return dict(flight.result)
+            # It was cancelled, which is nobody else's business: one of those that wait asks again.
+
+    async def _ask(self, key: Hashable, request: McpRequest, call_next: RequestNext) -> Result:
+        flight = self._flights[key] = _Flight()
+        news = request.news
+        try:
+            result = await call_next(request)
+            flight.failed = not _may_be_kept(result)
+            flight.result = None if flight.failed else dict(result)  # what is outside may add to it
+        except Exception:
+            flight.failed = True
+            raise
+        finally:
+            del self._flights[key]
+            flight.landed.set()
+        if flight.result is not None and self.ttl and news == request.news:
+            size = await size_of(flight.result, self.max_bytes) + _OVERHEAD
+            until = trio.current_time() + self.ttl
+            self._kept.put(key, (flight.result, news), size, until)
+        return result
+
+    def _find(self, key: Hashable, request: McpRequest) -> Result | None:
+        found = self._kept.find(key, trio.current_time())
+        if found is None:
+            return None
+        result, news = found
+        if request.method == "resources/read" and news != request.news:
+            self._kept.drop(key)
+            return None
+        return result
+
+    def _key(self, request: McpRequest) -> Hashable | None:
+        """Make what tells a result from others; `None` if there is nothing to keep."""
+        if not self._is_for_us(request) or any(each in request.params for each in _ROUND):
+            return None
+        about = {
+            name: each for name, each in request.params.items() if name not in _NOT_THE_QUESTION
+        }
+        try:
+            text = orjson.dumps(about, option=orjson.OPT_SORT_KEYS)
+        except TypeError:  # integers that are too long for it
+            return None
+        digest = hashlib.sha256(text).digest()
+        caller = request.context
+        if caller is None:
+            return request.method, digest
+        revision = caller.revision  # in which results are written
+        if self.shared:
+            return request.method, digest, revision
+        scopes = None if caller.authorization is None else caller.authorization.scopes
+        owner = caller.principal or caller.connection_id
+        return request.method, digest, revision, caller.principal is None, owner, scopes
+
+    def _is_for_us(self, request: McpRequest) -> bool:
+        if request.method not in ("tools/call", "resources/read"):
+            return False
+        shown = request.description
+        if shown is None and request.context is not None:
+            return False  # there is no such thing, at least for this caller
+        if request.method == "resources/read":
+            return self.resources
+        if self.tools is not None:
+            return request.target in self.tools
+        annotations = getattr(shown, "annotations", None)
+        return annotations is not None and annotations.read_only_hint is True
+
+
+def _may_be_kept(result: Result) -> bool:
+    return not result.get("isError") and result.get("resultType", "complete") == "complete"

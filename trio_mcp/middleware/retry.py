@@ -1,0 +1,112 @@
+"""Trying again what may be tried again."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+import trio
+from attrs import define, field, validators
+
+from trio_mcp.errors import CannotReach, ConnectionLost, RateLimited
+from trio_mcp.wire.errors import McpError
+from trio_mcp.wire.methods import METHODS
+
+logger = logging.getLogger("trio_mcp.retry")
+
+PASSING: Final[tuple[type[Exception], ...]] = (
+    OSError,  # connections that break, and time-outs
+    trio.TooSlowError,
+    CannotReach,
+    ConnectionLost,
+    RateLimited,
+)
+"""Failures that may have passed a moment later."""
+
+
+@define(eq=False)
+class Retry:
+    """Tries again what failed (around calls, around requests, and in a client).
+
+    Only what does no harm twice: lists, resources, prompts, completion, and tools that say
+    so in their annotations (`readOnlyHint` or `idempotentHint`). Around requests of a server, a
+    tool's failures are results already, so there it belongs around calls. It waits longer each
+    time, by a random factor between a half and one, and as long as `retryAfter` says; it gives up
+    at once if the time limit would pass meanwhile. What is cancelled is not tried again.
+
+    Args:
+        attempts: How often to try at most, the first time included.
+        delay: Seconds to wait before the second time.
+        max_delay: Seconds to wait at most.
+        on: The exceptions after which it tries again: by default, those of broken connections and
+            passed time limits.
+        tools: Tools to try again whatever their annotations say.
+
+    Example:
+        >>> registry = Registry("weather", call_middleware=[Retry(attempts=5)])
+    """
+
+    attempts: int = field(default=3, kw_only=True, validator=validators.ge(1))
+    delay: float = field(default=0.1, kw_only=True, validator=validators.ge(0))
+    max_delay: float = field(default=5.0, kw_only=True, validator=validators.ge(0))
+    on: tuple[type[Exception], ...] = field(default=PASSING, kw_only=True, converter=tuple)
+    tools: Collection[str] = field(default=(), kw_only=True, converter=frozenset)
+    _random: Callable[[], float] = field(default=random.random, kw_only=True, repr=False)
+
+    async def __call__(self, given: Any, call_next: Callable[[Any], Any]) -> Any:
+        """Hand on, again and again.
+
+        Raises:
+            Exception: What the last attempt raised.
+        """
+        if not self._may_repeat(given):
+            return await call_next(given)
+        for number in range(1, self.attempts):
+            try:
+                return await call_next(given)
+            except Exception as error:
+                pause = self._pause(number, error)
+                if pause is None:
+                    raise
+                if trio.current_time() + pause >= trio.current_effective_deadline():
+                    raise
+                kind = type(error).__name__
+            message = "%s %s failed with %s, and is tried again in %.1f s"
+            logger.info(message, given.method, _name_of(given), kind, pause)
+            await trio.sleep(pause)
+        return await call_next(given)
+
+    def _may_repeat(self, given: Any) -> bool:
+        if given.method != "tools/call":
+            row = METHODS.get(given.method)
+            return row is not None and row.repeatable
+        if given.target in self.tools:
+            return True
+        annotations = getattr(given.description, "annotations", None)
+        return annotations is not None and bool(
+            annotations.read_only_hint or annotations.idempotent_hint
+        )
+
+    def _pause(self, number: int, error: Exception) -> float | None:
+        """Return the seconds to wait; `None` if it is not worth another attempt."""
+        least = _retry_after(error)
+        if least is None and not isinstance(error, self.on):
+            return None
+        usual: float = min(self.max_delay, self.delay * 2.0 ** min(number - 1, 60))
+        return max(least or 0.0, usual * (0.5 + self._random() / 2))
+
+
+def _retry_after(error: Exception) -> float | None:
+    """Return the seconds to wait that an error names."""
+    after: Any = getattr(error, "retry_after", None)
+    if isinstance(error, McpError) and isinstance(error.data, dict):
+        after = error.data.get("retryAfter")
+    is_number = isinstance(after, int | float) and not isinstance(after, bool)
+    return max(0.0, after) if is_number else None
+
+
+def _name_of(given: Any) -> str:
+    """The name of what is known; of what is not, anybody may have chosen it."""
+    return getattr(given.description, "name", "") or ""

@@ -1,0 +1,129 @@
+"""How large results are, and may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from math import inf
+from typing import ClassVar, Final, Literal
+
+import trio
+from attrs import define, field, validators
+
+from trio_mcp.errors import ResponseTooLarge
+from trio_mcp.registry.middleware import McpRequest, RequestNext
+from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ToolError
+from trio_mcp.wire.jsonrpc import Json
+
+_AT_ONCE: Final = 5000
+"""So many values are looked at before others get their turn."""
+_SCALAR: Final = 8
+_ROOM: Final = 1000
+_END: Final = object()
+
+
+async def size_of(value: Json, most: float = inf) -> int:
+    """Return about how many bytes a value takes as JSON: its text, and some for everything else.
+
+    Args:
+        value: The value.
+        most: Where to stop counting.
+
+    However much it holds, others get their turn meanwhile.
+    """
+    size = seen = 0
+    waiting: list[Iterator[Json]] = [iter((value,))]
+    while waiting and size <= most:
+        each = next(waiting[-1], _END)
+        if each is _END:
+            waiting.pop()
+            continue
+        seen += 1
+        if seen % _AT_ONCE == 0:
+            await trio.lowlevel.checkpoint()
+        if isinstance(each, str):
+            size += 2 + _bytes_in(each)
+        elif isinstance(each, dict):
+            size += 2
+            waiting.append(chain.from_iterable(each.items()))
+        elif isinstance(each, list):
+            size += 2
+            waiting.append(iter(each))
+        else:
+            size += _SCALAR
+    return size
+
+
+def _bytes_in(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+@define(eq=False)
+class ResultSize:
+    """Limits the size of results (around requests, and in a client).
+
+    It counts text as UTF-8, and a few bytes for everything else. What is too large is refused: a
+    tool's caller is told in words to ask for less, any other gets -32603. In a client, it raises
+    `ResponseTooLarge`.
+
+    Args:
+        max_bytes: The limit.
+        truncate: Whether to cut text instead, with a note at its end. Results that have structured
+            content, and what is not text, are refused all the same.
+
+    Example:
+        >>> registry = Registry("logs", middleware=[ResultSize(100_000, truncate=True)])
+    """
+
+    around: ClassVar[Literal["requests"]] = "requests"
+    max_bytes: int = field(validator=validators.ge(1))
+    truncate: bool = field(default=False, kw_only=True)
+
+    async def __call__(self, request: McpRequest, call_next: RequestNext) -> dict[str, Json]:
+        """Let results pass that are not too large.
+
+        Raises:
+            ToolError: A tool's result is.
+            McpError: Another result is (-32603).
+            ResponseTooLarge: In a client.
+        """
+        result = await call_next(request)
+        if await size_of(result, self.max_bytes) <= self.max_bytes:
+            return result
+        if self.truncate:
+            cut = self._cut(result)
+            most = 2 * self.max_bytes + _ROOM  # for the note, and what there is beside text
+            if cut is not None and await size_of(cut, most) <= most:
+                return cut
+        raise self._refusal(request)
+
+    def _refusal(self, request: McpRequest) -> Exception:
+        what = f"The result has more than {self.max_bytes:,} bytes"
+        if request.context is None:
+            return ResponseTooLarge(f"{request.method}: {what[0].lower()}{what[1:]}")
+        text = f"{what}, which is the limit. Ask for less."
+        if request.method == "tools/call":
+            return ToolError(text)
+        return McpError(INTERNAL_ERROR, text)
+
+    def _cut(self, result: dict[str, Json]) -> dict[str, Json] | None:
+        """Cut the text in a result; `None` if it has anything that cannot be cut."""
+        key = next((each for each in ("content", "contents") if each in result), None)
+        if key is None or "structuredContent" in result or not isinstance(result[key], list):
+            return None
+        room = self.max_bytes
+        kept: list[Json] = []
+        for block in result[key]:
+            if not (isinstance(block, dict) and isinstance(block.get("text"), str)):
+                return None
+            text = block["text"]
+            if _bytes_in(text) <= room:
+                room -= _bytes_in(text)
+                kept.append(block)
+                continue
+            # A character has a byte at least, so no more of them are looked at than can stay.
+            start = text[:room].encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
+            note = f"\n[Cut here: the result has more than {self.max_bytes:,} bytes.]"
+            kept.append({**block, "text": start + note})
+            break
+        return {**result, key: kept}
