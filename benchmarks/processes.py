@@ -49,13 +49,14 @@ class Server:
         return None
 
     def cpu_seconds(self) -> float | None:
-        """Return the processor time it has used, all threads together; None where nobody tells."""
+        """Return the processor time it has used, all threads together; None where nobody tells.
+
+        Processes that it has started count as well.
+        """
         try:
-            stat = Path(f"/proc/{self.process.pid}/stat").read_text()
+            return sum(map(_cpu_seconds, _with_children(self.process.pid)))
         except OSError:
             return None
-        user, system = stat.rpartition(")")[2].split()[11:13]
-        return (int(user) + int(system)) / _TICKS
 
     def last_words(self) -> str:
         """Return the line on its stderr that tells best why it failed, or nothing."""
@@ -64,6 +65,19 @@ class Server:
         lines = [line.strip() for line in said if line.strip()]
         errors = [line for line in lines if "Error" in line]
         return (errors or lines or [""])[-1]
+
+
+def _with_children(pid: int) -> Iterator[int]:
+    yield pid
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in children.read_text().split():
+            yield from _with_children(int(child))
+
+
+def _cpu_seconds(pid: int) -> float:
+    stat = Path(f"/proc/{pid}/stat").read_text()
+    user, system = stat.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / _TICKS
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from trio_mcp.registry.changes import Kind, ResourceUpdated
 from trio_mcp.registry.completions import Completer
 from trio_mcp.registry.forwarding import (
     Answer,
-    Begun,
+    Cancel,
     Done,
     forwarded_completer,
     forwarded_prompt,
@@ -432,7 +432,7 @@ async def _answer(method: str, params: dict[str, Json], context: Context) -> Map
 
 def _begin(
     name: str, params: dict[str, Json], state: Any, seconds: float, done: Done
-) -> Begun | None:
+) -> Cancel | None:
     upstream: Upstream = state
     params["name"] = name
     return upstream.begin(params, seconds, done)

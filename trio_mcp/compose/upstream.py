@@ -18,7 +18,6 @@ from math import inf
 from typing import Any, Final
 
 import trio
-from attrs import frozen
 
 from trio_mcp.client.client import Client
 from trio_mcp.client.contents import is_not_found
@@ -29,7 +28,7 @@ from trio_mcp.compose.relay import Relay
 from trio_mcp.compose.supervised import SupervisedConnection
 from trio_mcp.errors import ClientError, ServerUnavailable
 from trio_mcp.registry import Context
-from trio_mcp.registry.forwarding import Begun, Done
+from trio_mcp.registry.forwarding import Cancel, Done
 from trio_mcp.wire.errors import (
     INTERNAL_ERROR,
     McpError,
@@ -121,7 +120,7 @@ class Upstream:
             self.main.note_failure(error)
             raise self._told(error) from None
 
-    def begin(self, params: Params, seconds: float, done: Done) -> Begun | None:
+    def begin(self, params: Params, seconds: float, done: Done) -> Cancel | None:
         """Pass a call on without a task, where nothing can be said or asked on the way.
 
         That is between a modern caller and a modern server on a stream, if the caller wants neither
@@ -142,7 +141,7 @@ class Upstream:
             params["_meta"] = sent
         return self._begun(client, params, seconds, done)
 
-    def _begun(self, client: Client, params: Params, seconds: float, done: Done) -> Begun | None:
+    def _begun(self, client: Client, params: Params, seconds: float, done: Done) -> Cancel | None:
         def settled(outcome: Params | Exception) -> None:
             if isinstance(outcome, ClientError) and not isinstance(outcome, TimeoutError):
                 self.main.note_failure(outcome)
@@ -150,8 +149,7 @@ class Upstream:
             else:
                 done(outcome)
 
-        cancel = client.exchange_soon("tools/call", params, seconds, settled)
-        return None if cancel is None else _Begun(cancel)
+        return client.exchange_soon("tools/call", params, seconds, settled)
 
     def _told(self, error: ClientError) -> ToolError:
         """Tell a caller of a failure, without what is nobody's business (its stderr, say)."""
@@ -277,13 +275,6 @@ class Upstream:
             kept[META_CLIENT_CAPABILITIES] = _askable(context)
             kept[META_LOG_LEVEL] = self._log_level
         return kept
-
-
-@frozen
-class _Begun:
-    """A call that was begun without a task."""
-
-    cancel: Callable[[], None]
 
 
 def _passed_capabilities(declared: Params) -> Params:

@@ -185,12 +185,12 @@ class Connection(ReplyChannel):
     async def _dispatch(self) -> None:
         try:
             async for frames in self._frames:
+                most = self._limits.max_waiting_bytes
                 others = 0  # than calls: mostly responses, and each wakes who waits for it
                 for frame in frames:
                     if not self._take(frame):
                         others += 1
-                        await self._relief()
-                    elif self._lines.full:
+                    if self._lines.full or self._inbound.waiting_bytes > most:
                         await self._relief()
                     if others == _RESPONSES_AT_ONCE:
                         # What those send next is on its way before the rest is seen to. Otherwise

@@ -178,6 +178,7 @@ class OutgoingRequests(OpenRequests):
         request = OutgoingRequest(self.next_id(), method, params, limit, wake=_ignore)
 
         def wake() -> None:
+            request.wake = _ignore  # a cycle would wait for the garbage collector
             if isinstance(request.failure, DeadlinePassed):
                 self._tell(request, self._lines)
             done(request)

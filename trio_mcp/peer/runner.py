@@ -129,7 +129,8 @@ class Runner:
 
     def look_again(self) -> None:
         """Have `drain` look at what is still open: something was closed without being run."""
-        self._answered.unpark_all()
+        if self._drains:
+            self._answered.unpark_all()
 
     # -- the end --------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from attrs import frozen
 
@@ -42,17 +42,13 @@ Done = Callable[[Mapping[str, Json] | Exception], object]
 end of the time that there was."""
 
 
-class Begun(Protocol):
-    """A call that was begun without a task."""
+Cancel = Callable[[], object]
+"""Ends a call that was begun. `Done` is not called then."""
 
-    def cancel(self) -> None:
-        """End it. `Done` is not called then."""
-
-
-Begin = Callable[[dict[str, Json], Any, float, Done], Begun | None]
+Begin = Callable[[dict[str, Json], Any, float, Done], Cancel | None]
 """Begins a call that is passed on, without waiting: gets its parameters, what the part's lifespan
-yielded, the seconds that there are, and what to call at the end. Returns `None` for a call that
-needs more: one during which something may be said or asked."""
+yielded, the seconds that there are, and what to call at the end. Returns what cancels it; `None`
+for a call that needs more, because something may be said or asked during it."""
 
 
 class _AnyObject:
@@ -127,13 +123,13 @@ class ForwardedCall:
         return Forwarded(dict(await self._answer(params, context)))
 
     @property
-    def begin(self) -> Callable[..., Begun | None] | None:
+    def begin(self) -> Callable[..., Cancel | None] | None:
         """Has the part begin a call without a task; `None` if it never can."""
         return None if self._begin is None else self._begin_call
 
     def _begin_call(
         self, params: dict[str, Json], arguments: Json, state: Any, seconds: float, done: Done
-    ) -> Begun | None:
+    ) -> Cancel | None:
         assert self._begin is not None
         params = {**params, "name": self._name, "arguments": arguments}
         return self._begin(params, state, seconds, done)

@@ -14,7 +14,7 @@ from typing import Any
 import trio
 
 from trio_mcp.peer.inbound import InboundRequest, PassedOnScope
-from trio_mcp.registry.forwarding import Begun
+from trio_mcp.registry.forwarding import Cancel
 from trio_mcp.registry.handlers import Forwarded
 from trio_mcp.wire.jsonrpc import Json
 
@@ -27,12 +27,12 @@ class PassedCall(PassedOnScope):
         finish: Takes the line that answers it.
     """
 
-    __slots__ = ("_begun", "_call", "_finish", "_is_over")
+    __slots__ = ("_call", "_cancel", "_finish", "_is_over")
 
     def __init__(self, call: Any, finish: Callable[[InboundRequest, bytes | None], None]) -> None:
         self._call = call
         self._finish = finish
-        self._begun: Begun | None = None
+        self._cancel: Cancel | None = None
         self._is_over = False
 
     def begin(self) -> bool:
@@ -40,15 +40,16 @@ class PassedCall(PassedOnScope):
         call = self._call
         context, handler = call.context, call.handler
         server = context.server
-        if server.observe is not None or call.log_bridges():
-            return False
         origin = handler.origin
+        bridged = server.registry.log_bridge is not None or (origin and origin.log_bridges())
+        if server.observe is not None or bridged:
+            return False
         state = server.state if origin is None else server.opened.state_of(origin.part)
         arguments = call.keywords["arguments"]
-        begun = handler.begin(context.params, arguments, state, call.timeout, self._done)
-        if begun is None:
+        cancel = handler.begin(context.params, arguments, state, call.timeout, self._done)
+        if cancel is None:
             return False
-        self._begun = begun
+        self._cancel = cancel
         call.started = trio.current_time()
         call.scope = self
         return True
@@ -62,13 +63,13 @@ class PassedCall(PassedOnScope):
         """End it, and answer as the call says."""
         if not self._is_over:
             self.abandon()
-            self._finish(self._call, self._call.unfinished())
+            self._answer(self._call.unfinished())
 
     def abandon(self) -> None:
         """End it without an answer."""
         self._is_over = True
-        if self._begun is not None:
-            self._begun.cancel()
+        if self._cancel is not None:
+            self._cancel()
 
     def _done(self, outcome: Mapping[str, Json] | Exception) -> None:
         self._is_over = True
@@ -79,4 +80,9 @@ class PassedCall(PassedOnScope):
             line = call.line_for(outcome)
         else:
             line = call.line_for(Forwarded(dict(outcome)))
+        self._answer(line)
+
+    def _answer(self, line: bytes | None) -> None:
+        call = self._call
         self._finish(call, line)
+        call.scope = None  # a cycle would wait for the garbage collector
