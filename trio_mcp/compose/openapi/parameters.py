@@ -39,6 +39,8 @@ def path_of(template: str, values: Mapping[str, tuple[Place, Json]]) -> str:
     """
 
     def filled(found: re.Match[str]) -> str:
+        if found[1] not in values:  # null, which no path can say
+            raise ToolError(f"{found[1]} must not be null: it is part of a path")
         place, value = values[found[1]]
         text = _in_path(place, value, _quoted)
         plain = _in_path(place, value, str)

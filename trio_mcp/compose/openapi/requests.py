@@ -74,9 +74,11 @@ async def build(
         if each in places and value is not None
     ]
     in_path = {place.name: (place, value) for place, value in sent if place.where == "path"}
-    rest = path_of(plan.operation.path, in_path)
-    query = _query(plan, sent, after)
-    url = _checked_url(plan.base_url, rest + (f"?{query}" if query else ""))
+    # Some documents tell operations at the same path apart by a query or a fragment.
+    path, _, own = plan.operation.path.partition("#")[0].partition("?")
+    query = "&".join(each for each in (own, _query(plan, sent, after)) if each)
+    rest = path_of(path, in_path) + (f"?{query}" if query else "")
+    url = _checked_url(plan.base_url, rest)
     content: dict[str, Any] = {}
     if body is not None:
         content = await body_of(body, arguments, read_file)

@@ -238,21 +238,21 @@ class Conversion:
                 made[as_key] = list(self._discriminated(node, parts)) if key != "allOf" else parts
 
     def _discriminated(self, node: Mapping[str, Json], parts: list[Any]) -> Iterator[Any]:
-        """Say of each alternative what its discriminator is."""
+        """Say of each alternative what its discriminator is, where the document maps it."""
         told = node.get("discriminator")
         name = told.get("propertyName") if isinstance(told, Mapping) else None
         mapping = told.get("mapping") if isinstance(told, Mapping) else None
-        values: dict[str, str] = {}
-        for value, reference in mapping.items() if isinstance(mapping, Mapping) else ():
-            text = str(reference)
-            values[text if "/" in text else f"#/components/schemas/{text}"] = str(value)
+        values: dict[str, list[str]] = {}
+        for value, target in mapping.items() if isinstance(mapping, Mapping) else ():
+            # A name alone is that of a component.
+            reference = str(target) if "/" in str(target) else f"#/components/schemas/{target}"
+            values.setdefault(reference, []).append(str(value))
         for each, part in zip(node.get("oneOf") or node.get("anyOf") or (), parts, strict=False):
-            reference = each.get("$ref") if isinstance(each, Mapping) else None
-            if not isinstance(name, str) or not isinstance(reference, str) or "$ref" not in part:
+            meant = values.get(str(each.get("$ref"))) if isinstance(each, Mapping) else None
+            if not meant or not isinstance(name, str) or not isinstance(part, dict):
                 yield part
-                continue
-            value = values.get(reference, reference.rpartition("/")[2])
-            yield {**part, "properties": {name: {"const": value}}, "required": [name]}
+            else:
+                yield {**part, "properties": {name: {"enum": meant}}, "required": [name]}
 
     def _hide(self, node: Mapping[str, Json], made: Schema) -> None:
         """Want nothing that is not for this direction."""
