@@ -14,7 +14,7 @@ import trio_mcp
 from tests.aio.support import Workshop, in_asyncio, open_descriptors, our_threads, until
 from tests.support.processes import EXAMPLES, python
 from trio_mcp import Connected, Connecting, Disconnected, Handlers, ListChanged
-from trio_mcp.aio import Client, connect
+from trio_mcp.aio import Client, connect, connect_all
 from trio_mcp.aio.faces import face_of
 from trio_mcp.errors import AlreadyConnected, CannotStart, NotConnected, ServerExited, UnknownTool
 
@@ -329,6 +329,51 @@ def test_another_loop_is_told_what_to_do():
 async def test_under_trio_it_is_said_where_to_go():
     with pytest.raises(RuntimeError, match="under Trio, take the same name from trio_mcp"):
         await connect(Workshop()).open()
+
+
+# -- many servers -----------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("L1")
+@in_asyncio
+async def test_many_servers_are_one_group_under_asyncio():
+    told, changes = [], []
+    workshop = Workshop()
+
+    async def agree(params):
+        await asyncio.sleep(0)
+        return {"action": "accept", "content": {"value": True}}
+
+    async def note(*args):
+        await asyncio.sleep(0)
+        told.append(args)
+
+    connections = connect_all(
+        {"one": workshop, "two": CALCULATOR, "gone": ["/nonexistent/server"]},
+        handlers=lambda server: Handlers(elicitation=agree),
+        on_log=note,
+        on_change=lambda *args: changes.append(args),
+        log_level="info",
+        patience=0.01,
+    )
+    group = await asyncio.create_task(connections.open())
+    states = group.states()
+    assert {(await anext(states)).server for _ in range(3)} == {"one", "two", "gone"}
+    assert await group.call_tool("two_add", {"a": 1, "b": 2}, returns=float) == 3
+    assert await group.call_tool("one_confirm", returns=bool) is True
+    await group.call_tool("one_count", {"to": 2}, on_progress=lambda *args: told.append(args))
+    assert told == [(0, 2, None), (1, 2, None)]
+    await group.call_tool("one_warn")
+    await until(lambda: told[2:] == [("one", "warning", "hot", None)])
+    client = await group.servers["two"].client()
+    assert (await client.call_tool("two_add", {"a": 1, "b": 1})).text == "2.0"
+    assert await group.servers["one"].use(lambda client: client.list_all("tools/list", "tools"))
+    with pytest.raises(UnknownTool):
+        await group.call_tool("three_add")
+    workshop.remove_tool("warn")
+    await until(lambda: changes == [("one", ListChanged("tools"))])
+    await until(lambda: "one_warn" not in group.tools)
+    await asyncio.create_task(connections.aclose())
 
 
 # -- quantities -------------------------------------------------------------------------------

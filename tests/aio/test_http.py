@@ -20,7 +20,6 @@ from tests.aio.support import Workshop, in_asyncio, until
 from tests.support.processes import ENVIRONMENT, TIME_LIMIT
 from trio_mcp import Context, Handlers, Limits, ListChanged
 from trio_mcp.aio import Registry, connect, http_app, on_asyncio
-from trio_mcp.errors import LifespanError
 
 
 def registry_for_asyncio(**options):
@@ -241,13 +240,15 @@ async def test_a_registry_for_asyncio_is_called_and_opened_from_asyncio():
 
 @pytest.mark.requirement("L1")
 async def test_a_handler_for_asyncio_is_told_where_it_can_be_served(caplog):
-    registry = registry_for_asyncio()
-    async with trio_mcp.connect(registry) as client:
-        assert (await client.call_tool("forever")).error is not None
-    assert "serve it by http_app, serve or connect of trio_mcp.aio" in caplog.text
-    with pytest.raises(LifespanError, match="there is no asyncio here"):
-        async with registry_for_asyncio(lifespan=lifespan).running():
+    where = r"serve it by http_app, serve or connect of trio_mcp\.aio"
+    with pytest.raises(RuntimeError, match=where):
+        async with trio_mcp.connect(registry_for_asyncio()):
             pass
+    registry = Workshop()
+    registry.add_tool(on_asyncio(accept_nothing))
+    async with trio_mcp.connect(registry) as client:
+        assert (await client.call_tool("accept_nothing")).error is not None
+    assert "serve it by http_app, serve or connect of trio_mcp.aio" in caplog.text
     with pytest.raises(TypeError, match="async def"):
         on_asyncio(len)
 

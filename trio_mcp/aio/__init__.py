@@ -1,6 +1,7 @@
 """The same library for programs on asyncio: clients, and registries that are served there."""
 
 from trio_mcp.aio.client import ChangeStream, Client, ClientConnection, connect
+from trio_mcp.aio.group import GroupConnection, ServerGroup, connect_all
 from trio_mcp.aio.handlers import on_asyncio
 from trio_mcp.aio.http import http_app
 from trio_mcp.aio.registry import Registry
@@ -10,8 +11,11 @@ __all__ = [
     "ChangeStream",
     "Client",
     "ClientConnection",
+    "GroupConnection",
     "Registry",
+    "ServerGroup",
     "connect",
+    "connect_all",
     "http_app",
     "on_asyncio",
     "serve",

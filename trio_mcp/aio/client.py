@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from attrs import evolve
 
@@ -15,12 +15,13 @@ from trio_mcp.aio.inloop import call_asyncio
 from trio_mcp.client import connect as trio_connect
 from trio_mcp.client.changes import ChangeStream as TrioChangeStream
 from trio_mcp.client.client import Client as TrioClient
-from trio_mcp.client.handlers import Handlers
+from trio_mcp.client.handlers import Handler, Handlers, Params
 from trio_mcp.client.state import ClientState
 from trio_mcp.registry.changes import Change, Kind
 from trio_mcp.wire.jsonrpc import Json
 
 T = TypeVar("T")
+C = TypeVar("C")
 
 
 class ChangeStream(TrioChangeStream):
@@ -45,8 +46,48 @@ class ChangeStream(TrioChangeStream):
             raise
 
 
+class HeldFace(Generic[C]):
+    """How the faces of what a block yields call Trio."""
+
+    _held: Held[Any, Any]
+    _theirs: C
+
+    async def _cross(self, method: Callable[..., Awaitable[T]], *args: Any, **options: Any) -> T:
+        callbacks = {
+            name: self._held.callback(value)
+            for name, value in options.items()
+            if name.startswith("on_") and value is not None
+        }
+        call = partial(method, self._theirs, *args, **{**options, **callbacks})
+        try:
+            value = await self._held.call(call)
+            for each in callbacks.values():
+                await each.finish()
+            return value
+        finally:
+            for each in callbacks.values():
+                self._held.forget(each)
+
+
+def handlers_in_loop(held: Held[Any, Any], handlers: Handlers) -> Handlers:
+    """Have questions answered in the event loop."""
+
+    def in_loop(handler: Handler) -> Handler:
+        async def ask(params: Params) -> dict[str, Json]:
+            return await call_asyncio(held.run, handler, params)
+
+        return ask
+
+    asked: dict[str, Any] = {
+        name: in_loop(handler)
+        for name in ("sampling", "elicitation", "elicitation_url")
+        if (handler := getattr(handlers, name)) is not None
+    }
+    return evolve(handlers, **asked)
+
+
 @face_of(TrioClient)
-class Client(TrioClient):
+class Client(HeldFace[TrioClient], TrioClient):
     """A connection to a server, for asyncio. Made by `connect`.
 
     It has the methods and attributes of `trio_mcp.Client`. They may be used from any task of the
@@ -56,26 +97,7 @@ class Client(TrioClient):
 
     def __init__(self, held: Held[Any, Any], client: TrioClient) -> None:
         super().__init__(client._session, client._tools)
-        self._held = held
-        self._client = client
-
-    async def _cross(self, method: Callable[..., Awaitable[T]], *args: Any, **options: Any) -> T:
-        callbacks = {
-            name: self._held.callback(value)
-            for name, value in options.items()
-            if name.startswith("on_") and value is not None
-        }
-        if not callbacks:
-            return await self._held.call(partial(method, self._client, *args, **options))
-        try:
-            options |= callbacks
-            value = await self._held.call(partial(method, self._client, *args, **options))
-            for each in callbacks.values():
-                await each.finish()
-            return value
-        finally:
-            for each in callbacks.values():
-                self._held.forget(each)
+        self._held, self._theirs = held, client
 
     async def run_in_trio(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Call any Trio function in the client's Trio run, and wait for its end.
@@ -100,11 +122,11 @@ class Client(TrioClient):
 
     def states(self) -> AsyncIterator[ClientState]:
         """Iterate over the states, from the present one to `Disconnected`, which comes once."""
-        return Feed(self._client.states, self._held.run.post)
+        return Feed(self._theirs.states, self._held.run.post)
 
     def messages(self) -> AsyncIterator[bytes]:
         """Iterate over the raw messages that come from the server, from now on."""
-        return Feed(self._client.messages, self._held.run.post)
+        return Feed(self._theirs.messages, self._held.run.post)
 
     def subscribe(
         self,
@@ -116,7 +138,7 @@ class Client(TrioClient):
         """Subscribe to changes for as long as the block lasts; see `trio_mcp.Client.subscribe`."""
         options: Any = {"resources": resources, "lists": lists, "extensions": extensions}
         held: Held[TrioChangeStream, TrioChangeStream] = Held(
-            lambda: self._client.subscribe(**options),
+            lambda: self._theirs.subscribe(**options),
             lambda stream: ChangeStream(held, stream),
             within=self._held,
         )
@@ -144,27 +166,10 @@ class ClientConnection(Held[TrioClient, Client]):
         super().__init__(lambda: self._way, partial(Client, self))
         self._way = trio_connect.connect(
             *args,
-            handlers=None if handlers is None else self._in_loop(handlers),
+            handlers=None if handlers is None else handlers_in_loop(self, handlers),
             on_log=None if on_log is None else self.callback(on_log),
             **options,
         )
-
-    def _in_loop(self, handlers: Handlers) -> Handlers:
-        """Have questions answered in the event loop."""
-        asked: dict[str, Any] = {
-            name: self._asking(handler)
-            for name in ("sampling", "elicitation", "elicitation_url")
-            if (handler := getattr(handlers, name)) is not None
-        }
-        return evolve(handlers, **asked)
-
-    def _asking(
-        self, handler: Callable[[dict[str, Json]], Awaitable[dict[str, Json]]]
-    ) -> Callable[[dict[str, Json]], Awaitable[dict[str, Json]]]:
-        async def ask(params: dict[str, Json]) -> dict[str, Json]:
-            return await call_asyncio(self.run, handler, params)
-
-        return ask
 
     def states(self) -> AsyncIterator[ClientState]:
         """Iterate over the states of the connection, from now on; see `Client.states`."""

@@ -13,6 +13,7 @@ import trio
 from trio_mcp.aio.handlers import held_in_loop, loop_beside, on_asyncio
 from trio_mcp.aio.held import Held
 from trio_mcp.registry import Registry as TrioRegistry
+from trio_mcp.registry.lifespan import Opened
 from trio_mcp.registry.options import PromptOptions, ResourceOptions, ToolOptions
 from trio_mcp.registry.prompts import Prompt
 from trio_mcp.registry.resources import Resource, ResourceTemplate
@@ -43,6 +44,11 @@ class Registry(TrioRegistry):
             super().__init__(*args, **options)
             if self._lifespan is not None:
                 self._lifespan = partial(_lifespan_in_loop, self._lifespan)
+
+    def opened(self, limits: Limits | None = None) -> AbstractAsyncContextManager[Opened]:  # type: ignore[override]
+        """Open the lifespan for whoever serves it; where there is no asyncio, say what to do."""
+        loop_beside(f"registry {self.name!r}")
+        return super().opened(limits)
 
     def add_tool(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> Tool:
         """Register a function as a tool, as `trio_mcp.Registry.add_tool` does."""

@@ -280,4 +280,5 @@ def _forget() -> None:
 
 
 atexit.register(_end_all)
-os.register_at_fork(after_in_child=_forget)
+if hasattr(os, "register_at_fork"):  # where processes can fork
+    os.register_at_fork(after_in_child=_forget)

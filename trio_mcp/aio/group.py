@@ -1,0 +1,104 @@
+"""`connect_all` and its group, for asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any
+
+from trio_mcp.aio.client import Client, HeldFace, handlers_in_loop
+from trio_mcp.aio.faces import Feed, face_of, same_arguments
+from trio_mcp.aio.held import Held
+from trio_mcp.client.handlers import Handlers
+from trio_mcp.client.tools import RemoteTool
+from trio_mcp.compose import group as trio_group
+from trio_mcp.compose.config import Source
+from trio_mcp.errors import ClientError
+
+
+class GroupServer(HeldFace[trio_group.GroupServer], trio_group.GroupServer):
+    """One server of a group, for asyncio."""
+
+    def __init__(self, held: Held[Any, Any], server: trio_group.GroupServer) -> None:
+        super().__init__(server._config, server._connection)
+        self._held, self._theirs = held, server
+
+    @property
+    def tools(self) -> Mapping[str, RemoteTool]:
+        """Its tools by their names in the group; while it is gone, those that it had."""
+        return self._theirs.tools
+
+    async def client(self) -> Client:
+        """Return the client that is connected to it, as `trio_mcp.GroupServer.client` does."""
+        return Client(self._held, await self._held.call(self._theirs.client))
+
+    async def use(self, work: Callable[[Any], Awaitable[Any]]) -> Any:
+        """Have a client do something in asyncio, and look after the server if that fails."""
+        client = await self.client()
+        try:
+            return await work(client)
+        except ClientError as error:
+            self._held.run.post(partial(self._connection.note_failure, error))
+            raise
+
+
+@face_of(trio_group.ServerGroup)
+class ServerGroup(HeldFace[trio_group.ServerGroup], trio_group.ServerGroup):
+    """Servers that are connected side by side, for asyncio. Made by `connect_all`."""
+
+    def __init__(self, held: Held[Any, Any], group: trio_group.ServerGroup) -> None:
+        servers = {name: GroupServer(held, each) for name, each in group.servers.items()}
+        super().__init__(servers, group._names, group._events)
+        self._held, self._theirs = held, group
+
+    def states(self) -> AsyncIterator[trio_group.ServerEvent]:
+        """Iterate over the states of all servers: the present ones, and then each new one."""
+        return Feed(self._theirs.states, self._held.run.post)
+
+
+class GroupConnection(Held[trio_group.ServerGroup, ServerGroup]):
+    """Connections to many servers, for a block, or from `open` to `aclose`. By `connect_all`."""
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        handlers: Handlers | Callable[[str], Handlers] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(self._connect, partial(ServerGroup, self))
+        for name in ("on_log", "on_change"):
+            if options.get(name) is not None:
+                options[name] = self.callback(options[name])
+        self._handlers = handlers
+        self._options = {**options, "source": source}
+
+    def _connect(self) -> Any:
+        handlers: Any = None
+        if self._handlers is not None:
+            handlers = self._handlers_of if callable(self._handlers) else self._handlers_of("")
+        return trio_group.connect_all(**self._options, handlers=handlers)
+
+    def _handlers_of(self, server: str) -> Handlers:
+        given = self._handlers(server) if callable(self._handlers) else self._handlers
+        assert given is not None
+        return handlers_in_loop(self, given)
+
+
+@same_arguments(trio_group.connect_all)
+def connect_all(*args: Any, **options: Any) -> GroupConnection:
+    """Connect to many servers, from asyncio.
+
+    Arguments and errors are those of `trio_mcp.connect_all`. Callbacks and handlers run in your
+    event loop, as for `connect`.
+
+    Returns:
+        What opens the connections: `async with connect_all(…) as group`, or `group = await
+        connections.open()` and, from any task, `await connections.aclose()`.
+
+    Example:
+        >>> async def total() -> float:
+        ...     async with connect_all({"math": ["python", "calculator.py"]}) as group:
+        ...         return await group.call_tool("math_add", {"a": 1, "b": 2}, returns=float)
+    """
+    return GroupConnection(*args, **options)
