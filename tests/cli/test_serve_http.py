@@ -273,3 +273,18 @@ def test_who_listens_to_others_is_told_how_they_get_in(
 ) -> None:
     cli("serve", CALCULATOR, "--http", f"{host}:{taken}", *options)
     assert ("--allow-host names what others call it" in caplog.text) == told
+
+
+@pytest.mark.requirement("M2")
+@pytest.mark.parametrize(
+    ("store", "status", "words"),
+    [
+        ("mysql://me:secret@localhost", 2, "redis://host:6379/0"),
+        ("sqlite:////nowhere/shared.db", 1, "--store: the store /nowhere/shared.db cannot be used"),
+    ],
+)
+def test_a_store_that_cannot_be_used(cli: CommandLine, store: str, status: int, words: str) -> None:
+    outcome = cli("serve", CALCULATOR, *HTTP, "--store", store)
+    assert outcome.status == status
+    assert words in outcome.err
+    assert "secret" not in outcome.err

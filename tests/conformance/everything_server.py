@@ -11,8 +11,10 @@ It listens on a free port and prints its URL.
 from __future__ import annotations
 
 import base64
+import os
 import struct
 import zlib
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import trio
@@ -48,7 +50,16 @@ SKILLS = Skills(
     page_size=1,
 )
 
-registry = Registry("everything", version="1.0.0", title="Everything", extensions=[SKILLS, Tasks()])
+STORE = os.environ.get("EVERYTHING_STORE")
+"""What several of these processes share, if it is not the only one."""
+
+registry = Registry(
+    "everything",
+    version="1.0.0",
+    title="Everything",
+    state_keys=[base64.urlsafe_b64encode(bytes(32))] if STORE else None,
+    extensions=[SKILLS, Tasks(store=STORE)],
+)
 
 _PAUSE = 0.05  # seconds, between notifications that the client is to get one by one
 
@@ -482,32 +493,28 @@ async def travel(
 
 
 async def test_extra_tool() -> str:
-    """Be there some of the time."""
+    """Be there for a moment."""
     return "Here I am."
 
 
 async def test_extra_prompt() -> str:
-    """Be there some of the time."""
+    """Be there for a moment."""
     return "Here I am."
 
 
 @registry.tool
 async def test_trigger_tool_change() -> str:
-    """Add a tool, or take it out again."""
-    if "test_extra_tool" in registry.tools:
-        registry.remove_tool("test_extra_tool")
-    else:
-        registry.add_tool(test_extra_tool)
+    """Add a tool, and take it out again, so that all instances of the server have the same."""
+    registry.add_tool(test_extra_tool)
+    registry.remove_tool("test_extra_tool")
     return "The list of tools has changed."
 
 
 @registry.tool
 async def test_trigger_prompt_change() -> str:
-    """Add a prompt, or take it out again."""
-    if "test_extra_prompt" in registry.prompts:
-        registry.remove_prompt("test_extra_prompt")
-    else:
-        registry.add_prompt(test_extra_prompt)
+    """Add a prompt, and take it out again."""
+    registry.add_prompt(test_extra_prompt)
+    registry.remove_prompt("test_extra_prompt")
     return "The list of prompts has changed."
 
 
@@ -599,7 +606,8 @@ async def test_input_required_result_prompt(context: Context) -> str:
 async def main() -> None:
     """Serve until cancelled."""
     async with trio.open_nursery() as nursery:
-        handle = await nursery.start(serve_http, registry, "127.0.0.1", 0)
+        serve = partial(serve_http, store=STORE)
+        handle = await nursery.start(serve, registry, "127.0.0.1", 0)
         print(handle.url, flush=True)
 
 

@@ -7,18 +7,22 @@ clients (all that there is for revisions whose requirements the suite does not l
 much of it passed and what did not, and leaves everything that the suite wrote, with the outcomes as
 JSON, in `.conformance/results/`. It exits with 1 unless everything that the
 library offers passes. With `--record FILE` the outcomes are kept there, for the documentation.
+
+With `--fleet` our server is three processes that share a Redis, behind an nginx that sends each
+request to the next of them.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import subprocess
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
@@ -34,6 +38,10 @@ from tests.conformance.results import (
     table,
     unlisted,
 )
+from tests.store.redis_server import redis_server
+from tests.support.fleet import balanced, instances, port_of
+
+Serving = Callable[[], AbstractContextManager[str]]
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".conformance"
@@ -70,7 +78,26 @@ def serving() -> Iterator[str]:
             server.kill()
 
 
-def run(suite: Suite, revision: str, side: Side) -> list[Outcome]:
+_FLEET = 3
+
+
+@contextmanager
+def serving_by_fleet() -> Iterator[str]:
+    """Run our server as several processes during the block. Yields the URL of their balancer."""
+    folder = RESULTS / "fleet"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    with redis_server(folder) as redis:
+        environment = {**os.environ, "EVERYTHING_STORE": redis.url}
+        command, log = _module("everything_server"), RESULTS / "server.log"
+        with (
+            instances(command, _FLEET, environment=environment, cwd=ROOT, log=log) as urls,
+            balanced(folder / "nginx", [port_of(each) for each in urls]) as port,
+        ):
+            yield f"http://127.0.0.1:{port}/mcp"
+
+
+def run(suite: Suite, revision: str, side: Side, server: Serving = serving) -> list[Outcome]:
     """Run what a revision requires of servers, or of clients."""
     output = RESULTS / f"{revision}-{side}"
     output.mkdir()
@@ -88,7 +115,7 @@ def run(suite: Suite, revision: str, side: Side) -> list[Outcome]:
         selections += [
             ["--scenario", name, "--spec-version", revision, "--force"] for name in beside
         ]
-    with (output / "output.txt").open("w") as log, _other_side(side) as other:
+    with (output / "output.txt").open("w") as log, _other_side(side, server) as other:
         for each in selections:
             options = [side, *each, "--timeout", str(SCENARIO_LIMIT), "--output-dir", str(output)]
             _run(suite.command(*options, *other), log.fileno())
@@ -96,10 +123,10 @@ def run(suite: Suite, revision: str, side: Side) -> list[Outcome]:
 
 
 @contextmanager
-def _other_side(side: Side) -> Iterator[list[str]]:
+def _other_side(side: Side, server: Serving) -> Iterator[list[str]]:
     """Tell the suite where our server is, or how to run our client."""
     if side == "server":
-        with serving() as url:
+        with server() as url:
             yield ["--url", url]
     else:
         yield ["--command", shlex.join(_module("everything_client"))]
@@ -126,7 +153,10 @@ def main() -> None:
     parser.add_argument("--revision", choices=REVISIONS, action="append", help="only this one")
     parser.add_argument("--side", choices=get_args(Side), action="append", help="only this one")
     parser.add_argument("--record", type=Path, metavar="FILE", help="keep the outcomes there")
+    parser.add_argument("--fleet", action="store_true", help="servers only, three that are one")
     options = parser.parse_args()
+    if options.fleet:
+        options.side = ["server"]
     if options.record and (options.revision or options.side):
         parser.error("a part of a run is no record: leave out --revision and --side, or --record")
     suite = install(CACHE)
@@ -136,7 +166,7 @@ def main() -> None:
         outcome
         for revision in options.revision or REVISIONS
         for side in options.side or get_args(Side)
-        for outcome in run(suite, revision, side)
+        for outcome in run(suite, revision, side, serving_by_fleet if options.fleet else serving)
     ]
     summary = {"suite": VERSION, "scenarios": as_json(outcomes)}
     (RESULTS / "results.json").write_text(json.dumps(summary, indent=2) + "\n")

@@ -62,6 +62,9 @@ class HttpServerOptions:
     """Speak TLS, with the certificate in this file (PEM)."""
     tls_key: str | None = None
     """The file of its key, if that is not in the same file."""
+    store: str | None = None
+    """What several instances share, so that each serves any request: redis://HOST:PORT/0, or a file
+    (sqlite:///PATH) on one machine."""
     explorer: bool = False
     """Let people try the server out on a page at /explorer."""
 

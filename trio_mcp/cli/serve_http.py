@@ -15,6 +15,7 @@ from trio_mcp.cli.failures import OK, Failure, Usage
 from trio_mcp.cli.http_options import HttpServerOptions, address
 from trio_mcp.cli.options import secret_from
 from trio_mcp.registry import Registry
+from trio_mcp.store.errors import StoreError
 from trio_mcp.wire.limits import Limits
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def http_server(where: HttpServerOptions, limits: Limits) -> Callable[[Registry]
         "ssl_context": _tls(where),
         "limits": limits,
         "explorer": where.explorer,
+        "store": where.store,
     }
     named = where.allow_host or where.resource
     if where.http is not None and not named and not where.is_local:
@@ -85,8 +87,10 @@ async def _serve(where: HttpServerOptions, options: dict[str, Any], registry: Re
             await nursery.start(partial(serve_http, registry, own_process=True, **options))
         except OSError as error:
             raise Failure(_cannot_listen(where, error)) from None
-        except ValueError as error:  # the path
+        except ValueError as error:  # the path, or the store
             raise Usage(str(error)) from None
+        except (StoreError, ImportError) as error:
+            raise Failure(f"--store: {error}") from None
 
 
 def _place(where: HttpServerOptions) -> dict[str, Any]:

@@ -245,6 +245,8 @@ class SessionStream(ReplyChannel):
             await http.send_id(f"{self.name}-{after}")
         await self._pass_on(http, policy)
         if self.closing and not self.finished:
+            if self._session.link is not None:  # the client comes back at once, and to anybody
+                await self._session.link.written()
             await http.send_retry(policy.retry)
         await http.end_stream()
 

@@ -234,6 +234,12 @@ class SessionLink:
         while self.full:
             await self._moved.park()
 
+    async def written(self) -> None:
+        """Wait until all events up to now are where other instances find them."""
+        last = self._unwritten[-1] if self._unwritten else None
+        while any(each is last for each in self._unwritten):
+            await self._moved.park()
+
     def begin_stream(self, name: str, request: Id | None) -> None:
         """Have a stream kept from its first event on, for who comes back to another instance."""
         call = Put(self._call(name), orjson.dumps(request), ttl=self.instance.keep)

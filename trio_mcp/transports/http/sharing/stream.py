@@ -55,7 +55,8 @@ class ElsewhereStream:
             Refusal: There is no such stream, or not any more (400).
         """
         page = await self._shared.store.read(self._shared.log, after, most=1)
-        if page.missed(after) or not page.last:
+        call = await self._shared.store.get(self._shared.call)
+        if page.missed(after) or call is None:
             raise Refusal(400, "There is no stream with that Last-Event-ID, or not any more.")
         async with self._shared.store.watch(self._shared.log) as news:
             await http.start_stream(self._headers)
