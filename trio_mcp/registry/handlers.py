@@ -148,7 +148,7 @@ class Handler:
     """Where it comes from; `None` for what was registered in the registry itself."""
     is_async: bool = field(init=False)
     is_direct: bool = field(init=False)
-    """Whether `run` does nothing but call the function, if the keywords are bound."""
+    """Whether a call is nothing but a call of the function, if the keywords are bound."""
     may_talk: bool = field(init=False)
     """Whether anything gets a context, and so may say something before the result."""
     begin: Callable[..., Any] | None = field(init=False)
@@ -161,7 +161,7 @@ class Handler:
         is_bare = self.slots is None and not self.middleware
         looks = {
             "is_async": runs_async,
-            "is_direct": runs_async and is_bare and self.context_parameter is None,
+            "is_direct": runs_async and is_bare and not self.context_parameter and not self.origin,
             "may_talk": self.context_parameter is not None or bool(self.middleware),
             "begin": getattr(self.function, "begin", None) if is_bare else None,
             "_is_bare": is_bare,

@@ -17,7 +17,7 @@ from trio_mcp.registry.context import Context, inside
 from trio_mcp.registry.handlers import Origin
 from trio_mcp.registry.part import KIND_OF, NOUN_OF, Part, RefType, Table
 from trio_mcp.registry.tools import LONGEST_NAME, NAME_CHARACTERS, published
-from trio_mcp.registry.uri_prefix import add_prefix, remove_prefix, scheme_of, translated
+from trio_mcp.registry.uri_prefix import add_prefix, remove_prefix, translated, translator
 from trio_mcp.schema import SchemaError
 from trio_mcp.wire.jsonrpc import Json
 
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from trio_mcp.registry.completions import Completer
     from trio_mcp.registry.log_bridge import LogBridge
     from trio_mcp.registry.transform import Transform
-
-_WEB: Final = frozenset({"http", "https", "data", "mailto", ""})
-"""Schemes of what is mostly no resource of anybody's, but a link for people."""
 
 
 @frozen
@@ -74,6 +71,9 @@ class Mount:
         self.part: Final = part
         self.view: Final = view
         self._watched: Final[set[str]] = set()  # the part's URIs
+        self._translate: Final = (
+            None if view.prefix is None else translator(view.prefix, part.resources)
+        )
 
     def open(self) -> None:
         """Make entries for all that the part has.
@@ -170,12 +170,7 @@ class Mount:
 
     def outward(self, result: dict[str, Json]) -> dict[str, Json]:
         """Have a result name the part's resources as they are to be found here."""
-        return result if self.view.prefix is None else translated(result, self._outward)
-
-    def _outward(self, uri: str) -> str:
-        if scheme_of(uri) in _WEB and uri not in self.part.resources:
-            return uri
-        return add_prefix(self.view.prefix, uri)
+        return result if self._translate is None else translated(result, self._translate)
 
     # -- changes --------------------------------------------------------------------------
 

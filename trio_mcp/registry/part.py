@@ -94,8 +94,6 @@ class Part:
     tool_timeout: float | None = None
     """Seconds that its handlers may take, unless they have a limit of their own; `None` for what
     holds where it is mounted."""
-    log_bridge: LogBridge | None = None
-    """Forwards the standard library's log to callers; `None` for no such thing."""
     may_offer: Collection[str] = ()
     """What clients are told that there may be, of `tools`, `resources`, `prompts` and
     `completions`, even while there is nothing of it."""
@@ -131,6 +129,8 @@ class Part:
         """The prompts by name, in the order of their registration."""
         self.changes: Final = Changes(self.watched, self.unwatched)
         """What has changed, and who wants to know."""
+        self.log_bridge: LogBridge | None = None
+        """Forwards the standard library's log; `None` until `Registry.log_handler` is called."""
         self.followers: Final[list[Follower]] = []
         """Where it is mounted."""
 
@@ -226,18 +226,19 @@ class Part:
         """
         wanted = {each.name: each for each in items}
         current = self._tables[table]
-        gone = [name for name in current if name not in wanted]
-        new = [each for each in wanted.values() if not _is_same(current.get(each.name), each)]
-        for names in _chunks(gone):
+        for names in _chunks([name for name in current if name not in wanted]):
             self.take(table, *(each for each in names if each in current))
             await trio.lowlevel.checkpoint()
         refused: list[SchemaError] = []
-        for chunk in _chunks(new):
-            refused += self._put_what_can_be(table, chunk)
+        for chunk in _chunks(list(wanted.values())):
+            new = [each for each in chunk if not _is_same(current.get(each.name), each)]
+            refused += self._put_what_can_be(table, new)
             await trio.lowlevel.checkpoint()
         return refused
 
     def _put_what_can_be(self, table: Table, items: Sequence[Handler]) -> list[SchemaError]:
+        if not items:
+            return []
         try:
             self.put(table, *items)
         except SchemaError:

@@ -7,36 +7,47 @@ back only takes the segment out. Templates are treated the same, as the scheme i
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Final
 
 from trio_mcp.wire.jsonrpc import Json
 
-_PARTS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:(?://)?)(.*)", re.DOTALL)
+_WEB: Final = frozenset({"http", "https", "data", "mailto"})
+"""Schemes of what is mostly no resource of anybody's, but a link for people."""
 
-Translate = Callable[[Json], Json]
-
-
-def scheme_of(uri: str) -> str:
-    """Return what stands before the colon, in lower case; nothing for what is no URI."""
-    return uri.partition(":")[0].lower() if _PARTS.match(uri) else ""
+Translate = Callable[[str], str]
 
 
 def add_prefix(prefix: str | None, uri: str) -> str:
     """Return what a URI, or a URI template, is under a prefix."""
-    parts = _PARTS.match(uri) if prefix else None
-    return uri if parts is None else f"{parts[1]}{prefix}/{parts[2]}"
+    scheme, colon, rest = uri.partition(":")
+    if not prefix or not colon:
+        return uri
+    return f"{scheme}://{prefix}/{rest[2:]}" if rest[:2] == "//" else f"{scheme}:{prefix}/{rest}"
+
+
+def translator(prefix: str, known: Container[str]) -> Translate:
+    """Make what adds a prefix to URIs in results: of web pages, only to those that are known."""
+
+    def translate(uri: str) -> str:
+        scheme, colon, rest = uri.partition(":")
+        if not colon or (scheme.lower() in _WEB and uri not in known):
+            return uri
+        if rest[:2] == "//":
+            return f"{scheme}://{prefix}/{rest[2:]}"
+        return f"{scheme}:{prefix}/{rest}"
+
+    return translate
 
 
 def remove_prefix(prefix: str | None, uri: str) -> str | None:
     """Return what a URI was before `add_prefix`; `None` if it is not under the prefix."""
     if not prefix:
         return uri
-    parts = _PARTS.match(uri)
-    if parts is None or not parts[2].startswith(f"{prefix}/"):
-        return None
-    return parts[1] + parts[2][len(prefix) + 1 :]
+    scheme, colon, rest = uri.partition(":")
+    slashes = "//" if rest[:2] == "//" else ""
+    own = rest.removeprefix(f"{slashes}{prefix}/")
+    return f"{scheme}:{slashes}{own}" if colon and len(own) < len(rest) else None
 
 
 # -- where results name resources -----------------------------------------------------------
@@ -56,15 +67,15 @@ def translated(result: dict[str, Json], uri: Translate) -> dict[str, Json]:
 
 
 def _contents(contents: Json, uri: Translate) -> Json:
-    if isinstance(contents, dict) and isinstance(contents.get("uri"), str):
-        return {**contents, "uri": uri(contents["uri"])}
-    return contents
+    own = contents.get("uri") if isinstance(contents, dict) else None
+    return {**contents, "uri": uri(own)} if isinstance(own, str) else contents
 
 
 def _block(block: Json, uri: Translate) -> Json:
-    kind = block.get("type") if isinstance(block, dict) else None
-    if kind == "resource_link":
-        return _contents(block, uri)
+    kind = block.get("type") if block.__class__ is dict else None
+    if kind == "resource_link":  # there may be very many
+        own = block.get("uri")
+        return {**block, "uri": uri(own)} if own.__class__ is str else block
     if kind == "resource":
         return {**block, "resource": _contents(block.get("resource"), uri)}
     return block

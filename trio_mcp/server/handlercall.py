@@ -186,11 +186,12 @@ class HandlerCall(InboundRequest):
     def _start(self) -> Awaitable[Any]:
         handler, keywords, server = self.handler, self.keywords, self.context.server
         running: Awaitable[Any]
-        if server.registry.log_bridge is not None or handler.origin is not None:
-            bridges = self.log_bridges()
-            running = self.work_bridged(bridges) if bridges else self.work()
+        if server.registry.log_bridge is not None:
+            running = self.work_bridged(self.log_bridges())
         elif handler.is_direct and not isinstance(keywords, Unbound):
             running = handler.function(**keywords)
+        elif handler.origin is not None and (bridges := self.log_bridges()):
+            running = self.work_bridged(bridges)
         else:
             running = handler.run(keywords, self.make_context, server.threads)
         return running
