@@ -12,7 +12,7 @@ from tests.registry.elsewhere import LINK, QUESTION, Elsewhere
 from tests.support.client import LEGACY, MODERN, serving
 from trio_mcp import Handlers, McpError, Registry, ResourceUpdated, connect
 from trio_mcp.errors import ResourceNotFound
-from trio_mcp.wire.payloads import CallToolResult, TextContent, TextResourceContents
+from trio_mcp.wire.payloads import CallToolResult, ResourceLink, TextContent, TextResourceContents
 
 pytestmark = pytest.mark.requirement("L4")
 
@@ -175,3 +175,4 @@ async def test_a_call_without_a_client() -> None:
         result = await registry.call("far_echo", {"text": "hi"})
     assert isinstance(result, CallToolResult)
     assert result.structured_content == {"state": "its state", "called": "echo"}
+    assert result.content[1] == ResourceLink("note://far/one", "one")

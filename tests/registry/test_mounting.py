@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,6 +19,7 @@ from tests.support.client import LEGACY, MODERN
 from trio_mcp import (
     Client,
     Context,
+    ControlRouter,
     Handlers,
     McpCall,
     McpError,
@@ -26,11 +28,12 @@ from trio_mcp import (
     TextResourceContents,
     ToolError,
     connect,
+    handle_message,
 )
 from trio_mcp.errors import LifespanError, ResourceNotFound
 from trio_mcp.extensions.apps import UI, App, Apps, Page
 from trio_mcp.extensions.skills import Skills
-from trio_mcp.extensions.tasks import Tasks
+from trio_mcp.extensions.tasks import Tasks, TasksClient
 from trio_mcp.wire.payloads import ResourceLink
 
 pytestmark = pytest.mark.requirement("L4")
@@ -549,6 +552,34 @@ def test_extensions_are_the_served_registrys() -> None:
     assert registry.tools["p_nothing"].extensions == part.tools["nothing"].extensions
     with pytest.raises(SchemaError, match="is mounted; add extensions before"):
         part.add_extension(Apps())
+
+
+async def test_a_call_that_is_a_task_runs_in_its_part() -> None:
+    log: list[str] = []
+    part = Registry("part", extensions=[Tasks()], lifespan=logged("part", log))
+    part.add_tool(state_of, task=True)
+    registry = Registry("house", extensions=[Tasks()])
+    registry.mount(part, "p")
+    created: list[str] = []
+    tasks = TasksClient(on_created=lambda id, tool: created.append(tool))
+    async with connect(registry, extensions=[tasks], era="modern") as client:
+        assert (await client.call_tool("p_state_of", {})).text == "part"
+    assert created == ["p_state_of"]
+
+
+async def test_it_is_served_without_a_connection() -> None:
+    part = garden()
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    params = {"name": "g_dig", "arguments": {"depth": 1}}
+    message = {**call, "params": params}
+    control = {"subtype": "mcp_message", "server_name": "house", "message": message}
+    async with ControlRouter({"house": prefixed(part)}) as router:
+        told = await router.handle(
+            {"type": "control_request", "request_id": "1", "request": control}
+        )
+    line = await handle_message(prefixed(part), json.dumps(message).encode())
+    assert json.loads(line or b"")["result"]["structuredContent"]["state"] == ["a spade"]
+    assert "a spade" in str(told)
 
 
 def test_skills_and_middleware_around_requests_are_not_lost_silently(tmp_path: Any) -> None:

@@ -332,7 +332,8 @@ class Registry(Composed):
                 except RefusedArguments as error:
                     raise McpError(INVALID_PARAMS, str(error)) from None
         if isinstance(value, Forwarded):
-            return from_wire(value.result, CallToolResult)
+            assert tool.origin is not None  # only parts have such
+            return from_wire(tool.origin.outward(value.result), CallToolResult)
         prepared = value if isinstance(value, Prepared) else None
         if prepared is None and tool.check_output is not None:
             prepared = prepare_result(tool, value)
