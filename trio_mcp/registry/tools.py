@@ -29,7 +29,7 @@ from trio_mcp.registry.context import Context
 from trio_mcp.registry.handlers import NO_EXTENSIONS, Handler, Keywords, Unbound
 from trio_mcp.registry.invalid import holds_many
 from trio_mcp.registry.options import Icons
-from trio_mcp.registry.results import Returnable, prepare_result, reads_files
+from trio_mcp.registry.results import Prepared, Returnable, prepare_result, reads_files
 from trio_mcp.registry.slots import Slots
 from trio_mcp.schema import (
     TAKES_LONG,
@@ -135,7 +135,7 @@ class Tool(Handler):
 
     async def _prepare(self, running: Awaitable[Any]) -> Any:
         value = await running
-        if not holds_many(value) and not reads_files(value):
+        if value.__class__ is Prepared or not (holds_many(value) or reads_files(value)):
             return value
         return await trio.to_thread.run_sync(prepare_result, self, value, abandon_on_cancel=True)
 

@@ -38,6 +38,13 @@ async def test_json_is_structured_and_as_the_service_wrote_it() -> None:
     assert result.structured_content == {"id": 12345678901234567890123, "x": 1.0}
 
 
+async def test_an_answer_of_a_million_values_is_passed_on_whole() -> None:
+    headers = {"Content-Type": "application/json"}
+    response = httpx2.Response(200, content=b"[" + b"[]," * 999_999 + b"[]]", headers=headers)
+    result = await answered(response, max_response_bytes=4_000_000)
+    assert len(result.structured_content) == 1_000_000
+
+
 @pytest.mark.parametrize(
     ("kind", "body", "expected"),
     [

@@ -49,6 +49,21 @@ async def test_a_registry_is_called_what_the_service_is_and_can_be_served() -> N
         jsonschema.Draft202012Validator.check_schema(each.description.input_schema)
 
 
+async def test_registries_are_mounted_each_with_its_own_client() -> None:
+    pets, books = Service(httpx2.Response(200, json=PET)), Service(httpx2.Response(404))
+    everything = Registry("everything")
+    everything.mount(pets.registry(resources="GET /pets/*"), "pets")
+    everything.mount(books.registry(document({"/it": get()})), "books")
+    async with connect(everything) as client:
+        assert "books_it" in client.tools
+        assert (await client.call_tool("pets_pets_list", {})).structured_content == PET
+        assert "404 Not Found" in str((await client.call_tool("books_it", {})).error)
+        (template,) = await client.list_resource_templates()
+        uri = template.uri_template.replace("{pet_id}", "7")
+        assert json.loads((await client.read_resource(uri)).text) == PET
+    assert [each.url.path for each in pets.requests] == ["/v2/pets", "/v2/pets/7"]
+
+
 def test_operations_are_chosen_and_renamed() -> None:
     def names(**options: Any) -> list[str]:
         return list(openapi(EVERYTHING, **options).tools)

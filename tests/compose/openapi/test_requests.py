@@ -124,6 +124,20 @@ async def test_names_that_models_cannot_say_are_changed_and_told_apart() -> None
     assert str(service.request.url) == "https://api.example/x?page%5Bsize%5D=3&a=y&%24top=1"
 
 
+async def test_paths_may_have_queries_and_parameters_that_are_said_to_be_read_only() -> None:
+    service = Service()
+    limit = {"name": "limit", "in": "query", "schema": {"type": "integer"}}
+    number = {"name": "n", "in": "path", "required": True, "schema": {"readOnly": True}}
+    paths = {"/a?beta=true": get([limit]), "/b/{n}#frag?x": {"delete": get([number])["get"]}}
+    registry = service.registry(document(paths), rename={"GET /a?beta=true": "a"})
+    await registry.call("a", {"limit": 1})
+    assert str(service.request.url) == "https://api.example/a?beta=true&limit=1"
+    await registry.call("it", {"n": 3})
+    assert str(service.request.url) == "https://api.example/b/3"
+    with pytest.raises(ToolError, match="n must not be null"):
+        await registry.call("it", {"n": None})
+
+
 @pytest.mark.parametrize("value", ["..", ".", "../admin", "a/../../b", "a\\..\\b", "..;/x", ""])
 async def test_a_path_stays_where_it_is(value: str) -> None:
     service = Service()

@@ -30,7 +30,7 @@ from trio_mcp.errors import AuthorizationError, McpError, ResourceNotFound, Tool
 from trio_mcp.registry.results import Prepared
 from trio_mcp.wire.errors import INTERNAL_ERROR
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.payloads import CallToolResult, ResourceLink, TextContent
+from trio_mcp.wire.payloads import CallToolResult, ContentBlock, ResourceLink, TextContent
 
 MakeClient = Callable[[], httpx2.AsyncClient]
 
@@ -38,6 +38,8 @@ _MOST_TRIES: Final = 3
 _MOST_REDIRECTS: Final = 5
 _LONGEST_WAIT: Final = 10.0
 """Seconds that a call waits at most when a service says that it has to."""
+_LONG: Final = 256 * 1024
+"""So many bytes of an answer are read as JSON at once."""
 _BUSY: Final = (429, 503)
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 
@@ -75,14 +77,14 @@ class Service:
             finally:
                 self._clients.remove(client)
 
-    async def call(self, plan: Plan, /, **arguments: Json) -> Prepared | CallToolResult:
+    async def call(self, plan: Plan, /, **arguments: Json) -> CallToolResult:
         """Run a tool."""
         answer, more = await self._answer(plan, arguments)
         if 300 <= answer.code < 400:
             return _redirection(plan, answer)
         if not 200 <= answer.code < 300:
             raise ToolError(refusal_of(answer, plan.operation.label))
-        content, value = contents_of(answer)
+        content, value = await _contents(answer)
         if more:
             content = [*content, TextContent(_more(plan, more))]
         problem = await _problem(plan, value)
@@ -92,8 +94,10 @@ class Service:
         is_told = plan.check is not None or isinstance(value, dict | list)
         structured = value if value is not NOTHING and is_told else None
         result = CallToolResult(content, structured_content=structured)
-        # It is JSON, so nobody needs to walk through it; only a schema of its own is held to it.
-        return result if plan.check is not None else Prepared(result, result)
+        if plan.check is not None:
+            return result
+        # It is JSON, so nobody needs to walk through it again.
+        return Prepared(result, result)  # type: ignore[return-value]
 
     async def read(self, plan: Plan, uri: str, arguments: dict[str, Json]) -> str | bytes:
         """Read a resource.
@@ -110,7 +114,7 @@ class Service:
             raise ResourceNotFound(uri)
         if not 200 <= answer.code < 300:
             raise McpError(INTERNAL_ERROR, refusal_of(answer, plan.operation.label))
-        content, _ = contents_of(answer)
+        content, _ = await _contents(answer)
         return content[0].text if isinstance(content[0], TextContent) else answer.body
 
     # -- requests ------------------------------------------------------------------------------
@@ -223,6 +227,13 @@ def _wait(after: str) -> float | None:
         except (ValueError, TypeError, OverflowError):
             return None
     return max(seconds, 0.0) if math.isfinite(seconds) and seconds <= _LONGEST_WAIT else None
+
+
+async def _contents(answer: Answer) -> tuple[list[ContentBlock], Json]:
+    """Turn an answer into blocks; in a thread if that may take long."""
+    if len(answer.body) <= _LONG:
+        return contents_of(answer)
+    return await trio.to_thread.run_sync(contents_of, answer, abandon_on_cancel=True)
 
 
 async def _problem(plan: Plan, value: Json) -> str | None:
