@@ -143,10 +143,49 @@ class Client:
                 await trio.sleep(1)
 
 
-async def scenario(seed: int) -> None:
+class Chaos:
+    """Middleware that does at random what middleware should not do."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    async def __call__(self, given, call_next):
+        await trio.sleep(self.random.choice([0, 0, 0, 1]))
+        match self.random.randrange(8):
+            case 0:
+                return {}
+            case 1:
+                raise ValueError("of the middleware")
+            case 2:
+                await call_next(given)
+                return await call_next(given)
+            case 3:
+                try:
+                    return await call_next(given)
+                except trio.Cancelled:
+                    return "swallowed"
+            case 4:
+                try:
+                    return await call_next(given)
+                finally:
+                    with trio.CancelScope(shield=True):
+                        await trio.sleep(self.random.choice([0.5, 3]))
+            case 5:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(call_next, given)
+                return None
+        result = await call_next(given)
+        await trio.sleep(self.random.choice([0, 0, 1]))
+        return result
+
+
+async def scenario(seed: int, chaos: bool = False) -> None:
     ours, theirs = memory_stream_pair()
     client = Client(ours, seed)
-    dispatcher = Dispatcher(Server(registry_of(*TOOLS), LIMITS), Session())
+    around: dict = {}
+    if chaos:
+        around = {"middleware": [Chaos(seed)], "call_middleware": [Chaos(seed)]}
+    dispatcher = Dispatcher(Server(registry_of(*TOOLS, **around), LIMITS), Session())
     connection = Connection(StreamLines(theirs, 10_000_000), dispatcher, LIMITS)
 
     async def run() -> None:
@@ -184,6 +223,17 @@ def test_every_request_is_answered_exactly_once(seeds):
     for seed in seeds:
         try:
             trio.run(scenario, seed, clock=MockClock(autojump_threshold=0))
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
+
+
+@pytest.mark.requirement("L5")
+@pytest.mark.parametrize("seeds", [range(10), range(10, 20)])
+def test_so_is_it_through_middleware_that_behaves_badly(seeds):
+    for seed in seeds:
+        try:
+            trio.run(scenario, seed, True, clock=MockClock(autojump_threshold=0))
         except BaseException as error:
             error.add_note(f"seed {seed}")
             raise

@@ -17,6 +17,8 @@ from trio_mcp.wire.jsonrpc import Json
 
 _AT_ONCE: Final = 5000
 """So many values are looked at before others get their turn."""
+_CHARACTERS: Final = 1_000_000
+"""So many of a text are, where they are not ASCII."""
 _SCALAR: Final = 8
 _ROOM: Final = 1000
 _END: Final = object()
@@ -42,7 +44,7 @@ async def size_of(value: Json, most: float = inf) -> int:
         if seen % _AT_ONCE == 0:
             await trio.lowlevel.checkpoint()
         if isinstance(each, str):
-            size += 2 + _bytes_in(each)
+            size += 2 + (len(each) if each.isascii() else await _long_bytes_in(each))
         elif isinstance(each, dict):
             size += 2
             waiting.append(chain.from_iterable(each.items()))
@@ -51,6 +53,15 @@ async def size_of(value: Json, most: float = inf) -> int:
             waiting.append(iter(each))
         else:
             size += _SCALAR
+    return size
+
+
+async def _long_bytes_in(text: str) -> int:
+    size = 0
+    for start in range(0, len(text), _CHARACTERS):
+        if start:
+            await trio.lowlevel.checkpoint()
+        size += _bytes_in(text[start : start + _CHARACTERS])
     return size
 
 
@@ -117,7 +128,7 @@ class ResultSize:
             if not (isinstance(block, dict) and isinstance(block.get("text"), str)):
                 return None
             text = block["text"]
-            if _bytes_in(text) <= room:
+            if len(text) <= room and _bytes_in(text) <= room:
                 room -= _bytes_in(text)
                 kept.append(block)
                 continue

@@ -250,7 +250,8 @@ class Registry(Composed):
             what = f"{NOUN_OF[table]} {item.name!r}"
             raise SchemaError(f"{what} is registered already; names must be unique.")
         self.put(table, item)
-        return item
+        placed: H = self._tables[table][item.name]  # with what this registry runs around it
+        return placed
 
     def _extended(self, item: D, kind: Offered) -> D:
         """Have extensions check what something is registered with for them."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import trio
@@ -37,7 +38,7 @@ from trio_mcp.registry.handlers import (
 from trio_mcp.registry.invalid import InvalidResult, invalid_result
 from trio_mcp.schema import ArgumentError
 from trio_mcp.server.calllog import fields_of, log_call, logger
-from trio_mcp.server.request import RequestContext
+from trio_mcp.server.request import InnerContext, RequestContext
 from trio_mcp.wire.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -229,15 +230,25 @@ class HandlerCall(InboundRequest):
             if context.caller.revision.modern:
                 result = context.complete(result)
             try:
-                if context.is_inner:  # most are not, and a call of a method is what that saves
+                if isinstance(context, InnerContext):
+                    context.blame = partial(self._blamed, value)
                     return context.write(result), outcome
                 return result_line(context.id, result, value.__class__ is str), outcome
             except (TypeError, ValueError):
-                whose = f"{self.kind.lower()} {self.handler.name}"
-                raise invalid_result(value, whose) from None
+                raise invalid_result(value, self._whose) from None
         except McpError as error:
             self.log_unsendable(error)
             raise
+
+    @property
+    def _whose(self) -> str:
+        return f"{self.kind.lower()} {self.handler.name}"
+
+    def _blamed(self, value: Any) -> McpError:
+        """Make the error for a result of which is seen only later that it cannot be sent."""
+        error = invalid_result(value, self._whose)
+        self.log_unsendable(error)
+        return error
 
     def log_unsendable(self, error: McpError) -> None:
         """Say for the author what is wrong with a result."""

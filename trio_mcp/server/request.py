@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from attrs import define
 
@@ -11,7 +12,7 @@ from trio_mcp.server.caller import Caller
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
-from trio_mcp.wire.jsonrpc import Id, Json, encode, error_line, result_line
+from trio_mcp.wire.jsonrpc import Id, Json, error_line, result_line
 from trio_mcp.wire.revisions import Revision
 
 if TYPE_CHECKING:  # no start waits for the room of OAuth
@@ -23,8 +24,6 @@ if TYPE_CHECKING:  # no start waits for the room of OAuth
 class RequestContext:
     """A request that is being answered."""
 
-    is_inner: ClassVar[bool] = False
-    """Whether `write` writes no line."""
     server: Server
     """What is served."""
     id: Id
@@ -88,17 +87,13 @@ class RequestContext:
 class InnerContext(RequestContext):
     """The same where middleware gets the answer first: it is not written yet."""
 
-    is_inner: ClassVar[bool] = True
+    answer: dict[str, Json] | McpError | None = None
+    blame: Callable[[], McpError] | None = None
+    """Makes the error for an answer that turns out to be one that cannot be sent."""
 
     def write(self, answer: dict[str, Json] | McpError) -> Any:
-        """Return the answer as it is.
-
-        Raises:
-            TypeError: It cannot be sent.
-            ValueError: Likewise.
-        """
-        if not isinstance(answer, McpError):
-            encode(answer)
+        """Return the answer as it is. Whether it can be sent is seen when it is."""
+        self.answer = answer
         return answer
 
 

@@ -31,7 +31,7 @@ from trio_mcp.server.request import InnerContext, RequestContext
 from trio_mcp.server.scopes import handlers_of, hides
 from trio_mcp.server.toolcall import tool_failure
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ResourceNotFound, ToolError
-from trio_mcp.wire.jsonrpc import Json, sendable_text
+from trio_mcp.wire.jsonrpc import Json, encode, sendable_text
 from trio_mcp.wire.revisions import Revision
 
 logger = logging.getLogger("trio_mcp")
@@ -79,6 +79,7 @@ class RequestCall(InboundRequest):
 
     __slots__ = (
         "_answered",
+        "_asked",
         "_begin",
         "_cause",
         "_handshake",
@@ -95,6 +96,7 @@ class RequestCall(InboundRequest):
         self.timeout = context.server.usual_timeout
         self._begin = begin
         self._inner: InboundRequest | None = None  # the call inside, while it runs
+        self._asked: InnerContext | None = None  # what was answered last as without middleware
         self._handshake: trio.Event | None = None
         if context.method == "initialize":
             # Later requests may be on the same pipe already. What they mean depends on this one.
@@ -209,6 +211,7 @@ class RequestCall(InboundRequest):
             known.session,
             known.authorization,
         )
+        self._asked = context
         begun = self._begin(context)
         if isinstance(begun, InboundRequest):
             return await self._run_inside(begun)
@@ -263,6 +266,9 @@ class RequestCall(InboundRequest):
             return self.context.write(self._unsendable(answer))
 
     def _unsendable(self, answer: Any) -> McpError:
+        asked = self._asked
+        if asked is not None and asked.blame is not None and not _can_be_sent(asked.answer):
+            return asked.blame()
         method = self.context.method[:_LONGEST_LABEL]
         error = invalid_result(answer, f"middleware around {method}")
         logger.error("%s: its result cannot be sent: %s", self.label, error.reason)
@@ -308,6 +314,14 @@ class RequestCall(InboundRequest):
         duration = trio.current_time() - self.started if self.started else 0.0
         label = "Unknown request" if known is None else f"Request {known}"
         log_call(label, outcome, duration, fields_of("Request", known, self.context))
+
+
+def _can_be_sent(answer: Json) -> bool:
+    try:
+        encode(answer)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _news_of(part: Part) -> int:
