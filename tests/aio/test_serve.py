@@ -25,7 +25,7 @@ async def nap(seconds: float) -> int:
 asyncio.run(serve(registry))
 sys.exit(7)
 """
-COMMAND = [sys.executable, "-X", "dev", "-c", SERVER]
+COMMAND = [sys.executable, "-W", "error", "-c", SERVER]
 
 
 @pytest.mark.requirement("L1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import trio
 
@@ -35,7 +35,7 @@ class Call(Generic[T]):
         self._closed = closed
         self._context: Final[Context] = copy_context()
         self._scope = trio.CancelScope()
-        self._future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._future = run.future()
         self._value: T
         self._failure: BaseException | None = None
         self.has_value = False
@@ -52,7 +52,7 @@ class Call(Generic[T]):
             await self._future
         except asyncio.CancelledError:
             if not self._is_over:
-                self._future = asyncio.get_running_loop().create_future()
+                self._future = self._run.future()
                 self._run.post(self._cancel)
                 await settled(self._future)
             raise
@@ -112,27 +112,3 @@ class Call(Generic[T]):
         self._is_over = True
         if not self._future.done():
             self._future.set_result(None)
-
-
-async def call_trio(
-    run: TrioRun,
-    nursery: trio.Nursery,
-    function: Callable[..., Awaitable[T]],
-    *args: Any,
-    closed: Closed | None = None,
-) -> T:
-    """Call a Trio function from asyncio, and wait for its end.
-
-    Args:
-        run: Where it runs.
-        nursery: A nursery there.
-        function: The function.
-        args: Its arguments.
-        closed: As for `Call`.
-
-    Raises:
-        Exception: Whatever the function raises.
-
-    If cancelled, the function is cancelled, and has ended when this returns.
-    """
-    return await Call(run, lambda: function(*args), closed).wait(nursery)

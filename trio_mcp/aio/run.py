@@ -74,7 +74,8 @@ class TrioRun:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._process = os.getpid()
+        self.is_copy = False
+        """Whether this process is a fork of the one that has the thread."""
         self._users = 0
         self._token: trio.lowlevel.TrioToken | None = None
         self._stopping = trio.Event()
@@ -106,7 +107,7 @@ class TrioRun:
     @property
     def is_here(self) -> bool:
         """Whether it belongs to the loop, and the process, that asks."""
-        return self._process == os.getpid() and self._loop is asyncio.get_running_loop()
+        return not self.is_copy and self._loop is asyncio.get_running_loop()
 
     def check(self) -> None:
         """Make sure of that.
@@ -114,7 +115,7 @@ class TrioRun:
         Raises:
             RuntimeError: It does not.
         """
-        if self._process != os.getpid():
+        if self.is_copy:
             what = "this process is a fork of the one that opened it; open it again in this process"
             raise RuntimeError(what)
         if self._loop is not asyncio.get_running_loop():
@@ -124,8 +125,12 @@ class TrioRun:
         """Have a function called in the Trio run. It must not raise."""
         if self.is_over:
             message()
-        elif self._process == os.getpid():
+        elif not self.is_copy:
             self._to_trio.put(message)
+
+    def future(self) -> asyncio.Future[None]:
+        """Make a future of the loop."""
+        return self._loop.create_future()
 
     async def release(self) -> None:
         """Give back what `acquire` gave; the last one to do so waits until the run has ended."""
@@ -138,7 +143,7 @@ class TrioRun:
         try:
             yield
         finally:
-            if self._process == os.getpid():
+            if not self.is_copy:
                 await self._stop()
 
     async def _stop(self) -> None:
@@ -275,6 +280,8 @@ def _end_all() -> None:
 
 def _forget() -> None:
     """A fork has none of its parent's threads."""
+    for run in _living:
+        run.is_copy = True
     _runs.clear()
     _living.clear()
 

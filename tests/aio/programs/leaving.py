@@ -7,6 +7,7 @@ import asyncio
 import os
 import sys
 import threading
+import warnings
 
 from trio_mcp import Registry
 from trio_mcp.aio import connect
@@ -41,6 +42,7 @@ async def main(way: str) -> None:
     if way == "exit":
         sys.exit(3)
     if way == "fork":
+        warnings.simplefilter("ignore", DeprecationWarning)  # there are threads, of course
         child = os.fork()
         if child == 0:
             in_child(client)
