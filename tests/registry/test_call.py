@@ -180,3 +180,16 @@ async def test_cancellation_passes_through(autojump_clock):
         await registry_of(wait).call("wait", {"seconds": 50})
     assert scope.cancelled_caught
     assert trio.current_time() == 3
+
+
+@pytest.mark.requirement("B12")
+async def test_large_arguments_and_a_large_result_of_one_call() -> None:
+    """Both are looked at in a thread."""
+    registry = Registry("test")
+
+    @registry.tool
+    async def double(numbers: list[float]) -> list[float]:
+        return [2 * each for each in numbers]
+
+    doubled = await registry.call("double", {"numbers": [1.5] * 10_000})
+    assert doubled == [3.0] * 10_000

@@ -2,7 +2,9 @@
 
 import datetime
 import decimal
+import enum
 import json
+import re
 import subprocess
 import sys
 import time
@@ -16,8 +18,10 @@ from attrs import frozen
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, computed_field
 from typing_extensions import TypedDict
 
-from trio_mcp import McpError, Registry, SchemaError, connect
+from trio_mcp import McpError, Registry, SchemaError, TextContent, connect
 from trio_mcp.schema import describe_function, schema_of
+from trio_mcp.schema.forms import form_of
+from trio_mcp.wire.revisions import NEWEST
 
 pytestmark = pytest.mark.requirement("L2")
 
@@ -351,6 +355,9 @@ def test_what_would_take_long() -> None:
     cat = {"kind": "cat"}
     assert len(structured(list[Cat], [cat] * 100_000)) == 100_000
     assert len(structured(many, {"items": [cat] * 10_000}).items) == 10_000
+    wrong = r"^Argument 'it' is not acceptable: 10000 values in it are wrong or missing\.$"
+    with pytest.raises(ValueError, match=wrong):  # too many to tell
+        structured(many, {"items": [{}] * 10_000})
     with pytest.raises(ValueError, match="'it' must be less, or nested less deeply"):
         structured(many, {"items": [cat] * 100_000})
     nested: Any = "x"
@@ -360,7 +367,10 @@ def test_what_would_take_long() -> None:
     with pytest.raises(ValueError, match="nested less deeply"):
         structured(Choice, nested)
     assert time.perf_counter() - start < 30  # it would not end
-    assert structured(Choice, {"left": {"left": 1}}).left.left == 1
+    nested = 1
+    for _ in range(10):
+        nested = {"left": nested}
+    assert structured(Choice, nested).left.left is not None
     with pytest.raises(ValueError, match=r"^Argument 'it(\.next)+.*must be an object"):
         structured(Node, json.loads('{"next":' * 180 + "7" + "}" * 180))
 
@@ -394,3 +404,74 @@ def test_nobody_imports_it_but_the_user() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+class Size(enum.Enum):
+    SMALL = "small"
+    LARGE = "large"
+
+
+class Booking(BaseModel):
+    name: Annotated[str, Field(min_length=2, title="Your name")]
+    seats: int = Field(1, gt=0, alias="seatCount")
+    day: datetime.date | None = None
+    size: Size = Size.SMALL
+
+    @pydantic.model_validator(mode="after")
+    def _not_seven(self) -> "Booking":
+        if self.seats == 7:
+            raise ValueError("seven is too many")
+        return self
+
+
+def test_a_form() -> None:
+    form = form_of(Booking, NEWEST)
+    assert form.schema == {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "title": "Your name", "minLength": 2},
+            "seatCount": {"type": "integer", "minimum": 1, "default": 1},
+            "day": {"type": "string", "format": "date"},
+            "size": {"type": "string", "enum": ["small", "large"], "default": "small"},
+        },
+        "required": ["name"],
+    }
+    answer = {"name": "Ada", "day": "2030-01-31", "size": "large"}
+    booked = Booking(name="Ada", day=datetime.date(2030, 1, 31), size=Size.LARGE)
+    assert form.parse(answer) == booked
+    for wrong, said in (
+        ({"name": "Ada", "seatCount": 7}, "The form is not acceptable: seven is too many."),
+        ({"name": "Ada", "day": "x"}, "Field 'day' must be a date such as 2024-05-31, but"),
+        ({}, "Missing required field 'name' (string)."),
+    ):
+        with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
+            form.parse(wrong)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (Order, "field 'items' of Order: it is a list of something other than choices; a form may"),
+        (Node, "field 'next' of Node: it is an object, and a form is flat"),
+        (Page[Item], "field 'items' of Page"),
+        (Names, "it is a list of something other than choices"),
+    ],
+)
+def test_forms_are_flat(kind: Any, words: str) -> None:
+    with pytest.raises(SchemaError, match=re.escape(words)):
+        form_of(kind, NEWEST)
+
+
+async def test_what_travels_as_text() -> None:
+    """Prompts get text: what is no text to a model is read as JSON."""
+    registry = Registry("test")
+
+    @registry.prompt
+    def cook(item: Item, guests: Annotated[int, AfterValidator(abs)]) -> str:
+        return f"{item.name} {guests}"
+
+    async with connect(registry) as client:
+        prompt = await client.get_prompt("cook", {"item": '{"name": "tea"}', "guests": "-2"})
+        assert prompt.messages[0].content == TextContent("tea 2")
+        with pytest.raises(McpError, match=r"Missing required argument 'item\.name'"):
+            await client.get_prompt("cook", {"item": "{}", "guests": "1"})

@@ -15,7 +15,7 @@ import pytest
 import trio
 from typing_extensions import TypeAliasType
 
-from trio_mcp.schema import ArgumentError
+from trio_mcp.schema import ArgumentError, describe_function, unstructure
 from trio_mcp.schema.structuring import structure_arguments
 
 pytestmark = pytest.mark.requirement("B4")
@@ -350,3 +350,34 @@ def test_the_rest_is_structured_too() -> None:
     assert plain(arguments) is arguments
     with pytest.raises(ArgumentError, match="'b'"):
         structure_arguments({}, datetime.date)({"b": "x"})
+
+
+@pytest.mark.requirement("C2")
+@pytest.mark.parametrize(
+    ("text", "duration"),
+    [
+        ("PT1H30M", datetime.timedelta(hours=1, minutes=30)),
+        ("P2W", datetime.timedelta(weeks=2)),
+        ("P1DT0.5S", datetime.timedelta(days=1, seconds=0.5)),
+        ("-PT1M", datetime.timedelta(minutes=-1)),
+        ("PT0S", datetime.timedelta()),
+    ],
+)
+def test_durations(text: str, duration: datetime.timedelta) -> None:
+    def use(it: datetime.timedelta) -> None: ...
+
+    described = describe_function(use)
+    assert described.structure({"it": text}) == {"it": duration}
+    assert described.structure({"it": unstructure(duration)}) == {"it": duration}
+    assert described.input_schema["properties"]["it"] == {"type": "string", "format": "duration"}
+
+
+@pytest.mark.requirement("C2")
+@pytest.mark.parametrize(
+    "text", ["", "P", "PT", "1h", "P1Y", "P1M", "PT1.1234567S", "90", "PT" + "9" * 1_000_000 + "S"]
+)
+def test_what_is_no_duration(text: str) -> None:
+    def use(it: datetime.timedelta) -> None: ...
+
+    with pytest.raises(ArgumentError, match="'it' must be a duration such as PT1H30M"):
+        describe_function(use).structure({"it": text})

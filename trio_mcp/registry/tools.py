@@ -135,7 +135,8 @@ class Tool(Handler):
 
     async def _prepare(self, running: Awaitable[Any]) -> Any:
         value = await running
-        if value.__class__ is Prepared or not (holds_many(value) or reads_files(value)):
+        # Arguments that were checked in a thread have brought it here once already.
+        if isinstance(value, Prepared) or not (holds_many(value) or reads_files(value)):
             return value
         return await trio.to_thread.run_sync(prepare_result, self, value, abandon_on_cancel=True)
 

@@ -30,11 +30,14 @@ __all__ = ["Model", "adopt", "is_model", "is_old_model", "without_references"]
 
 _UNIONS = (typing.Union, types.UnionType)
 
-_MOST_WORK: Final = 500_000
+_MOST_WORK: Final = 250_000
 """Before others get their turn; the unit is about 0.1 µs."""
 _OBJECT, _ARRAY, _SCALAR, _PER_CHARACTER = 10, 2, 1, 0.02
+_IN_VAIN: Final = 12
 
 _MOST_SENTENCES: Final = 3
+_MOST_REASONS: Final = 500
+"""Pydantic tells all of them or none, and holds up everything else meanwhile."""
 
 
 def is_model(annotation: Any) -> bool:
@@ -158,7 +161,8 @@ class Model:
 
     def _is_much(self, value: Any) -> bool:
         work: float = 0
-        waiting: list[tuple[Any, int]] = [(value, 1)]
+        # Where members of a union are tried in vain, each leaves an error behind.
+        waiting: list[tuple[Any, int]] = [(value, 1 if self._branching == 1 else _IN_VAIN)]
         while waiting and work < _MOST_WORK:
             each, times = waiting.pop()
             if isinstance(each, dict):
@@ -345,10 +349,16 @@ class Refused(Unfit):
 
     def __init__(self, value: Any, error: Any) -> None:
         super().__init__("valid", value)
-        self._reasons = error.errors(include_url=False, include_input=False)[:_MOST_SENTENCES]
+        self._count: int = error.error_count()
+        self._reasons: list[Any] = []
+        if self._count <= _MOST_REASONS:
+            self._reasons = error.errors(include_url=False, include_input=False)[:_MOST_SENTENCES]
 
     def tell(self, noun: str, place: str) -> str:
         """Say what is wrong, in a sentence for each reason."""
+        if not self._reasons:
+            what = _subject(noun, place)
+            return f"{what} is not acceptable: {self._count} values in it are wrong or missing."
         sentences = [_sentence(noun, place, self.value, each) for each in self._reasons]
         return " ".join(dict.fromkeys(sentences))
 
@@ -362,7 +372,7 @@ def _sentence(noun: str, place: str, value: Any, reason: Mapping[str, Any]) -> s
             place, value = f"{place}[{step}]", value[step]
     if kind in _ABOUT_NAMES:
         return f"{_ABOUT_NAMES[kind]} {noun.lower()} {place!r}."
-    what = f"{noun} {place!r}" if place else f"The {_WHOLES[noun]}"
+    what = _subject(noun, place)
     for beginning in _BY_THE_AUTHOR:
         if said.startswith(beginning):
             return f"{what} is not acceptable: {_shortened(said.removeprefix(beginning))}."
@@ -371,6 +381,10 @@ def _sentence(noun: str, place: str, value: Any, reason: Mapping[str, Any]) -> s
     if demand:
         return f"{what} must {_shortened(said[demand.end() :])}, but {came}."
     return f"{what} is not acceptable: {_shortened(said)}; {came}."
+
+
+def _subject(noun: str, place: str) -> str:
+    return f"{noun} {place!r}" if place else f"The {_WHOLES[noun]}"
 
 
 def _shortened(text: str) -> str:
