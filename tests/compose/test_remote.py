@@ -24,11 +24,13 @@ from trio_mcp import (
     ResourceUpdated,
     TextContent,
     connect,
+    open_gateway,
     open_proxy,
     serve_stream,
 )
 from trio_mcp.client.negotiation import Era
 from trio_mcp.errors import NotConnected
+from trio_mcp.extensions.tasks import Tasks, TasksClient
 
 pytestmark = pytest.mark.requirement("L4")
 LIMIT = 10
@@ -306,3 +308,30 @@ async def test_a_server_that_is_cut_off_ends_what_it_has_passed_on(up: Era) -> N
                 await library.cancelled.wait()
             both.cancel_scope.cancel()
         nursery.cancel_scope.cancel()
+
+
+async def test_tasks_are_those_of_their_caller() -> None:
+    registry = Registry("slow", extensions=[Tasks(poll_interval=0.05)])
+
+    @registry.tool(task=True)
+    async def render(film: str, context: Context) -> str:
+        return f"{film} for {(await context.elicit('Who?', str)).value}"
+
+    async def answer(params: Any) -> Any:
+        return {"action": "accept", "content": {"value": "Ada"}}
+
+    async with open_gateway({"films": registry}) as gateway:
+        tasks, others = TasksClient(), TasksClient()
+        options = {"extensions": [tasks], "handlers": Handlers(elicitation=answer)}
+        with trio.fail_after(LIMIT):
+            async with connect(gateway.registry, **options) as client:
+                begun = await tasks.start("films_render", {"film": "Metropolis"})
+                assert (await tasks.result(begun.id)).text == "Metropolis for Ada"
+                result = await client.call_tool("films_render", {"film": "M"}, timeout=LIMIT)
+                assert result.text == "M for Ada"
+                gone = await tasks.start("films_render", {"film": "Faust"})
+                await tasks.cancel(gone.id)
+                assert (await tasks.get(gone.id)).status == "cancelled"
+                async with connect(gateway.registry, extensions=[others]):
+                    with pytest.raises(McpError, match="Task not found"):
+                        await others.get("0" * 32)

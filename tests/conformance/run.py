@@ -9,7 +9,7 @@ JSON, in `.conformance/results/`. It exits with 1 unless everything that the
 library offers passes. With `--record FILE` the outcomes are kept there, for the documentation.
 
 With `--fleet` our server is three processes that share a Redis, behind an nginx that sends each
-request to the next of them.
+request to the next of them. With `--through-proxy` our proxy stands in front of it.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".conformance"
 RESULTS = CACHE / "results"
 REVISIONS = ("2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+NOT_THROUGH_A_PROXY = ("server-sse-polling",)
+"""Scenarios of what cannot be passed on: a tool that has its caller come back for the rest closes
+the stream between the caller and the proxy, of which its server knows nothing."""
 SCENARIO_LIMIT = 120_000
 """Milliseconds for a scenario. Those of clients run side by side, however few processors there are."""
 TIME_LIMIT = 300
@@ -57,13 +60,29 @@ def _module(name: str) -> list[str]:
     return [sys.executable, "-m", f"tests.conformance.{name}"]
 
 
-@contextmanager
-def serving() -> Iterator[str]:
+def serving() -> AbstractContextManager[str]:
     """Run our server during the block. Yields its URL."""
+    return _process("everything_server")
+
+
+@contextmanager
+def serving_through_proxy() -> Iterator[str]:
+    """Run our server behind our proxy during the block. Yields the URL of the proxy."""
+    with serving() as url, _process("proxy", url) as outer:
+        yield outer
+
+
+@contextmanager
+def _process(module: str, *arguments: str) -> Iterator[str]:
+    """Run a server of ours during the block. Yields its URL."""
     with (
-        (RESULTS / "server.log").open("w") as log,
+        (RESULTS / f"{module}.log").open("w") as log,
         subprocess.Popen(
-            _module("everything_server"), cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True
+            [*_module(module), *arguments],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
         ) as server,
     ):
         assert server.stdout is not None
@@ -153,10 +172,14 @@ def main() -> None:
     parser.add_argument("--revision", choices=REVISIONS, action="append", help="only this one")
     parser.add_argument("--side", choices=get_args(Side), action="append", help="only this one")
     parser.add_argument("--record", type=Path, metavar="FILE", help="keep the outcomes there")
-    parser.add_argument("--fleet", action="store_true", help="servers only, three that are one")
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument("--fleet", action="store_true", help="servers only, three that are one")
+    ways.add_argument("--through-proxy", action="store_true", help="servers only, behind our proxy")
     options = parser.parse_args()
-    if options.fleet:
+    server: Serving = serving
+    if options.fleet or options.through_proxy:
         options.side = ["server"]
+        server = serving_by_fleet if options.fleet else serving_through_proxy
     if options.record and (options.revision or options.side):
         parser.error("a part of a run is no record: leave out --revision and --side, or --record")
     suite = install(CACHE)
@@ -166,7 +189,7 @@ def main() -> None:
         outcome
         for revision in options.revision or REVISIONS
         for side in options.side or get_args(Side)
-        for outcome in run(suite, revision, side, serving_by_fleet if options.fleet else serving)
+        for outcome in run(suite, revision, side, server)
     ]
     summary = {"suite": VERSION, "scenarios": as_json(outcomes)}
     (RESULTS / "results.json").write_text(json.dumps(summary, indent=2) + "\n")
@@ -174,6 +197,8 @@ def main() -> None:
     if options.record:
         write(options.record, record(outcomes, suite))
         print(f"\nrecord: {options.record}")
+    if options.through_proxy:
+        outcomes = [each for each in outcomes if each.scenario.name not in NOT_THROUGH_A_PROXY]
     if any(each.failed for each in outcomes):
         sys.exit(f"\nFailed:\n\n{failures(outcomes)}")
 

@@ -15,10 +15,12 @@ from trio_mcp.client.state import ClientState, Disconnected
 from trio_mcp.compose.config import ServerConfig, Source, read_servers
 from trio_mcp.compose.names import NamesApart
 from trio_mcp.compose.remote import Remote
+from trio_mcp.compose.tasks import PassedTasks
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.version import __version__
+from trio_mcp.wire.extensions import TASKS
 
 logger = logging.getLogger("trio_mcp.compose")
 
@@ -46,7 +48,8 @@ async def open_proxy(target: Target, **options: Any) -> AsyncIterator[Registry]:
         ...     async with open_proxy(["python", "server.py"]) as registry:
         ...         await serve_http(registry, port=8000)
     """
-    remote = Remote(target, **options)
+    tasks = PassedTasks()
+    remote = Remote(target, tasks=tasks, **options)
     async with remote.running() as upstream:
         await remote.ready()
         client = upstream.main.current
@@ -55,7 +58,8 @@ async def open_proxy(target: Target, **options: Any) -> AsyncIterator[Registry]:
             failed = state.error if isinstance(state, Disconnected) else None
             raise failed or trio.BrokenResourceError("the server was lost at once")
         told = {"name": remote.name, **_identity(client.server_info)}
-        registry = Registry(**told, instructions=client.instructions)
+        extensions = [tasks] if TASKS in client.extensions else []
+        registry = Registry(**told, instructions=client.instructions, extensions=extensions)
         registry.mount(remote)
         yield registry
 
@@ -77,10 +81,17 @@ def _identity(info: Any) -> dict[str, Any]:
 class Gateway:
     """Many servers in one registry. Made by `open_gateway`."""
 
-    def __init__(self, registry: Registry, nursery: trio.Nursery, options: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        tasks: PassedTasks,
+        nursery: trio.Nursery,
+        options: dict[str, Any],
+    ) -> None:
         self.registry: Final = registry
         """What to serve."""
         self._nursery = nursery
+        self._tasks = tasks
         self._options = options
         self._running: dict[str, tuple[ServerConfig, Remote, trio.CancelScope]] = {}
         self._http: Mapping[str, HttpOptions] = options.pop("http", None) or {}
@@ -119,6 +130,7 @@ class Gateway:
             name=config.name,
             process_options=config.process_options(self._process),
             http=config.http_options(self._http.get(config.name) or HttpOptions()),
+            tasks=self._tasks,
             rename=lambda name: names.name_of(config.name, name)[len(prefix) + 1 :],
             **{**self._options, **timeout},
         )
@@ -171,7 +183,9 @@ async def open_gateway(
     """
     failure: BaseException | None = None
     async with trio.open_nursery() as nursery:
-        gateway = Gateway(Registry(name, version), nursery, dict(options))
+        tasks = PassedTasks()
+        registry = Registry(name, version, extensions=[tasks])
+        gateway = Gateway(registry, tasks, nursery, dict(options))
         try:
             await gateway.load(source)
             yield gateway

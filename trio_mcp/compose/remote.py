@@ -22,6 +22,7 @@ from trio_mcp.compose.calls import OpenCalls
 from trio_mcp.compose.following import Pace, follow_lists
 from trio_mcp.compose.held import HeldCalls
 from trio_mcp.compose.supervised import Backoff, SupervisedConnection
+from trio_mcp.compose.tasks import KnowsTasks, PassedTasks
 from trio_mcp.compose.upstream import Upstream, open_for_caller
 from trio_mcp.errors import ClientError
 from trio_mcp.public import public
@@ -120,6 +121,7 @@ class Remote(Part):
         caller_idle: Seconds after which such a connection is closed if it is not used.
         max_held: How many calls may wait for answers of modern callers.
         max_items: How many tools, resources, templates and prompts are taken, of each.
+        tasks: The extension of the registry by which callers ask for tasks of the server's.
         rename: Makes the names of tools and prompts from the server's; they have to stay apart.
         limits: The bounds of each connection.
         log_level: The least severe level of log messages to ask for.
@@ -147,6 +149,7 @@ class Remote(Part):
         max_held: int = 1000,
         max_items: int = 5000,
         rename: Callable[[str], str] | None = None,
+        tasks: PassedTasks | None = None,
         limits: Limits | None = None,
         log_level: LoggingLevel = "info",
         on_state: Callable[[ClientState], object] = lambda state: None,
@@ -164,8 +167,10 @@ class Remote(Part):
             connect_timeout=connect_timeout,
             list_tools=False,
             limits=limits,
+            extensions=[] if tasks is None else [KnowsTasks()],
         )
         self._rename = rename
+        self._tasks = tasks
         self._log_level = log_level
         self._connect_timeout = connect_timeout
         self._patience = patience
@@ -275,7 +280,7 @@ class Remote(Part):
             patience=self._patience,
         )
         held = HeldCalls(nursery, self._max_held, self._question_timeout)
-        upstream = Upstream(main, calls, callers, held, nursery, self._log_level)
+        upstream = Upstream(main, calls, callers, held, nursery, self._log_level, self._tasks)
         return upstream
 
     # -- what it has ----------------------------------------------------------------------

@@ -26,6 +26,7 @@ from trio_mcp.compose.calls import Ask, OpenCall, OpenCalls, PassedOn
 from trio_mcp.compose.held import HeldCall, HeldCalls, about
 from trio_mcp.compose.relay import Relay
 from trio_mcp.compose.supervised import SupervisedConnection
+from trio_mcp.compose.tasks import PassedTasks
 from trio_mcp.errors import ClientError, ServerUnavailable
 from trio_mcp.registry import Context
 from trio_mcp.registry.forwarding import Cancel, Done
@@ -35,6 +36,7 @@ from trio_mcp.wire.errors import (
     ResourceNotFound,
     ToolError,
 )
+from trio_mcp.wire.extensions import TASKS
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.payloads import LoggingLevel
 from trio_mcp.wire.revisions import (
@@ -73,6 +75,7 @@ class Upstream:
         held: Calls that wait for their callers.
         nursery: Where messages to callers are passed on.
         log_level: What modern servers are asked to log for legacy callers.
+        tasks: Keeps the tasks that calls have become, where there may be any.
     """
 
     def __init__(
@@ -83,6 +86,7 @@ class Upstream:
         held: HeldCalls,
         nursery: trio.Nursery,
         log_level: LoggingLevel,
+        tasks: PassedTasks | None,
     ) -> None:
         self.main: Final = main
         self.listed: Final = trio.Event()
@@ -93,6 +97,7 @@ class Upstream:
         """Calls that wait for their callers."""
         self._nursery = nursery
         self._log_level = log_level
+        self._tasks = tasks
 
     async def answer(self, method: str, params: Params, context: Context) -> Params:
         """Pass a request on, and return the result.
@@ -135,10 +140,10 @@ class Upstream:
         if "requestState" in params or "inputResponses" in params:
             return None
         declared, revision = meta[META_CLIENT_CAPABILITIES], client.revision
-        if "extensions" in declared or meta.get(META_VERSION) != revision:
-            sent = {**meta, META_VERSION: revision}
-            sent[META_CLIENT_CAPABILITIES] = _passed_capabilities(declared)
-            params["_meta"] = sent
+        if "extensions" in declared:
+            return None
+        if meta.get(META_VERSION) != revision:
+            params["_meta"] = {**meta, META_VERSION: revision}
         return self._begun(client, params, seconds, done)
 
     def _begun(self, client: Client, params: Params, seconds: float, done: Done) -> Cancel | None:
@@ -256,6 +261,8 @@ class Upstream:
         finally:
             del calls.calls[call]
         await relay.drained()
+        if self._tasks is not None and result.get("resultType") == "task":
+            result = self._tasks.adopt(result, context.principal, self._about_task)
         told = result.get("_meta")
         if isinstance(told, dict) and META_SERVER_INFO in told:  # here, we are the server
             told = {key: told[key] for key in told if key != META_SERVER_INFO}
@@ -270,16 +277,32 @@ class Upstream:
         kept = {key: each for key, each in meta.items() if key not in _BETWEEN}
         if META_CLIENT_CAPABILITIES in kept:
             declared = kept[META_CLIENT_CAPABILITIES]
-            kept[META_CLIENT_CAPABILITIES] = _passed_capabilities(declared)
+            kept[META_CLIENT_CAPABILITIES] = self._passed_capabilities(client, declared)
         else:
             kept[META_CLIENT_CAPABILITIES] = _askable(context)
             kept[META_LOG_LEVEL] = self._log_level
         return kept
 
+    def _passed_capabilities(self, client: Client, declared: Params) -> Params:
+        """What a modern caller has declared; of extensions, only what can be passed on."""
+        kept = {key: each for key, each in declared.items() if key != "extensions"}
+        extensions = declared.get("extensions")
+        if self._tasks is not None and TASKS in client.extensions and isinstance(extensions, dict):
+            kept["extensions"] = {key: extensions[key] for key in extensions if key == TASKS}
+        return kept
 
-def _passed_capabilities(declared: Params) -> Params:
-    """What a modern caller has declared, but for extensions, whose methods are not passed on."""
-    return {key: each for key, each in declared.items() if key != "extensions"}
+    async def _about_task(self, method: str, params: Params) -> Params:
+        """Ask the server something about a task.
+
+        Raises:
+            McpError: The server answered with an error.
+            ToolError: It is not there, or was lost meanwhile.
+        """
+        try:
+            return await (await self.main.client()).exchange(method, params)
+        except ClientError as error:
+            self.main.note_failure(error)
+            raise self._told(error) from None
 
 
 def open_for_caller(open_: Callable[..., Any], calls: OpenCalls, key: Hashable) -> Any:

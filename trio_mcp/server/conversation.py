@@ -352,6 +352,8 @@ class RequestConversation:
                 return {}
             pending = {key: given[key] for key in record["asked"] if key in given}
             self._kept = {**pending, **record["answers"]}
+        elif given:  # without a state, they may be for whoever the request is passed on to
+            self._passed_on = {"inputResponses": given}
         return {**given, **self._kept}
 
     def _opened(self, state: Json) -> dict[str, Json]:

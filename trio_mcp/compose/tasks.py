@@ -1,0 +1,178 @@
+"""Tasks of servers elsewhere, for the callers whose calls have become them.
+
+A task belongs to the caller that began it. So it has an id of ours, which leads to its server and
+to its id there, and which is good for that caller alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import trio
+from attrs import frozen
+
+from trio_mcp.client.extension import ClientExtension
+from trio_mcp.registry.extension import ExtensionMethod, ExtensionRequest, ExtensionSubscription
+from trio_mcp.server.extension import ExtensionServing, ServerExtension
+from trio_mcp.wire.errors import INVALID_PARAMS, McpError, ToolError
+from trio_mcp.wire.extensions import TASKS
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.methods import Method
+
+logger = logging.getLogger("trio_mcp.compose")
+
+_METHODS: Final = tuple(
+    Method(name=name, target="taskId", era="modern", repeatable=True)
+    for name in ("tasks/get", "tasks/update", "tasks/cancel")
+)
+_FINAL: Final = ("completed", "failed", "cancelled")
+_SHORTEST: Final = 0.1
+_LONGEST: Final = 60.0
+"""Seconds between two questions of how a task is doing, whatever its server says."""
+
+Send = Callable[[str, dict[str, Json]], Awaitable[dict[str, Json]]]
+"""Sends a request about a task to its server, and returns the result."""
+
+
+class KnowsTasks(ClientExtension):
+    """Lets a server know that there are tasks on this side (a `ClientExtension`)."""
+
+    identifier = TASKS
+    era = "modern"
+
+    def methods(self) -> Sequence[Method]:
+        """Return the methods of tasks."""
+        return _METHODS
+
+
+@frozen
+class _Task:
+    """A task of a server elsewhere."""
+
+    id: str
+    owner: str | None
+    send: Send
+
+
+class PassedTasks(ServerExtension):
+    """Has callers ask for the tasks that servers elsewhere have made of their calls.
+
+    Args:
+        most: How many tasks are known at most; the oldest ones are forgotten first.
+    """
+
+    identifier = TASKS
+    era = "modern"
+
+    def __init__(self, most: int = 10_000) -> None:
+        self._most = most
+        self._tasks: OrderedDict[str, _Task] = OrderedDict()
+        self._followed: set[str] = set()
+
+    def adopt(self, result: Mapping[str, Json], owner: str | None, send: Send) -> dict[str, Json]:
+        """Give a task that a server has made an id of ours.
+
+        Args:
+            result: What the server has answered a call with.
+            owner: Whose call it was.
+            send: The way to the server.
+
+        Returns:
+            The result for the caller.
+        """
+        id = secrets.token_hex(16)
+        self._tasks[id] = _Task(str(result.get("taskId")), owner, send)
+        while len(self._tasks) > self._most:
+            self._tasks.popitem(last=False)
+        return {**result, "taskId": id}
+
+    # -- what it adds ---------------------------------------------------------------------
+
+    def methods(self) -> Sequence[ExtensionMethod]:
+        """Return the methods of tasks, which are passed on."""
+        return [ExtensionMethod(row=row, handler=self._pass_on) for row in _METHODS]
+
+    def subscriptions(self) -> Sequence[ExtensionSubscription]:
+        """Return the subscription to tasks, by their ids."""
+        return [
+            ExtensionSubscription(
+                key="taskIds",
+                notification="notifications/tasks",
+                params=self._told,
+                accept=self._accept,
+            )
+        ]
+
+    @asynccontextmanager
+    async def lifespan(self, serving: ExtensionServing) -> AsyncIterator[ExtensionServing]:
+        """Follow tasks for those who have subscribed."""
+        yield serving
+
+    async def _pass_on(self, request: ExtensionRequest) -> dict[str, Json]:
+        id = request.params.get("taskId")
+        task = self._find(id, request.principal)
+        kept = {key: each for key, each in request.params.items() if key != "_meta"}
+        result = await task.send(request.method, {**kept, "taskId": task.id})
+        return {**result, "taskId": id} if "taskId" in result else result
+
+    def _find(self, id: Json, owner: str | None) -> _Task:
+        """Find a task of a caller's. For all others the answer is the same: there is none."""
+        task = self._tasks.get(id) if isinstance(id, str) else None
+        if task is None or task.owner != owner:
+            why = "Task not found: it never was, is not yours, or has expired"
+            raise McpError(INVALID_PARAMS, why)
+        return task
+
+    # -- following --------------------------------------------------------------------------
+
+    async def _accept(self, request: ExtensionRequest, ids: Sequence[str]) -> Collection[str]:
+        mine = [each for each in ids if self._is_of(each, request.principal)]
+        serving: ExtensionServing = request.state
+        for id in mine:
+            if id not in self._followed:
+                self._followed.add(id)
+                serving.nursery.start_soon(self._follow, serving, id)
+        return mine
+
+    def _is_of(self, id: str, owner: str | None) -> bool:
+        return id in self._tasks and self._tasks[id].owner == owner
+
+    async def _told(self, request: ExtensionRequest, id: str | None) -> dict[str, Json] | None:
+        try:
+            task = self._find(id, request.principal)
+            return {**await task.send("tasks/get", {"taskId": task.id}), "taskId": id}
+        except (McpError, ToolError):
+            return None
+
+    async def _follow(self, serving: ExtensionServing, id: str) -> None:
+        """Ask how a task is doing until it has ended, and tell of each change."""
+        last: Any = None
+        try:
+            while id in self._tasks:
+                task = self._tasks[id]
+                try:
+                    now = await task.send("tasks/get", {"taskId": task.id})
+                except ToolError:  # its server is away, and may come back
+                    await trio.sleep(_LONGEST)
+                    continue
+                seen = (now.get("status"), now.get("lastUpdatedAt"), now.get("statusMessage"))
+                if seen != last:
+                    last = seen
+                    serving.changed("taskIds", id)
+                if now.get("status") in _FINAL:
+                    break
+                await trio.sleep(_pause(now.get("pollIntervalMs")))
+        except McpError as error:
+            logger.debug("A task is not followed any more: %s", error)
+        finally:
+            self._followed.discard(id)
+
+
+def _pause(milliseconds: Json) -> float:
+    wanted = milliseconds if isinstance(milliseconds, int | float) else 1000
+    return min(max(wanted / 1000, _SHORTEST), _LONGEST)
