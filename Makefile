@@ -45,6 +45,7 @@ clone: $(VENV)/.test  ## Follow the README in a clean clone, with a fresh enviro
 conformance: $(VENV)/.test  ## Run the official conformance suite against a server and a client
 	@$(BIN)/python -m tests.conformance.run --record docs/measured/conformance.json
 	@$(BIN)/python -m tests.conformance.run --fleet
+	@$(BIN)/python -m tests.conformance.run --through-proxy
 
 check: $(VENV)/.lint docs  ## Check format, lint, types and documentation
 	@$(BIN)/ruff format --check .

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import pytest
 from hypothesis import settings
 
-from tests.interop.packages import FASTMCP, FRAMEWORKS, OPENAPI, are_installed
+from tests.interop.packages import FASTMCP, FRAMEWORKS, OPENAPI, SERVERS, are_installed
 from tests.support.processes import SYSTEM_PATH
 
 # A failure comes again, and none comes by chance. `make rest` looks twenty times as far.
@@ -31,6 +31,7 @@ PROGRAMS = {
     "fastmcp": (FASTMCP.is_there, "FastMCP is missing: run `make peers`"),
     "openapi": (OPENAPI.is_there, "documents of services are missing: run `make peers`"),
     "frameworks": (FRAMEWORKS.is_there, "LangChain and others are missing: run `make peers`"),
+    "servers": (SERVERS.is_there, "servers from PyPI are missing: run `make peers`"),
     "chromium": (
         lambda: shutil.which("chromium") is not None,
         "Chromium is missing: on Debian, run `apt-get install -y chromium`",

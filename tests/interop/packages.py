@@ -93,6 +93,8 @@ class Environment:
 
 
 FASTMCP: Final = Environment("fastmcp", ["fastmcp>=4,<5"])
+SERVERS: Final = Environment("servers", ["mcp-server-fetch", "mcp-server-git", "mcp-server-time"])
+"""Servers that many hosts have."""
 FRAMEWORKS: Final = Environment(
     "frameworks",
     [
@@ -124,7 +126,7 @@ def main() -> None:
     if not are_installed():
         install_from_npm(FOLDER, (f"{name}@{version}" for name, version in PACKAGES.items()))
         INSTALLED.write_text(json.dumps(PACKAGES))
-    for each in (FASTMCP, FRAMEWORKS, OPENAPI):
+    for each in (FASTMCP, FRAMEWORKS, OPENAPI, SERVERS):
         if not each.is_there():
             each.install()
 
