@@ -280,6 +280,7 @@ async def test_pages_stop_at_what_is_too_much_in_circles_and_at_errors() -> None
     service = Service(circling)
     result = await service.registry(PAGED, pages=1000).call("it", {})
     assert len(result.structured_content) == len(service.requests) == 2
+    assert "more results" not in text_of(result)
     many = Service(linked)
     result = await many.registry(PAGED, pages=9, max_response_bytes=7).call("it", {})
     assert result.structured_content == [1, 2]

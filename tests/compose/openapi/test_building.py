@@ -2,7 +2,9 @@
 
 import json
 import logging
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -316,3 +318,35 @@ async def test_whatever_stands_where_something_else_belongs_is_passed_over(odd: 
     schema = {"type": odd, "properties": odd, "items": odd, "allOf": odd, "required": odd}
     made = properties({"type": "object", "properties": {"a": schema}, "required": odd})
     assert "a" in made["properties"]
+
+
+# -- documents at URLs -----------------------------------------------------------------------------
+
+
+class Site(BaseHTTPRequestHandler):
+    """A document at /api.json, and nothing else."""
+
+    def do_GET(self) -> None:
+        text = json.dumps(document({"/it": get()}, servers=[{"url": "/v1"}])).encode()
+        self.send_response(200 if self.path == "/api.json" else 404)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+async def test_a_document_may_be_at_a_url_and_servers_are_relative_to_it() -> None:
+    service = Service()
+    with HTTPServer(("127.0.0.1", 0), Site) as site:
+        threading.Thread(target=site.serve_forever, daemon=True).start()
+        base = f"http://127.0.0.1:{site.server_port}"
+        registry = service.registry(f"{base}/api.json")
+        with pytest.raises(SchemaError, match=r"cannot get the document \(HTTPStatusError\)"):
+            service.registry(f"{base}/nowhere.json")
+        site.shutdown()
+    await registry.call("it", {})
+    assert str(service.request.url) == f"{base}/v1/it"
+    with pytest.raises(SchemaError, match=r"cannot get the document \(ConnectError\)"):
+        service.registry(f"{base}/api.json")

@@ -151,10 +151,13 @@ class Service:
                 break  # what is there already is better than nothing; `after` leads on
             pages.append(answer)
             before, after = after, self._pages.after(answer) or {}
-            is_last = len(pages) == self._pages.most or not self._pages.has_items(answer)
-            if not after or after == before or is_last or request.method != "GET":
+            if after == before or request.method != "GET":
+                after = {}
+            if not after or len(pages) == self._pages.most or not self._pages.has_items(answer):
                 break
-        whole = pages[0] if len(pages) == 1 else self._pages.joined(pages)
+        whole = pages[0]
+        if len(pages) > 1:
+            whole = await trio.to_thread.run_sync(self._pages.joined, pages, abandon_on_cancel=True)
         return whole, list(changed(after, query.decode()))
 
     @property
