@@ -32,6 +32,7 @@ from trio_mcp.registry.handlers import (
     Handler,
     InputRequired,
     Keywords,
+    Origin,
     RefusedArguments,
     Unbound,
 )
@@ -47,14 +48,11 @@ from trio_mcp.wire.errors import (
     ToolError,
 )
 from trio_mcp.wire.jsonrpc import Json, result_line, sendable_text
-from trio_mcp.wire.revisions import META_SERVER_INFO, Revision
+from trio_mcp.wire.revisions import Revision
 
 if TYPE_CHECKING:
     from trio_mcp.registry.conversation import OpenConversation
     from trio_mcp.registry.log_bridge import LogBridge
-
-MODERN_MEMBERS: Final = ("resultType", "ttlMs", "cacheScope")
-"""Of results: what a caller of a legacy revision does not get."""
 
 CANCELLED: Final = McpError(INTERNAL_ERROR, "Request cancelled")
 
@@ -92,26 +90,25 @@ class HandlerCall(InboundRequest):
         raise NotImplementedError
 
     def members(self, value: Any) -> dict[str, Json]:
-        """Turn what the function of a mounted part returned into a result.
+        """Turn what the function returned, which may be a mounted part's, into a result.
 
         Raises:
             McpError: It is not one.
         """
-        origin = self.handler.origin
-        forwarded = isinstance(value, Forwarded)
-        result = self._forwarded(value.result) if forwarded else self.wire(value)
-        return result if origin is None else origin.outward(result)
+        origin: Origin | None = self.handler.origin
+        if origin is None:
+            return self.wire(value)
+        if isinstance(value, Forwarded):
+            return self._passed_on(origin.outward(value.result))
+        return origin.outward(self.wire(value))
 
-    def _forwarded(self, result: dict[str, Json]) -> dict[str, Json]:
+    def _passed_on(self, result: dict[str, Json]) -> dict[str, Json]:
         """Leave a result as it came, but for what is between this server and its caller."""
+        from trio_mcp.server.forwarded import for_caller  # few registries pass anything on
+
         if result.get("resultType") == "input_required":
             return self._converse().pass_on(result)
-        if not self.context.revision.modern:
-            return {name: each for name, each in result.items() if name not in MODERN_MEMBERS}
-        meta = result.get("_meta")
-        if isinstance(meta, dict) and META_SERVER_INFO in meta:
-            result["_meta"] = {key: each for key, each in meta.items() if key != META_SERVER_INFO}
-        return result
+        return for_caller(result, self.context.revision)
 
     def refused(self, error: RefusedArguments) -> bytes:
         """Make the line that tells of arguments which were checked late, and do not fit."""
