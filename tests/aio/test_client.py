@@ -326,6 +326,34 @@ def test_another_loop_is_told_what_to_do():
 
 
 @pytest.mark.requirement("L1")
+async def test_under_trio_callbacks_are_plain_functions():
+    """Here they may be `async def` ones, so who comes from here is told."""
+
+    async def told(*args):
+        raise AssertionError
+
+    with pytest.raises(TypeError, match="on_log is called and not awaited"):
+        trio_mcp.connect(Workshop(), on_log=told)
+    async with trio_mcp.connect(Workshop()) as client:
+        with pytest.raises(TypeError, match="on_progress is called and not awaited"):
+            await client.call_tool("count", {"to": 1}, on_progress=told)
+
+
+@pytest.mark.requirement("L1")
+@in_asyncio
+async def test_a_trio_client_in_asyncio_says_what_to_do():
+    found = []
+
+    async def take(client):
+        found.append(client)
+
+    async with connect_all({"one": Workshop()}) as group:
+        await group.run_in_trio(group._theirs.servers["one"].use, take)
+        with pytest.raises(RuntimeError, match=r"this client runs on Trio.*trio_mcp\.aio"):
+            await found[0].ping()
+
+
+@pytest.mark.requirement("L1")
 async def test_under_trio_it_is_said_where_to_go():
     with pytest.raises(RuntimeError, match="under Trio, take the same name from trio_mcp"):
         await connect(Workshop()).open()

@@ -68,6 +68,27 @@ class HeldFace(Generic[C]):
             for each in callbacks.values():
                 self._held.forget(each)
 
+    async def run_in_trio(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """Call any Trio function in the Trio run beside the loop, and wait for its end.
+
+        The methods of client extensions are such functions.
+
+        Args:
+            function: The function.
+            args: Its arguments.
+
+        Raises:
+            NotConnected: The client is closed.
+            Exception: Whatever the function raises.
+
+        If cancelled, the function is cancelled, and has ended when this returns.
+
+        Example:
+            >>> async def start(client: Client, tasks: TasksClient) -> str:
+            ...     return await client.run_in_trio(tasks.start, "report", {"year": 2026})
+        """
+        return await self._held.call(partial(function, *args))
+
 
 def handlers_in_loop(held: Held[Any, Any], handlers: Handlers) -> Handlers:
     """Have questions answered in the event loop."""
@@ -98,27 +119,6 @@ class Client(HeldFace[TrioClient], TrioClient):
     def __init__(self, held: Held[Any, Any], client: TrioClient) -> None:
         super().__init__(client._session, client._tools)
         self._held, self._theirs = held, client
-
-    async def run_in_trio(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """Call any Trio function in the client's Trio run, and wait for its end.
-
-        The methods of client extensions are such functions.
-
-        Args:
-            function: The function.
-            args: Its arguments.
-
-        Raises:
-            NotConnected: The client is closed.
-            Exception: Whatever the function raises.
-
-        If cancelled, the function is cancelled, and has ended when this returns.
-
-        Example:
-            >>> async def start(client: Client, tasks: TasksClient) -> str:
-            ...     return await client.run_in_trio(tasks.start, "report", {"year": 2026})
-        """
-        return await self._held.call(partial(function, *args))
 
     def states(self) -> AsyncIterator[ClientState]:
         """Iterate over the states, from the present one to `Disconnected`, which comes once."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from functools import partial, wraps
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 from weakref import ref
@@ -85,6 +86,7 @@ class Feed(AsyncIterator[T], Generic[T]):
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
+        self._is_woken = False
         self._listener: Listener[T] | None = None
         post(partial(self._attach, make))
 
@@ -96,11 +98,17 @@ class Feed(AsyncIterator[T], Generic[T]):
 
         def wake() -> None:
             feed = me()
-            if feed is not None and not feed._loop.is_closed():
-                feed._loop.call_soon_threadsafe(feed._changed.set)
+            if feed is not None and not feed._is_woken:  # a burst wakes it once
+                feed._is_woken = True
+                with suppress(RuntimeError):  # the loop is closed
+                    feed._loop.call_soon_threadsafe(feed._wake)
 
         listener.on_change = wake
         wake()
+
+    def _wake(self) -> None:
+        self._is_woken = False
+        self._changed.set()
 
     async def __anext__(self) -> T:
         """Wait for the next one. Cancelled, it loses none."""

@@ -211,10 +211,10 @@ class Held(AbstractAsyncContextManager[F, None], Generic[T, F]):
         return True
 
     def _start(self, run: TrioRun) -> None:
-        nursery = run.nursery if self._within is None else self._within._inside()
         try:
+            nursery = run.nursery if self._within is None else self._within._inside()
             nursery.start_soon(self._own, run)
-        except RuntimeError:  # it is closed
+        except (RuntimeError, NotConnected):  # it is closed
             self._failure = _closed()
             run.tell(self._end)
 

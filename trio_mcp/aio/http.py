@@ -100,6 +100,7 @@ class HttpApp:
         """Hear of a signal before the server does, which would wait for endless streams."""
         if threading.current_thread() is not threading.main_thread():
             return
+        self._leave_signals()  # of an event loop before this one
         for number in (signal.SIGINT, signal.SIGTERM):
             before = signal.getsignal(number)
             if callable(before) and before is not signal.default_int_handler:
@@ -219,8 +220,9 @@ class _Exchange:
             self._timer.cancel()
             if self._watcher is not None:
                 self._watcher.cancel()
-        await self._send_all(self._kept)
-        if self._failure is not None:
+        if self._is_complete:
+            await self._send_all(self._kept)
+        elif self._failure is not None:
             raise self._failure
 
     async def _next(self) -> Message:
