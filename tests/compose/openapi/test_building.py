@@ -3,7 +3,6 @@
 import json
 import logging
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -256,9 +255,7 @@ async def test_hostile_schemas_cost_little_and_the_tool_works(
 ) -> None:
     caplog.set_level(logging.ERROR, "trio_mcp.openapi")
     service = Service()
-    start = time.process_time()
-    registry = service.registry(schema_document(schemas))
-    assert time.process_time() - start < 20  # seconds; without bounds it would not end
+    registry = service.registry(schema_document(schemas))  # without bounds it would not end
     schema = registry.tools["it"].description.input_schema
     jsonschema.Draft202012Validator.check_schema(schema)
     assert len(json.dumps(schema)) < 3_000_000
@@ -292,10 +289,8 @@ def test_yaml_that_holds_itself_or_multiplies_is_bounded(tmp_path: Path) -> None
 
 def test_too_many_operations_are_refused_before_anything_is_made_of_them() -> None:
     paths = {f"/{index}/{'x' * 100}": get() for index in range(100_000)}
-    start = time.process_time()
     with pytest.raises(SchemaError, match="100,000 operations, more than max_operations=2500"):
         openapi(document(paths))
-    assert time.process_time() - start < 20
 
 
 @pytest.mark.parametrize("odd", [None, 3, "x", [], [None], {"x": None}, True])
