@@ -248,14 +248,23 @@ async def test_what_a_server_lists_is_bounded_and_what_is_nothing_is_left_out(
     bomb: Any = {"type": "object"}
     for _ in range(100):
         bomb = {"allOf": [bomb, bomb]} if len(json.dumps(bomb)) < 10_000 else {"not": bomb}
-    odd = [tool("good"), tool("x" * 2**20), tool(""), tool(7), tool("a b"), 7, tool("bomb", bomb)]
-    many = [tool(f"t{number}") for number in range(100_000)]
+    odd = [
+        {**tool("good"), "com.example/new": {"a": [1]}},
+        tool("x" * 2**20),
+        tool(""),
+        tool(7),
+        tool("a b"),
+        7,
+        tool("bomb", bomb),
+    ]
+    many = [tool(f"t{number}") for number in range(20_000)]
     async with malicious(Malicious(odd + many)) as registry, connect(registry) as client:
         assert {"other_good", "other_bomb", "echo"} <= set(client.tools)
         assert len(client.tools) <= 5001
+        assert client.tools["other_good"].details["com.example/new"] == {"a": [1]}
         assert (await client.call_tool("other_good")).text == "done"
         assert (await client.call_tool("echo", {"text": "well"})).text == "well"
-    assert "lists 100007 tools; the first 5000 are taken" in caplog.text
+    assert "lists 20007 tools; the first 5000 are taken" in caplog.text
 
 
 async def test_a_flood_that_belongs_to_nothing_harms_nobody() -> None:

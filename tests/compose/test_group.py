@@ -8,6 +8,7 @@ import trio
 from tests.compose.support import named
 from tests.support.tools import echo
 from trio_mcp import (
+    Backoff,
     Connected,
     Context,
     Disconnected,
@@ -15,8 +16,9 @@ from trio_mcp import (
     ProcessOptions,
     Registry,
     connect_all,
+    serve_http,
 )
-from trio_mcp.errors import CannotStart, ConfigError, ServerUnavailable, UnknownTool
+from trio_mcp.errors import CannotStart, ClientError, ConfigError, ServerUnavailable, UnknownTool
 
 pytestmark = pytest.mark.requirement("L3")
 QUICK = ProcessOptions(close_timeout=0.1, terminate_timeout=0.5)
@@ -135,3 +137,28 @@ async def test_a_configuration_for_no_server_is_refused() -> None:
     with pytest.raises(ConfigError):
         async with connect_all({"a": {"comand": "x"}}):
             raise AssertionError
+
+
+async def test_a_server_over_http_that_goes_away_is_missed_and_welcomed_back() -> None:
+    registry = named("web", echo)
+    async with trio.open_nursery() as nursery:
+        first = await nursery.start(serve_http, registry, "127.0.0.1", 0)
+        port = int(first.url.rpartition(":")[2].partition("/")[0])
+        options = {"patience": 0.3, "backoff": Backoff(first=0.05, longest=0.1)}
+        with trio.fail_after(20):
+            async with connect_all({"web": first.url, "own": registry}, **options) as group:
+                assert (await group.call_tool("web_echo", {"text": "hi"})).text == "hi"
+                first.stop()
+                with pytest.raises(ClientError):
+                    while True:
+                        await group.call_tool("web_echo", {"text": "hi"})
+                while group.servers["web"].state == Connected():
+                    await trio.sleep(0.01)
+                with pytest.raises(ServerUnavailable):
+                    await group.call_tool("web_echo", {"text": "hi"})
+                assert (await group.call_tool("own_echo", {"text": "well"})).text == "well"
+                await nursery.start(serve_http, registry, "127.0.0.1", port)
+                while group.servers["web"].state != Connected():
+                    await trio.sleep(0.01)
+                assert (await group.call_tool("web_echo", {"text": "back"})).text == "back"
+        nursery.cancel_scope.cancel()

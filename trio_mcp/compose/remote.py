@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, Literal
 
 import trio
-from attrs import evolve
+from attrs import evolve, fields
 
 from trio_mcp.client.client import Client
 from trio_mcp.client.connect import ClientConnection, connect
@@ -42,7 +42,7 @@ from trio_mcp.registry.forwarding import (
 from trio_mcp.registry.part import Part, RefType, Table
 from trio_mcp.registry.resources import Resource
 from trio_mcp.transports.process import ProcessOptions
-from trio_mcp.wire.conversion import from_wire
+from trio_mcp.wire.conversion import from_wire, wire_name
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
@@ -349,7 +349,10 @@ class Remote(Part):
             self._real_names[table, described.name] = name
             answer = partial(_answer_renamed, answer, name)
         begin = {"begin": partial(_begin, name)} if table == "tools" else {}
-        return forwarded(described, answer, **begin)
+        known = _known_members(payload)
+        foreign = {name: each for name, each in wire.items() if name not in known}
+        made = forwarded(described, answer, **begin)
+        return evolve(made, foreign=foreign) if foreign else made
 
     # -- resources ------------------------------------------------------------------------
 
@@ -428,6 +431,11 @@ class Remote(Part):
         answer = self._answers["completion/complete"]
         target = self._real_names.get(("prompts", target), target)
         return forwarded_completer({"type": kind, key: target}, argument, answer)
+
+
+@cache
+def _known_members(payload: Any) -> frozenset[str]:
+    return frozenset(wire_name(each) for each in fields(payload))
 
 
 async def _answer(method: str, params: dict[str, Json], context: Context) -> Mapping[str, Json]:

@@ -142,6 +142,9 @@ class Handler:
     """By identifier, what it was registered with for extensions, as each of them has checked it."""
     visible: tuple[Callable[[Context], bool], ...] = ()
     """Say which callers see it: those whom all of them let."""
+    foreign: Mapping[str, Json] = NO_EXTENSIONS
+    """Of something of a server elsewhere: members of its description that this library does not
+    know, to be listed as they are."""
     middleware: tuple[Any, ...] = ()
     """What runs around its calls, the first one outermost."""
     origin: Origin | None = None

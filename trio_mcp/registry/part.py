@@ -356,7 +356,7 @@ class Part:
 
 
 def _is_same(old: Any, new: Any) -> bool:
-    return old is not None and old.description == new.description
+    return old is not None and old.description == new.description and old.foreign == new.foreign
 
 
 def _chunks(items: Sequence[Any]) -> Iterator[Sequence[Any]]:

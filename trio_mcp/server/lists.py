@@ -27,11 +27,11 @@ def caching_hints(registry: Registry) -> dict[str, Json]:
 
 
 def _shown(item: Any, revision: Revision) -> dict[str, Json]:
-    return to_wire(item.description, revision)
+    return {**item.foreign, **to_wire(item.description, revision)}
 
 
 def _shown_tool(tool: Any, revision: Revision) -> dict[str, Json]:
-    shown = to_wire(tool.description, revision)
+    shown = _shown(tool, revision)
     if revision.structured_objects_only and not tool.object_output:
         shown.pop("outputSchema", None)
     return shown
