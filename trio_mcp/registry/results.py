@@ -13,6 +13,7 @@
 | `CallToolResult` | as it is | as it is |
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -112,12 +113,28 @@ def result_to_wire(tool: Returning, value: Any, revision: Revision) -> dict[str,
     has_one = structured is not None or (tool.check_output is not None and not result.is_error)
     if revision.structured_objects_only and not isinstance(structured, dict):
         has_one = False
-    # It is JSON already, and the converter would walk through all of it: so it gets an empty one.
-    stand_in: Json = {} if has_one else None
-    wire = to_wire(attrs.evolve(result, structured_content=stand_in), revision)
-    if "structuredContent" in wire:
+    wire = _short_way(result)
+    if wire is None:
+        wire = to_wire(attrs.evolve(result, structured_content=None), revision)
+    # It is JSON already, and the converter would walk through all of it.
+    if has_one and _has_structure(revision):
         wire["structuredContent"] = structured
     return wire
+
+
+def _short_way(result: CallToolResult) -> dict[str, Json] | None:
+    """The most common result without the converter: success, told in one text."""
+    if result.is_error is not None or result.meta is not None or len(result.content) != 1:
+        return None
+    block = result.content[0]
+    if block.__class__ is not TextContent or (block.annotations, block.meta) != (None, None):
+        return None
+    return {"content": [{"type": "text", "text": block.text}]}
+
+
+@functools.cache
+def _has_structure(revision: Revision) -> bool:
+    return "structuredContent" in to_wire(CallToolResult([], structured_content={}), revision)
 
 
 def make_result(tool: Returning, value: Any) -> CallToolResult:
