@@ -512,3 +512,15 @@ async def serve_on_any_port(registry, task_status):
 def test_what_is_no_middleware_is_refused_at_once(name, wrong):
     with pytest.raises(TypeError, match=f"^{name} must be"):
         Registry("test", **{name: wrong})
+
+
+async def test_a_hundred_deep():
+    seen: list[str] = []
+    many = [through] * 99
+    around = {
+        "middleware": [*many, Witness("request", seen)],
+        "call_middleware": [*many, Witness("call", seen)],
+    }
+    async with serving(registry_of(echo, **around), shake_hands=False) as (client, _):
+        assert text_of(await client.call("echo", text="x")) == "x"
+    assert seen == ["request: tools/call", "call: echo", "call: done", "request: done"]
