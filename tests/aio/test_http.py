@@ -1,14 +1,17 @@
 """`http_app` on asyncio: under servers, mounted in frameworks, with handlers of both kinds."""
 
 import asyncio
+import json
 import signal
 import socket
 import subprocess
 import sys
 from contextlib import asynccontextmanager
+from functools import partial
 
 import httpx2
 import pytest
+import trio.testing
 import uvicorn
 from hypercorn.asyncio import serve as hypercorn
 from hypercorn.config import Config
@@ -303,6 +306,60 @@ async def test_a_client_that_leaves_cancels_its_request():
             posting.cancel()
             await asyncio.wait([posting])
             await until(lambda: registry.events == ["began", "cancelled"])
+
+
+@pytest.mark.requirement("L1")
+@in_asyncio
+async def test_a_client_that_does_not_read_stops_the_work():
+    registry, said = Registry("flood"), []
+
+    @registry.tool
+    async def flood(context: Context) -> None:
+        while True:
+            await context.info("x" * 100)
+            said.append(1)
+
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/logLevel": "info",
+    }
+    params = {"name": "flood", "arguments": {}, "_meta": meta}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    body = [{"type": "http.request", "body": json.dumps(call).encode()}]
+    headers = {
+        "host": "127.0.0.1",
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": "tools/call",
+        "mcp-name": "flood",
+    }
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "client": ("127.0.0.1", 1)}
+    scope["headers"] = [(name.encode(), value.encode()) for name, value in headers.items()]
+    sent = []
+
+    async def receive():
+        return body.pop() if body else await asyncio.Event().wait()
+
+    async def send(message):
+        sent.append(message)
+        if message.get("body"):
+            await asyncio.Event().wait()  # nobody reads
+
+    app = http_app(registry, limits=Limits(max_outgoing_bytes=10_000))
+    async with app.running():
+        answering = asyncio.ensure_future(app(scope, receive, send))
+        await until(lambda: len(said) > 10)
+        await app._held.call(partial(trio.testing.wait_all_tasks_blocked, 0.1))
+        assert len(said) < 500
+        assert [each["type"] for each in sent] == [
+            "http.response.start",
+            *2 * ["http.response.body"],
+        ]
+        answering.cancel()
+        await asyncio.wait([answering])
+        assert answering.cancelled()
 
 
 @pytest.mark.requirement("L1")

@@ -37,7 +37,7 @@ class Call(Generic[T]):
         self._scope = trio.CancelScope()
         self._future = run.future()
         self._value: T
-        self._failure: BaseException | None = None
+        self._failure: Exception | None = None
         self.has_value = False
         self._is_over = False
         self._is_cut_off = False
@@ -89,9 +89,7 @@ class Call(Generic[T]):
             with self._scope:
                 self._value = await self._function()
                 self.has_value = True
-        except trio.Cancelled:
-            raise
-        except BaseException as error:
+        except Exception as error:
             self._failure = error
         finally:
             if self.has_value or self._failure is not None or self._scope.cancelled_caught:

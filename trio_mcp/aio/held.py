@@ -53,7 +53,7 @@ class Held(AbstractAsyncContextManager[F, None], Generic[T, F]):
         self._closing = trio.Event()
         self._nursery: trio.Nursery | None = None
         self._value: T
-        self._failure: BaseException | None = None
+        self._failure: Exception | None = None
         self._opened: asyncio.Future[None]
         self._ended: asyncio.Future[None]
         self._callbacks: list[Callback] = []
@@ -227,9 +227,7 @@ class Held(AbstractAsyncContextManager[F, None], Generic[T, F]):
                     run.tell(partial(self._begin, nursery))
                     await self._closing.wait()
                     nursery.cancel_scope.cancel()
-        except trio.Cancelled:
-            raise
-        except BaseException as error:
+        except Exception as error:
             self._failure = error
         finally:
             run.closings.discard(close)

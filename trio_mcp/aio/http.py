@@ -199,7 +199,7 @@ class _Exchange:
         self._kept: list[Message] = []
         """What is to be sent, and can wait for the next message."""
         self._is_complete = False
-        self._failure: BaseException | None = None
+        self._failure: Exception | None = None
         self._cancelling = trio.CancelScope()
         self._watcher: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle
@@ -260,9 +260,7 @@ class _Exchange:
         try:
             with self._cancelling:
                 await self._app(self._scope, self._receive_here, self._send_here)
-        except trio.Cancelled:
-            raise
-        except BaseException as error:
+        except Exception as error:
             self._failure = error
         finally:
             if not self._is_complete:
