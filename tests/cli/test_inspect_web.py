@@ -5,6 +5,7 @@ An inspector whose relay asked for nothing let every web page start commands (CV
 
 import json
 import re
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -220,6 +221,8 @@ async def test_the_command_serves_the_page_and_starts_the_server_that_it_was_giv
         while b"event: open" not in said:
             said += await stream.receive_some()
         assert said.startswith(b"HTTP/1.1 200")
+        server.signal(signal.SIGINT)  # while a page is connected
+        assert await server.exit() == 130
         await stream.aclose()
 
 

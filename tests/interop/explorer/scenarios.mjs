@@ -428,6 +428,30 @@ async function crash(page) {
   await ends(page, 'done');
 }
 
+/** A server that means harm: the page shows all of it, and goes on. */
+async function hostile(page, { schemas }) {
+  await connected(page);
+  for (const name of schemas) {
+    await page.evaluate((each) => (location.hash = `#tool/${each}`), name);
+    await page.locator('#detail h2, #detail .note').first().waitFor();
+  }
+  await page.locator('#items .item').first().click();
+  await page.locator('#detail h2', { hasText: '<b>huge' }).waitFor();
+  await call(page, 'garbage');
+  await card(page).locator('[role=status].good').waitFor();
+  await call(page, 'flood');
+  await page.locator('.question').first().waitFor();
+  await card(page).locator('[role=status].good').waitFor();
+  assert((await page.locator('.question').count()) <= 10);
+  const kept = await page.locator('#log-count').textContent();
+  assert(Number(kept.split(' ')[0]) <= 1000, kept);
+  assert.equal(await page.locator('#detail a').count(), 0);
+  await page.locator('#log-toggle').click();
+  await page.locator('#log-list .item').last().click();
+  await page.locator('#search').fill('choices');
+  await page.locator('#found', { hasText: '2 of 28' }).waitFor();
+}
+
 export const scenarios = {
   accessible,
   calls,
@@ -435,6 +459,7 @@ export const scenarios = {
   crash,
   foreign,
   forms,
+  hostile,
   keyboard,
   long,
   many,

@@ -18,8 +18,9 @@ import pytest
 import trio
 
 from tests.cli.support import COMMAND
+from tests.interop.explorer.hostile import SCHEMAS
 from tests.interop.explorer.kitchen import crowd, kitchen
-from tests.interop.packages import FASTMCP_PYTHON
+from tests.interop.packages import FASTMCP
 from tests.support.processes import ENVIRONMENT, run, running
 from trio_mcp import HttpPolicy, Limits, Registry, serve_http
 
@@ -133,6 +134,11 @@ async def test_a_url_through_the_relay(scripts: Path, revision: str) -> None:
             await play(scripts, page, scenario, revision=revision)
 
 
+async def test_a_server_that_means_harm(scripts: Path) -> None:
+    async with inspecting("--", sys.executable, str(HERE / "hostile.py")) as url:
+        await play(scripts, url, "hostile", schemas=[*SCHEMAS])
+
+
 ECHO: dict[str, Any] = {"tool": "echo", "values": {"message": "hey"}, "says": "Echo: hey"}
 
 
@@ -192,6 +198,6 @@ async def test_fastmcp(scripts: Path, tmp_path: Path) -> None:
         "    return words.upper()\n"
         "mcp.run(show_banner=False)\n"
     )
-    async with inspecting("--", str(FASTMCP_PYTHON), str(server)) as url:
+    async with inspecting("--", str(FASTMCP.python), str(server)) as url:
         told = {"tool": "shout", "values": {"words": "hey"}, "says": "HEY"}
         await play(scripts, url, "foreign", speaks="2026-07-28", **told)

@@ -143,6 +143,7 @@ class HttpApp:
             "/tools": self._tools,
             "/metrics": self._show_metrics,
         }
+        self.has_explorer: Final = explorer is not None
         if explorer is not None:
             self._pages[EXPLORER_PATH] = partial(self._explore, explorer)
         self._public = _public_documents(registry, policy, path, card)

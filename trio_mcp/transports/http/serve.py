@@ -20,7 +20,7 @@ from trio_mcp.registry.registry import check_registry
 from trio_mcp.server.importing import check_import
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
 from trio_mcp.server.signals import calling_at_signals
-from trio_mcp.transports.http.app import HttpApp, http_app
+from trio_mcp.transports.http.app import EXPLORER_PATH, HttpApp, http_app
 from trio_mcp.transports.http.policy import HttpPolicy, is_loopback
 from trio_mcp.transports.http.server import (
     HttpLimits,
@@ -67,18 +67,23 @@ class HttpHandle(Lifecycle):
         Raises:
             RuntimeError: It listens on a Unix socket.
         """
-        return self._url(*self._tcp_address())
+        return self._url(*self._tcp_address(), self._path)
 
-    def _url(self, host: str, port: int) -> str:
+    def _url(self, host: str, port: int, path: str) -> str:
         host = f"[{host}]" if ":" in host else host
-        return f"{'https' if self._secure else 'http'}://{host}:{port}{self._path}"
+        return f"{'https' if self._secure else 'http'}://{host}:{port}{path}"
 
-    def places(self) -> list[str]:
-        """Where it can be reached, as text: URLs, or the paths of Unix sockets."""
+    def places(self, path: str | None = None) -> list[str]:
+        """Where it can be reached, as text: URLs, or the paths of Unix sockets.
+
+        Args:
+            path: The path there; that of the endpoint if left out.
+        """
+        path = path or self._path
         return [
-            f"the Unix socket {each}, path {self._path}"
+            f"the Unix socket {each}, path {path}"
             if isinstance(each, str)
-            else self._url(*each)
+            else self._url(*each, path)
             for each in (self.server.addresses if self.server is not None else ())
         ]
 
@@ -229,6 +234,9 @@ async def _serve(
                 app.metrics.watch_server(value.counters)
             handle.running(stopped.set)
             logger.info("Serving %s at %s", app.registry.name, ", ".join(handle.places()))
+            if app.has_explorer:
+                pages = handle.places(EXPLORER_PATH)
+                logger.info("%s can be tried out at %s", app.registry.name, ", ".join(pages))
             task_status.started(handle)
 
     listen = partial(
