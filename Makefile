@@ -6,12 +6,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all rest peers clone conformance check format docs bench clean
+.PHONY: help demo test test-all rest peers windows portable clone conformance check format docs bench clean
 
 # Tests start hundreds of processes. Without bytecode, each of them compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 # Many tests wait for a process or a time limit: so there are three workers for two processors.
 WORKERS ?= $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2 )))
+
+# Where it shows how bytes move between processes, and how files are read.
+PORTABLE := tests/system tests/end_to_end tests/client tests/registry/test_files.py \
+	tests/transports/test_process.py tests/transports/test_stdio_processes.py
 
 help:  ## Say what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,13 +35,20 @@ test: $(VENV)/.test  ## Run all tests that need nothing but Python
 test-all: rest  ## Run all tests, those that need other programs as well
 	@$(MAKE) --no-print-directory test
 
-rest: $(VENV)/.test peers  ## Run what `make test` leaves out: it needs other programs, or long
+rest: $(VENV)/.test peers windows  ## Run what `make test` leaves out: it needs other programs, or long
 	@$(BIN)/python -m pytest -m "needs or long"
 	@$(BIN)/python -m pytest -m "hypothesis and not needs" --hypothesis-profile explore
-	@$(MAKE) --no-print-directory conformance demo clone
+	@$(MAKE) --no-print-directory portable conformance demo clone
 
 peers: $(VENV)/.test  ## Install the npm packages, FastMCP and the frameworks that tests meet, below .conformance
 	@$(BIN)/python -m tests.interop.packages
+
+windows: $(VENV)/.test  ## Install Python for Windows below .conformance, to run under Wine
+	@$(BIN)/python -m tests.interop.windows
+
+portable: $(VENV)/.test  ## Run tests as where nothing can be polled, opened anew or walked
+	@TRIO_MCP_WITHOUT=polling,reopening,walking $(BIN)/python -m pytest -n $(WORKERS) \
+		-m "not needs and not long" $(PORTABLE)
 
 clone: $(VENV)/.test  ## Follow the README in a clean clone, with a fresh environment
 	@$(BIN)/python -m pytest -n0 tests/docs/test_clean_clone.py
@@ -51,6 +62,8 @@ check: $(VENV)/.lint docs  ## Check format, lint, types and documentation
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+	@for system in win32 darwin; do \
+		$(BIN)/mypy --platform $$system --cache-dir .mypy_cache/$$system trio_mcp || exit; done
 
 format: $(VENV)/.lint  ## Put the code in order
 	@$(BIN)/ruff format .

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 import pytest
 from hypothesis import settings
 
+from tests.interop import windows
 from tests.interop.packages import FASTMCP, FRAMEWORKS, OPENAPI, SERVERS, are_installed
 from tests.support.processes import SYSTEM_PATH
 
@@ -35,6 +36,11 @@ PROGRAMS = {
     "chromium": (
         lambda: shutil.which("chromium") is not None,
         "Chromium is missing: on Debian, run `apt-get install -y chromium`",
+    ),
+    "wine": (
+        windows.is_there,
+        "Python for Windows is missing: on Debian, run `apt-get install -y wine`, then "
+        "`make windows`",
     ),
     "nginx": (
         lambda: shutil.which("nginx", path=SYSTEM_PATH) is not None,

@@ -52,12 +52,12 @@ async def test_with_stdout_open_all_calls_are_answered_within_the_promise() -> N
     async with running(workshop()) as server:
         await server.client.send(*(call(n, "forever") for n in range(20)), ping(99))
         await server.said(b"forever runs", times=20)
+        assert await server.client.receive() == {"jsonrpc": "2.0", "id": 99, "result": {}}
         started = trio.current_time()
         await server.client.send_eof()
         messages = await server.client.receive_all()
         assert await server.exit() == 0
         assert trio.current_time() - started < PROMISE
-    assert messages.pop(0) == {"jsonrpc": "2.0", "id": 99, "result": {}}
     assert errors_by_id(messages) == dict.fromkeys(range(20), CANCELLED)
     assert b"Client disconnected (EOF), flushed 20 responses, dropped 0 responses" in server.stderr
 

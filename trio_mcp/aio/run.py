@@ -23,6 +23,7 @@ import asyncio
 import atexit
 import logging
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
@@ -287,5 +288,5 @@ def _forget() -> None:
 
 
 atexit.register(_end_all)
-if hasattr(os, "register_at_fork"):  # where processes can fork
+if sys.platform != "win32":  # where nothing forks
     os.register_at_fork(after_in_child=_forget)

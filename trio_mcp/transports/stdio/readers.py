@@ -6,9 +6,9 @@ is read through a non-blocking description of our own, so that another process t
 quicker costs a retry and not a blocked event loop; it is waited for on the inherited one,
 which knows whether a writer was ever there.  Where it cannot be opened anew, it is read
 only once it is readable.  A socket takes the wish not to block per call.  What cannot be
-waited for is read in a worker thread that cancellation abandons; a regular file is read
-there by position, and the position moves only once the bytes have arrived, so that an
-abandoned read loses nothing.
+waited for is read in a worker thread that cancellation abandons; what that brings is kept
+for the next read.  A regular file is read there by position, and the position moves only
+once the bytes have arrived, so that an abandoned read takes nothing from anybody else.
 """
 
 import errno
@@ -51,8 +51,8 @@ class Reader(End, trio.abc.ReceiveStream):
             trio.BusyResourceError: Another task is receiving.
             trio.ClosedResourceError: The stream is closed, before or meanwhile.
 
-        Cancellation takes effect at once and loses no bytes, but for devices that can
-        neither be waited for nor read by position.
+        Cancellation takes effect at once and loses no bytes; but if the stream is closed then,
+        devices that can neither be waited for nor read by position lose what comes next.
         """
         size = CHUNK if max_bytes is None else max_bytes
         if size < 1:
@@ -134,12 +134,19 @@ class ThreadReader(ThreadEnd, Reader):
     def __init__(self, fd: int, *, by_position: bool) -> None:
         super().__init__(fd)
         self._fetch = self._read_at_position if by_position else self._read_in_thread
+        self._left = b""  # what came for a read that had been cancelled meanwhile
 
     async def _read(self, size: int) -> bytes:
         return await self._until_closed(partial(self._fetch, size))
 
     async def _read_in_thread(self, size: int) -> bytes:
-        return await self._in_thread(lambda fd: os.read(fd, size))
+        def fetch(fd: int) -> None:
+            if not self._left:  # of a thread that was abandoned, and was first
+                self._left = os.read(fd, size)
+
+        await self._in_thread(fetch)
+        data, self._left = self._left[:size], self._left[size:]
+        return data
 
     async def _read_at_position(self, size: int) -> bytes:
         with self._lease as fd:

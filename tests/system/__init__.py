@@ -1,0 +1,1 @@
+"""What differs between operating systems. All of it runs on Windows too: `make windows`."""
