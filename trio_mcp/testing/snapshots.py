@@ -1,0 +1,72 @@
+"""Snapshots of what a server offers: a JSON file beside the test, and readable differences."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+_UPDATE: Final = "--mcp-snapshot-update"
+_MOST_LINES: Final = 200
+"""Of a difference that is shown."""
+
+_LISTS: Final = (
+    ("tools", "tools/list", "tools"),
+    ("resources", "resources/list", "resources"),
+    ("resources", "resources/templates/list", "resourceTemplates"),
+    ("prompts", "prompts/list", "prompts"),
+)
+"""The capability that stands for it, the method, and where the items are in its result."""
+
+
+async def offers_of(client: Any) -> dict[str, Any]:
+    """Ask a server for all that it offers, as it is on the wire.
+
+    The version of the server is left out, which changes when nothing else does.
+    """
+    info = client.server_info
+    found: dict[str, Any] = {
+        "server": info and info.name,
+        "instructions": client.instructions,
+        "capabilities": dict(client.capabilities),
+    }
+    for capability, method, key in _LISTS:
+        if capability in client.capabilities:
+            found[key] = await client.list_all(method, key, fresh=True)
+    return {key: value for key, value in found.items() if value not in (None, [])}
+
+
+def snapshot_of(test_file: Path, test_name: str, name: str | None) -> Path:
+    """The file of a snapshot: beside the test, and named after it."""
+    words = (test_file.stem, test_name, name or "")
+    parts = [re.sub(r"[^\w.-]+", "-", each).strip("-") for each in words]
+    return test_file.with_name(".".join(each for each in parts if each) + ".json")
+
+
+def compare(found: Any, path: Path, *, update: bool) -> None:
+    """Compare something with a snapshot, or write it there.
+
+    Raises:
+        AssertionError: They differ, or there is no snapshot yet.
+    """
+    text = json.dumps(found, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    if update:
+        path.write_text(text, encoding="utf-8")
+        return
+    if not path.exists():
+        raise AssertionError(f"there is no snapshot {path.name} yet: pytest {_UPDATE} writes it")
+    before = path.read_text(encoding="utf-8")
+    if before != text:
+        shown = _difference(before, text, path.name)
+        hint = f"if that is meant, pytest {_UPDATE} writes it"
+        raise AssertionError(f"the server offers something else than {path.name}:\n{shown}\n{hint}")
+
+
+def _difference(before: str, after: str, name: str) -> str:
+    lines = list(
+        difflib.unified_diff(before.splitlines(), after.splitlines(), name, "now", lineterm="")
+    )
+    more = len(lines) - _MOST_LINES
+    return "\n".join([*lines[:_MOST_LINES], *([f"… and {more} more lines"] if more > 0 else [])])

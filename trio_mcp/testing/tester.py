@@ -1,0 +1,221 @@
+"""The fixture `mcp`: connections to a server under test, and what is heard on them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import pytest
+import sniffio
+import trio
+
+from trio_mcp import CallResult, McpError, Registry, connect, serve_http
+from trio_mcp.testing.answers import Answers, Script
+from trio_mcp.testing.snapshots import compare, offers_of, snapshot_of
+
+_WAY_OUT = "; make a fixture mcp_server that returns a registry, a command or a URL, or give one"
+
+
+class ProgressReport(NamedTuple):
+    """Progress that a server has told."""
+
+    progress: float
+    total: float | None
+    message: str | None
+
+
+class LogMessage(NamedTuple):
+    """A message of a server's log."""
+
+    level: str
+    data: Any
+    logger: str | None
+
+
+class McpTester:
+    """What the fixture `mcp` is. Each test has its own.
+
+    Attributes:
+        revision: The revision that its clients speak, if the test is marked `mcp_revisions`.
+        log: The log messages of all connections, as `LogMessage`, from level `debug` on.
+        progress: What was told to `on_progress`, as `ProgressReport`.
+        asked: The parameters of all questions, in their order.
+    """
+
+    def __init__(self, request: pytest.FixtureRequest, revision: str | None) -> None:
+        self._request = request
+        self.revision = revision
+        self.log: list[LogMessage] = []
+        self.progress: list[ProgressReport] = []
+        self.asked: list[dict[str, Any]] = []
+
+    # -- connections --------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def connect(
+        self,
+        server: Any = None,
+        *,
+        over: Literal["http"] | None = None,
+        answers: Answers | None = None,
+        samples: Answers | None = None,
+        roots: Sequence[str] | None = None,
+        allow_noise: bool = False,
+        **options: Any,
+    ) -> AsyncIterator[Any]:
+        """Connect to a server for as long as the block lasts.
+
+        Args:
+            server: A registry, in this process; a command, as a list, which is run; a URL; or a
+                stream. If you give none, what the fixture `mcp_server` returns.
+            over: `"http"` to serve a registry on a free port, and connect to that.
+            answers: What a person answers to the server's questions: a list, in their order; a
+                dictionary, by their messages; or a function of the message. An answer is the
+                content of the form as a dictionary, or just the value if the form has only one,
+                or `DECLINE`, or `CANCEL`. Without `answers`, the client declares that nobody can
+                be asked.
+            samples: What a model answers, likewise: texts, or whole results.
+            roots: The roots of the client, as `file:` URIs.
+            allow_noise: Whether a command may print to stdout what is no message.
+            options: Those of `trio_mcp.connect`.
+
+        Yields:
+            The `Client`; in a test that asyncio runs, its counterpart for asyncio.
+
+        Raises:
+            AssertionError: At the end of the block: there was no answer to a question, answers of
+                a list were not asked for, or a command printed to stdout what is no message.
+
+        If cancelled, it ends the connection.
+        """
+        script = Script(answers, samples, self.asked)
+        settings = {
+            "handlers": script.handlers(roots),
+            "revision": self.revision,
+            "on_log": self._on_log,
+            "log_level": "debug",
+            **options,
+        }
+        server = self._server() if server is None else server
+        async with self._reachable(server, over) as target:
+            async with _connection(target, settings) as client:
+                yield client
+                noise = b"\n".join(client.noise)
+            if noise and not allow_noise:
+                script.problems.append(f"the server wrote to stdout what is no message: {noise!r}")
+            script.check()
+
+    @asynccontextmanager
+    async def serve_http(
+        self, registry: Registry | None = None, **options: Any
+    ) -> AsyncIterator[str]:
+        """Serve a registry over HTTP, on a free port, for as long as the block lasts.
+
+        Args:
+            registry: What to serve; by default, what the fixture `mcp_server` returns.
+            options: Those of `trio_mcp.serve_http`.
+
+        Yields:
+            The URL.
+
+        Raises:
+            RuntimeError: The test is not run by Trio.
+
+        If cancelled, it stops the server.
+        """
+        registry = self._server() if registry is None else registry
+        async with trio.open_nursery() as nursery:
+            serve = partial(serve_http, registry, **{"port": 0, **options})
+            handle = await nursery.start(serve)
+            yield handle.url
+            nursery.cancel_scope.cancel()
+
+    def _server(self) -> Any:
+        try:
+            return self._request.getfixturevalue("mcp_server")
+        except pytest.FixtureLookupError:
+            raise TypeError(f"mcp.connect() has no server to connect to{_WAY_OUT}") from None
+
+    @asynccontextmanager
+    async def _reachable(self, server: Any, over: str | None) -> AsyncIterator[Any]:
+        if over is None:
+            yield server
+        else:
+            async with self.serve_http(server) as url:
+                yield url
+
+    # -- what is heard ------------------------------------------------------------------------
+
+    def on_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Note progress: give it to `client.call_tool(…, on_progress=mcp.on_progress)`."""
+        self.progress.append(ProgressReport(progress, total, message))
+
+    def _on_log(self, level: Any, data: Any, logger: str | None) -> None:
+        self.log.append(LogMessage(level, data, logger))
+
+    # -- what is expected ---------------------------------------------------------------------
+
+    @contextmanager
+    def refused(
+        self, match: str | None = None, *, code: int | None = None
+    ) -> Iterator[pytest.ExceptionInfo[McpError]]:
+        """Expect that a request is refused within the block, with an error of the protocol.
+
+        Args:
+            match: A regular expression that the message contains.
+            code: The code of the error.
+
+        Raises:
+            Failed: It was not refused.
+            AssertionError: The error is another one.
+        """
+        with pytest.raises(McpError, match=match) as caught:
+            yield caught
+        if code is not None:
+            assert caught.value.code == code, f"{caught.value.code} is not {code}: {caught.value}"
+
+    def failed(self, result: CallResult, match: str | None = None) -> str:
+        """Expect that a tool has failed, and return what it says about that.
+
+        Args:
+            result: What `Client.call_tool` has returned.
+            match: A regular expression that the text contains.
+
+        Raises:
+            AssertionError: It has not, or says something else.
+        """
+        error: str | None = result.error
+        assert error is not None, f"the tool has not failed, but returned: {result.text}"
+        if match is not None:
+            assert re.search(match, error), f"{match!r} is not in {error!r}"
+        return error
+
+    async def snapshot(self, client: Any, name: str | None = None) -> None:
+        """Expect that a server offers what it did: all lists, schemas, instructions, capabilities.
+
+        The snapshot is a JSON file beside the test, one for each test, revision and name. Run
+        `pytest --mcp-snapshot-update` to write it.
+
+        Args:
+            client: A client of the server.
+            name: Tells several snapshots of one test apart.
+
+        Raises:
+            AssertionError: It offers something else; the message shows the difference. Or there
+                is no snapshot yet.
+        """
+        path = snapshot_of(Path(self._request.path), self._request.node.name, name)
+        update = bool(self._request.config.getoption("--mcp-snapshot-update"))
+        compare(await offers_of(client), path, update=update)
+
+
+def _connection(target: Any, settings: dict[str, Any]) -> AbstractAsyncContextManager[Any]:
+    if sniffio.current_async_library() == "asyncio":
+        from trio_mcp.aio import connect as connect_from_asyncio
+
+        return connect_from_asyncio(target, **settings)
+    return connect(target, **settings)
