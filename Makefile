@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all rest peers windows portable clone conformance check format docs bench clean
+.PHONY: help demo test test-all rest peers windows portable clone conformance faults check format docs bench clean
 
 # Tests start hundreds of processes. Without bytecode, each of them compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -57,6 +57,9 @@ conformance: $(VENV)/.test  ## Run the official conformance suite against a serv
 	@$(BIN)/python -m tests.conformance.run --record docs/measured/conformance.json
 	@$(BIN)/python -m tests.conformance.run --fleet
 	@$(BIN)/python -m tests.conformance.run --through-proxy
+
+faults: $(VENV)/.test  ## Count what clients see when instances and their store fail
+	@$(BIN)/python -m tests.faults.run --record docs/measured/faults.json
 
 check: $(VENV)/.lint docs  ## Check format, lint, types and documentation
 	@$(BIN)/ruff format --check .

@@ -5,7 +5,8 @@
 
 The first word is the record, in `docs/measured`. The second is the part: `run` says how it was
 made; of the benchmarks, a contest by its name; of the conformance suite, `summary`, or the
-scenarios of a side by its name. A record that is missing or broken breaks the build.
+scenarios of a side by its name; of the faults, `counted`. A record that is missing or broken breaks
+the build.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,7 @@ from docs._ext.records import (
     Benchmarks,
     Conformance,
     Contest,
+    Faults,
     Made,
     RecordError,
     Scenario,
@@ -129,11 +131,31 @@ def _outcome(scenario: Scenario | None) -> str:
     return "–" if scenario is None else scenario.outcome
 
 
+# -- faults -----------------------------------------------------------------------------------
+
+
+def _show_faults(record: Faults, part: str) -> Iterator[nodes.Node]:
+    if part == "run":
+        yield _origin(
+            record.made,
+            {
+                "Instances": str(record.instances),
+                "Clients": f"{record.clients}, half of them with sessions",
+                "Seconds for each fault": f"{record.seconds:g} beside it",
+            },
+        )
+    elif part == "counted":
+        yield _table(record.counted.headers, record.counted.rows)
+    else:
+        raise RecordError(f"no part {part!r}; there are: run, counted")
+
+
 # -- nodes ------------------------------------------------------------------------------------
 
 _RECORDS: dict[str, tuple[type, str, Callable[[Any, str], Iterator[nodes.Node]]]] = {
     "benchmarks": (Benchmarks, "make bench", _show_benchmarks),
     "conformance": (Conformance, "make conformance", _show_conformance),
+    "faults": (Faults, "make faults", _show_faults),
 }
 
 

@@ -120,6 +120,17 @@ class Conformance:
     scenarios: list[Scenario] = field(validator=_NOT_EMPTY)
 
 
+@frozen
+class Faults:
+    """A run in which things went wrong."""
+
+    made: Made
+    instances: int
+    clients: int
+    seconds: float
+    counted: Table
+
+
 def load(path: Path, kind: type[R], command: str) -> R:
     """Read a record.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from attrs import define
@@ -16,8 +17,14 @@ PROGRAM = shutil.which("redis-server") or "redis-server"
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+    """A port that nobody uses, and that the system gives to nobody who asks for any.
+
+    The bus of a Redis cluster has the port 10,000 above, which is not one of those either.
+    """
+    while True:
+        port = random.randrange(12_000, 22_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 @define
@@ -49,6 +56,13 @@ class RedisServer:
         assert self.process is not None
         self.process.send_signal(number)
 
+    def command(self, *words: str) -> bytes:
+        """Have the server do something; return what it says, as it says it."""
+        with socket.create_connection(("127.0.0.1", self.port)) as connection:
+            parts = [f"${len(word)}\r\n{word}\r\n" for word in words]
+            connection.sendall(f"*{len(words)}\r\n{''.join(parts)}".encode())
+            return connection.recv(65536)
+
     def kill(self) -> None:
         if self.process is not None:
             self.process.kill()
@@ -77,13 +91,13 @@ def redis_cluster(folder: Path, size: int = 3) -> Iterator[str]:
         for number in range(size):
             place = folder / str(number)
             place.mkdir()
-            servers.append(RedisServer(place, _free_cluster_port(), ("--cluster-enabled", "yes")))
+            servers.append(RedisServer(place, free_port(), ("--cluster-enabled", "yes")))
             servers[-1].start()
         for number, server in enumerate(servers):
             first, last = number * _SLOTS // size, (number + 1) * _SLOTS // size - 1
-            _command(server, "CLUSTER", "ADDSLOTSRANGE", str(first), str(last))
-            _command(server, "CLUSTER", "SET-CONFIG-EPOCH", str(number + 1))
-            _command(servers[0], "CLUSTER", "MEET", "127.0.0.1", str(server.port))
+            server.command("CLUSTER", "ADDSLOTSRANGE", str(first), str(last))
+            server.command("CLUSTER", "SET-CONFIG-EPOCH", str(number + 1))
+            servers[0].command("CLUSTER", "MEET", "127.0.0.1", str(server.port))
         for server in servers:
             while not _knows_all(server, size):
                 time.sleep(0.02)
@@ -93,19 +107,6 @@ def redis_cluster(folder: Path, size: int = 3) -> Iterator[str]:
             server.kill()
 
 
-def _free_cluster_port() -> int:
-    while (port := free_port()) > 55535:  # the bus of a cluster has the port 10,000 above
-        pass
-    return port
-
-
 def _knows_all(server: RedisServer, size: int) -> bool:
-    info = _command(server, "CLUSTER", "INFO")
+    info = server.command("CLUSTER", "INFO")
     return b"cluster_state:ok" in info and b"cluster_known_nodes:%d" % size in info
-
-
-def _command(server: RedisServer, *words: str) -> bytes:
-    with socket.create_connection(("127.0.0.1", server.port)) as connection:
-        parts = [f"${len(word)}\r\n{word}\r\n" for word in words]
-        connection.sendall(f"*{len(words)}\r\n{''.join(parts)}".encode())
-        return connection.recv(65536)

@@ -1,0 +1,90 @@
+"""Instances that share a Redis behind a balancer, each of which can be hurt."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import trio
+from attrs import define, field
+
+from tests.store.redis_server import RedisServer, free_port, redis_server
+from tests.support.fleet import balanced
+from tests.support.processes import ENVIRONMENT, ROOT
+
+SIZE = 3
+
+
+@define
+class Instance:
+    """One process of the server."""
+
+    port: int
+    process: trio.Process
+
+
+@define
+class Fleet:
+    """All of it."""
+
+    url: str
+    redis: RedisServer
+    marks: Path
+    """Has the key of each call that was carried out, as often as it was."""
+    nursery: trio.Nursery
+    instances: list[Instance] = field(factory=list)
+
+    async def start(self, number: int) -> None:
+        """Start an instance in place of one that has ended, and wait until it listens."""
+        old = self.instances[number]
+        await old.process.wait()
+        old.process = await self._run(old.port)
+
+    async def add(self, port: int) -> None:
+        """Start one more."""
+        self.instances.append(Instance(port, await self._run(port)))
+
+    async def _run(self, port: int) -> trio.Process:
+        command = [sys.executable, "-m", "tests.faults.server", str(port), self.redis.url]
+        with (self.marks.parent / "instances.log").open("ab") as log:
+            run = partial(
+                trio.run_process,
+                [*command, str(self.marks)],
+                cwd=ROOT,
+                env=ENVIRONMENT,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                check=False,
+                deliver_cancel=_kill,
+            )
+            process: trio.Process = await self.nursery.start(run)
+        assert process.stdout is not None
+        said = b""
+        while said != b"ready\n":
+            chunk = await process.stdout.receive_some()
+            assert chunk, (self.marks.parent / "instances.log").read_text()
+            said += chunk
+        return process
+
+
+async def _kill(process: trio.Process) -> None:
+    process.kill()
+
+
+@asynccontextmanager
+async def running(folder: Path) -> AsyncIterator[Fleet]:
+    """Run a fleet during the block."""
+    ports = [free_port() for _ in range(SIZE)]
+    with redis_server(folder) as redis, balanced(folder / "nginx", ports) as port:
+        async with trio.open_nursery() as nursery:
+            marks = folder / "marks"
+            marks.touch()
+            fleet = Fleet(f"http://127.0.0.1:{port}/mcp", redis, marks, nursery)
+            for each in ports:
+                await fleet.add(each)
+            yield fleet
+            nursery.cancel_scope.cancel()
