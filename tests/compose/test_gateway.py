@@ -19,6 +19,7 @@ from tests.support.tools import echo
 from trio_mcp import (
     Backoff,
     Connected,
+    Connecting,
     Context,
     Disconnected,
     Handlers,
@@ -282,3 +283,22 @@ async def test_a_flood_that_belongs_to_nothing_harms_nobody() -> None:
             assert (await client.call_tool("other_good")).text == "done"
             assert (await client.call_tool("echo", {"text": "well"})).text == "well"
     assert server.listed < 10, "a list that changes in a loop is not asked for in a loop"
+
+
+async def test_nobody_waits_for_a_server_that_is_just_being_tried_again() -> None:
+    """Its registry may be served at any moment of an attempt, which may hang."""
+    kept: list[Any] = []
+
+    def fails_then_hangs(**options: Any) -> Any:
+        ours, theirs = memory_stream_pair()
+        kept.append(theirs)
+        if len(kept) == 1:
+            raise CannotStart("the first time")
+        return connect(ours, connect_timeout=1000, **options)
+
+    async with in_front_of(fails_then_hangs, connect_timeout=1000) as (remote, registry):
+        while not isinstance(remote.state, Connecting):
+            await trio.sleep(0.001)
+        with trio.fail_after(5):
+            async with connect(registry) as client:
+                assert client.server_info is not None

@@ -257,7 +257,7 @@ class Remote(Part):
         """Wait until it is known what the server has, or that it is not there."""
         for upstream in list(self._upstreams):
             await upstream.main.settled.wait()
-            if not isinstance(upstream.main.state, Disconnected):
+            if not upstream.main.was_lost:  # nobody waits for one that comes and goes
                 with trio.move_on_after(self._connect_timeout):
                     await upstream.listed.wait()
 

@@ -100,6 +100,8 @@ class SupervisedConnection:
         self._suspected = trio.lowlevel.ParkingLot()  # who looks whether the server is there
         self.state: ClientState = Connecting()
         """How it stands."""
+        self.was_lost = False
+        """Whether it has ever failed."""
         self.settled: Final = trio.Event()
         """Set when it is known for the first time whether the server is there."""
 
@@ -114,6 +116,7 @@ class SupervisedConnection:
                 error, lasted = await self._hold()
                 failures = 1 if lasted >= self._backoff.stable else failures + 1
                 delay = self._backoff.delay(failures)
+                self.was_lost = True
                 self._move(Disconnected(error))
                 told = "Server %s is not there; the next attempt is in %.1f s: %s"
                 logger.warning(told, self.name, delay, error)

@@ -1,0 +1,72 @@
+"""`trio-mcp proxy` and `trio-mcp gateway`."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+import httpx2
+import pytest
+import trio
+
+from tests.cli.support import COMMAND, CommandLine
+from tests.cli.test_serve_http import url_of
+from tests.support.processes import EXAMPLES, running
+from trio_mcp import connect
+
+pytestmark = pytest.mark.requirement("L4")
+CALCULATOR, STRINGS = str(EXAMPLES / "calculator.py"), str(EXAMPLES / "strings.py")
+HTTP = ("--http", "127.0.0.1:0")
+
+
+def configured(path: Path, **programs: str) -> None:
+    """Write an `mcp.json`."""
+    entries = {
+        name: {"command": sys.executable, "args": [program]} for name, program in programs.items()
+    }
+    path.write_text(json.dumps({"mcpServers": entries}))
+
+
+async def test_a_server_on_stdio_is_served_over_http_and_back_on_stdio() -> None:
+    async with running([*COMMAND, "proxy", CALCULATOR, *HTTP]) as server:
+        url = await url_of(server)
+        async with connect([*COMMAND, "proxy", url]) as client:
+            assert client.server_info is not None
+            assert client.server_info.name == "calculator"
+            assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3.0"
+        server.signal(signal.SIGTERM)
+        assert await server.exit() == 0
+
+
+async def test_a_gateway_follows_its_file_and_says_how_servers_stand(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    configured(path, calc=CALCULATOR, lost="/nowhere/at/all.py")
+    async with running([*COMMAND, "gateway", str(path), "--watch", *HTTP]) as server:
+        url = await url_of(server)
+        async with connect(url) as client, httpx2.AsyncClient() as http:
+            assert (await client.call_tool("calc_add", {"a": 1, "b": 2})).text == "3.0"
+            health = (await http.get(url.replace("/mcp", "/health"))).json()
+            assert health["servers"]["calc"] == "connected"
+            assert health["servers"]["lost"] in ("disconnected", "connecting")
+            path.write_text("{")
+            await server.said(b"is not JSON")
+            configured(path, calc=CALCULATOR, text=STRINGS)
+            with trio.fail_after(20):
+                while "text_count" not in client.tools:
+                    await client.refresh_tools()
+                    await trio.sleep(0.05)
+            assert (await client.call_tool("calc_add", {"a": 2, "b": 2})).text == "4.0"
+        server.signal(signal.SIGTERM)
+        assert await server.exit() == 0
+
+
+def test_what_is_wrong_is_said_in_one_line(cli: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text('{"mcpServers": {"a": {"comand": "x"}}}')
+    told = f"{path}: server 'a': comand is unknown; did you mean 'command'?"
+    assert cli("gateway", str(path)).error == told
+    assert cli("gateway", str(tmp_path / "no.json")).error.startswith("there is no file")
+    wrong = cli("proxy", CALCULATOR, "--upstream-token-env", "X")
+    assert wrong.error == "--upstream-header and --upstream-token-env are for a URL"
+    assert "--env is for a command" in cli("proxy", "http://localhost:1", "--env", "A=B").error
+    assert "cannot be started" in cli("proxy", "--", "/nowhere/at-all").error
