@@ -21,7 +21,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.interop.auth.support import peer
-from tests.interop.packages import FASTMCP_PYTHON
+from tests.interop.packages import FASTMCP
 from tests.support.processes import ENVIRONMENT, ROOT
 from trio_mcp import Client, HttpOptions, McpError, ProcessOptions, connect
 from trio_mcp.errors import Unauthorized
@@ -43,7 +43,7 @@ def _collected() -> Iterator[None]:
 
 HERE = ROOT / "tests" / "interop" / "migrated"
 TIME_LIMIT = 60  # seconds
-WHEN = {"before": str(FASTMCP_PYTHON), "after": sys.executable}
+WHEN = {"before": str(FASTMCP.python), "after": sys.executable}
 
 Ask = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 """Sends a request, and returns the members of its result, or `{"error": …}`."""
