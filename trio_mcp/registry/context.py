@@ -46,7 +46,8 @@ class Context(Generic[State]):
     """
 
     tool: str
-    """What was called: a tool's or prompt's name, or a resource's URI."""
+    """What was called: a tool's or prompt's name, or a resource's URI. In a part that is mounted,
+    it is the part's own name for it."""
 
     state: State = None  # type: ignore[assignment]  # where there is no lifespan
     """What the registry's lifespan yielded; its type is that of a `Context[State]`."""
