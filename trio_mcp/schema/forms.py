@@ -243,6 +243,14 @@ def _question(
     return _Question(name, field, required and not optional, annotation, required and optional)
 
 
+def _plain_question(name: str, schema: Json, required: bool, owner: str = "") -> _Question:
+    """One whose answer is taken as it comes."""
+    try:
+        return _Question(name, read_field(schema), required)
+    except SchemaError as error:
+        raise SchemaError(f"field {name!r}{owner}: {error}") from error
+
+
 class _Builder(Builder):
     """Knows an `Enum` by the names of its members, too."""
 
@@ -298,12 +306,8 @@ def _form_of_model(kind: Any, schema: Mapping[str, Json], revision: Revision) ->
         asked, optional = _without_null(each)
         if asked.get("default", NOTHING) is None:
             del asked["default"]
-        try:
-            read = read_field(asked)
-        except SchemaError as error:
-            raise SchemaError(f"field {name!r}{owner}: {error}") from error
         required = name in schema.get("required", ()) and not optional
-        questions.append(_Question(name, read, required))
+        questions.append(_plain_question(name, asked, required, owner))
     model = Model(kind)
 
     def make(answers: dict[str, Any]) -> Any:
@@ -340,10 +344,7 @@ def _form_of_schema(schema: Mapping[str, Json], revision: Revision) -> Form[dict
     for name, each in properties.items():
         if not isinstance(name, str):
             raise SchemaError(f"field {cut(name)}: its name must be a string")
-        try:
-            questions.append(_Question(name, read_field(each), name in required))
-        except SchemaError as error:
-            raise SchemaError(f"field {name!r}: {error}") from error
+        questions.append(_plain_question(name, each, name in required))
     dialect = schema.get("$schema")
     if dialect is not None:
         dialect_of(schema)

@@ -148,7 +148,7 @@ class _Structure:
                 if structured is arguments:
                     structured = arguments.copy()
                 structured[name] = hook(value)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a validator that exits must not end the server
             raise ArgumentError(Problem(_explain(name, error), name)) from error
         return structured
 
