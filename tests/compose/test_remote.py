@@ -22,6 +22,7 @@ from trio_mcp import (
     Remote,
     ResourceNotFound,
     ResourceUpdated,
+    ServerExtension,
     TextContent,
     connect,
     open_gateway,
@@ -335,3 +336,34 @@ async def test_tasks_are_those_of_their_caller() -> None:
                 async with connect(gateway.registry, extensions=[others]):
                     with pytest.raises(McpError, match="Task not found"):
                         await others.get("0" * 32)
+
+
+async def test_what_runs_around_calls_runs_around_those_that_are_passed_on() -> None:
+    class Audit(ServerExtension):
+        identifier = "com.example/audit"
+        wraps = ("tools/call",)
+
+        async def around(self, request: Any, proceed: Any) -> Any:
+            seen.append("extension")
+            return await proceed()
+
+    async def around_request(request: Any, proceed: Any) -> Any:
+        if request.method == "tools/call":
+            seen.append("request")
+        return await proceed(request)
+
+    async def around_call(call: Any, proceed: Any) -> Any:
+        seen.append("call")
+        return await proceed(call)
+
+    seen: list[str] = []
+    for options in (
+        {"extensions": [Audit()]},
+        {"middleware": [around_request]},
+        {"call_middleware": [around_call]},
+    ):
+        registry = Registry("front", **options)  # type: ignore[arg-type]
+        registry.mount(Remote(Library().registry))
+        async with connect(registry) as client:
+            assert (await client.call_tool("talk")).text == "said"
+    assert seen == ["extension", "request", "call"]

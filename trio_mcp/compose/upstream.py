@@ -92,7 +92,8 @@ class Upstream:
         self.listed: Final = trio.Event()
         """Set when it is known for the first time what the server has."""
         self._calls = calls
-        self._callers = callers
+        self.callers: Final = callers
+        """The connections of single callers."""
         self.held: Final = held
         """Calls that wait for their callers."""
         self._nursery = nursery
@@ -219,13 +220,13 @@ class Upstream:
         alone = context.connection_id in _SHARED_BY_ALL
         caller = None if alone else context.connection_id
         key: Hashable = (caller, context.principal, encode(declared))
-        connection = await self._callers.connection(key, alone=alone)
+        connection = await self.callers.connection(key, alone=alone)
         try:
             with connection.used():
                 client = await self._opened(connection)
                 return await self._exchange(client, connection.calls, method, params, relay, ask)
         finally:
-            self._callers.note_free()
+            self.callers.note_free()
 
     async def _opened(self, connection: CallerConnection) -> Client:
         await connection.settled.wait()

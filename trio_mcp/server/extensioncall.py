@@ -73,6 +73,10 @@ class _Extended(HandlerCall):
         """Whether anything may be sent: an extension may."""
         return True
 
+    def pass_on(self, finish: Callable[[InboundRequest, bytes | None], None]) -> bool:
+        """Run it in any case: there is more to it than the call that may be passed on."""
+        return False
+
     def _start(self) -> Awaitable[Any]:
         bridges = self.log_bridges()
         return self.work_bridged(bridges) if bridges else self.work()
