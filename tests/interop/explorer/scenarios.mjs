@@ -286,6 +286,7 @@ async function keyboard(page) {
   await page.keyboard.press('/');
   await page.keyboard.type('two numbers');
   await page.keyboard.press('ArrowDown');
+  await page.locator('#detail h2', { hasText: 'add' }).waitFor();
   const tabTo = async (name) => {
     for (let steps = 0; steps < 40; steps += 1) {
       await page.keyboard.press('Tab');
