@@ -52,10 +52,12 @@ nitpick_ignore_regex = [
     ("py:class", r"trio_mcp\.registry\.\w+\.(Prompt|Resource|ResourceTemplate|Tool)"),
     ("py:class", r"trio_mcp\.auth\.fetching\.Fetcher"),
     ("py:class", r"trio_mcp\.schema\.parameters\.ParameterType"),
-    ("py:class", r"trio_mcp\.transports\.http\.app\.HttpApp"),
+    ("py:class", r"trio_mcp\.(transports\.http\.app|aio\.http)\.HttpApp"),
     # Of classes that nobody makes but the library itself.
     ("py:class", r"trio_mcp\.client\.session\.(ClientRequest|ClientSession)"),
     ("py:class", r"trio_mcp\.(peer\.time_limits\.TimeLimit|registry\.lifespan\.Opened)"),
+    ("py:class", r"trio_mcp\.aio\.held\.Held"),
+    ("py:obj", r"trio_mcp\.aio"),
     ("py:class", r"trio_mcp\.(server\.server\.Server|store\.protocol\.Store)"),
 ]
 
@@ -76,6 +78,11 @@ for name, module in trio_mcp.MODULES.items():
         getattr(trio_mcp, name).__module__ = f"trio_mcp.{module}"
 
 
+def _is_for_trio(documented: tuple[str, Any]) -> bool:
+    """Put last, so that it is the one that is found, what has a face for asyncio as well."""
+    return not documented[0].startswith("trio_mcp.aio.")
+
+
 def find_documented(app: Any, env: Any, node: Any, text: Any) -> Any:
     """Link a name to where it is documented, whatever module an annotation says it is from.
 
@@ -86,7 +93,7 @@ def find_documented(app: Any, env: Any, node: Any, text: Any) -> Any:
     domain = env.get_domain("py")
     places = {
         name.rpartition(".")[2]: name
-        for name, entry in domain.objects.items()
+        for name, entry in sorted(domain.objects.items(), key=_is_for_trio)
         if not entry.aliased and entry.objtype in ("class", "exception", "function")
     }
     target: str = node["reftarget"]

@@ -2,11 +2,13 @@
 
 import os
 import signal
+import subprocess
 import sys
 
 import pytest
 
 from tests.aio.support import in_asyncio
+from tests.support.processes import ENVIRONMENT
 from trio_mcp.aio import connect
 from trio_mcp.errors import NotConnected
 
@@ -47,3 +49,26 @@ async def test_a_signal_stops_it_in_good_order(number):
         states = [each async for each in client.states()]
         assert isinstance(states[-1].error, NotConnected)
         assert states[-1].error.returncode == 7
+
+
+@pytest.mark.requirement("L1")
+def test_only_http_needs_more_packages():
+    program = """
+import asyncio, sys
+for name in ("httptools", "httpx2", "cryptography", "uvicorn", "starlette", "anyio"):
+    sys.modules[name] = None
+from trio_mcp.aio import Registry, connect, connect_all, on_asyncio, serve
+
+async def main():
+    async with connect(Registry("core")) as client:
+        print(client.revision)
+
+asyncio.run(main())
+from trio_mcp.aio import http_app
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
+    assert done.stdout == "2026-07-28\n"
+    assert done.stderr.splitlines()[-1] == (
+        "ModuleNotFoundError: http_app needs more packages: pip install 'trio-mcp[http]'"
+    )
