@@ -588,9 +588,7 @@ class Registry(Composed):
         """
 
         def register(function: F) -> F:
-            self.add_completion(
-                function, prompt=prompt, resource=resource, argument=argument, timeout=timeout
-            )
+            self.completers.add(function, prompt, resource, argument, timeout)
             return function
 
         return register
