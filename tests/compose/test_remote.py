@@ -27,6 +27,7 @@ from trio_mcp import (
     connect,
     open_gateway,
     open_proxy,
+    serve_http,
     serve_stream,
 )
 from trio_mcp.client.negotiation import Era
@@ -162,6 +163,36 @@ async def test_questions_reach_the_caller_and_answers_the_server(up: Era, down: 
     assert asked == ["Name 0?", "Name 1?"]
     assert answers == ["answer to Name 0?", "answer to Name 1?"]
     assert len(library.runs) == (1 if up == "legacy" else 3)
+
+
+@all_eras
+@both_eras
+async def test_over_http_on_both_sides_it_is_the_same(up: Era, down: Era) -> None:
+    library = Library()
+    logged: list[Any] = []
+    told: list[Any] = []
+
+    async def answer(params: dict[str, Any]) -> dict[str, Any]:
+        return {"action": "accept", "content": {"value": "Ada"}}
+
+    options: dict[str, Any] = {"on_log": lambda *said: logged.append(said), "log_level": "info"}
+    async with trio.open_nursery() as nursery:
+        behind = await nursery.start(serve_http, library.registry, "127.0.0.1", 0)
+        registry = Registry("front")
+        registry.mount(Remote(behind.url, era=up))
+        front = await nursery.start(serve_http, registry, "127.0.0.1", 0)
+        handlers = Handlers(elicitation=answer)
+        with trio.fail_after(LIMIT):
+            async with connect(front.url, era=down, handlers=handlers, **options) as client:
+                asked = await client.call_tool("ask", {"times": 2}, returns=list[str], timeout=5)
+                assert asked == ["Ada", "Ada"]
+                said = await client.call_tool("talk", on_progress=lambda *said: told.append(said))
+                assert said.text == "said"
+                with pytest.raises(McpError, match="not today"):
+                    await client.call_tool("refuse")
+        nursery.cancel_scope.cancel()
+    assert told == [(1, 3, "one"), (2, 3, "two")]
+    assert logged == [("warning", {"deep": [1]}, "stacks")]
 
 
 @all_eras

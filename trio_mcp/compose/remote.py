@@ -187,7 +187,7 @@ class Remote(Part):
         self._watching = trio.lowlevel.ParkingLot()
         self._has_resources = False
         self.may_offer: Collection[str] = _OFFERS  # until it is known
-        self._real_names: dict[tuple[Table, str], str] = {}
+        self._real_names: dict[str, str] = {}  # of prompts, for completions
         self._answers = {
             method: partial(_answer, method)
             for method in (*_METHODS.values(), "completion/complete")
@@ -196,7 +196,7 @@ class Remote(Part):
     # -- its life -------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[Upstream]:
+    async def running(self) -> AsyncIterator[Any]:
         """Be connected for the length of the block, for all that is served meanwhile.
 
         Without it, each registry that is served has connections of its own.
@@ -321,6 +321,8 @@ class Remote(Part):
             client.take_tools(listed)
         found: list[Any] = []
         refused: list[Exception] = []
+        if table == "prompts":  # what was there before must not be kept for ever
+            self._real_names = {}
         for number, each in enumerate(listed):
             if number % _AT_ONCE == _AT_ONCE - 1:
                 await trio.lowlevel.checkpoint()
@@ -346,7 +348,8 @@ class Remote(Part):
         described = from_wire(wire, payload)
         if self._rename is not None and key == "name":
             described = evolve(described, name=self._rename(name))
-            self._real_names[table, described.name] = name
+            if table == "prompts":
+                self._real_names[described.name] = name
             answer = partial(_answer_renamed, answer, name)
         begin = {"begin": partial(_begin, name)} if table == "tools" else {}
         known = _known_members(payload)
@@ -429,7 +432,7 @@ class Remote(Part):
         """Let the server complete an argument."""
         key: Literal["name", "uri"] = "name" if kind == "ref/prompt" else "uri"
         answer = self._answers["completion/complete"]
-        target = self._real_names.get(("prompts", target), target)
+        target = self._real_names.get(target, target)
         return forwarded_completer({"type": kind, key: target}, argument, answer)
 
 

@@ -250,7 +250,7 @@ class Upstream:
         meta = context.meta or {}
         sent = self._meta_for(client, meta, context)
         params = {**params, "_meta": sent} if sent else _without_meta(params)
-        call = OpenCall(_owner_of(context), relay, ask)
+        call = OpenCall(_owner_of(context, relay), relay, ask)
         calls.calls[call] = None
         try:
             result = await client.exchange(
@@ -321,10 +321,10 @@ def _askable(context: Context) -> Params:
     return {key: declared[key] for key in _QUESTIONS if key in declared and context.supports(key)}
 
 
-def _owner_of(context: Context) -> Hashable:
+def _owner_of(context: Context, relay: Relay) -> Hashable:
     """Whose a call is; where each request is one by itself, its own."""
     id = context.connection_id
-    return context if id in _SHARED_BY_ALL else (id, context.principal)
+    return relay if id in _SHARED_BY_ALL else (id, context.principal)
 
 
 def _without_meta(params: Params) -> Params:
