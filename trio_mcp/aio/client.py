@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -32,18 +33,20 @@ class ChangeStream(TrioChangeStream):
         self._held = held
         self._stream = stream
         self._left: list[Change] = []
+        self._turn = asyncio.Lock()
 
     async def __anext__(self) -> Change:
         """Wait for the next change, as Trio's does. Cancelled, it loses none."""
-        if self._left:
-            return self._left.pop()
-        call = self._held.begin(self._stream.__anext__)
-        try:
-            return await self._held.wait_for(call)
-        except BaseException:
-            if call.has_value:
-                self._left.append(call.value)
-            raise
+        async with self._turn:  # whoever is cancelled may have one, which is for the next
+            if self._left:
+                return self._left.pop()
+            call = self._held.begin(self._stream.__anext__)
+            try:
+                return await self._held.wait_for(call)
+            except BaseException:
+                if call.has_value:
+                    self._left.append(call.value)
+                raise
 
 
 class HeldFace(Generic[C]):
