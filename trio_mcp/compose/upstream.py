@@ -149,11 +149,11 @@ class Upstream:
 
     def _begun(self, client: Client, params: Params, seconds: float, done: Done) -> Cancel | None:
         def settled(outcome: Params | Exception) -> None:
-            if isinstance(outcome, ClientError) and not isinstance(outcome, TimeoutError):
+            if not isinstance(outcome, ClientError) or isinstance(outcome, TimeoutError):
+                done(outcome)
+            else:
                 self.main.note_failure(outcome)
                 done(self._told(outcome))
-            else:
-                done(outcome)
 
         return client.exchange_soon("tools/call", params, seconds, settled)
 

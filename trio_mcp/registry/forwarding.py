@@ -37,9 +37,9 @@ from trio_mcp.wire.payloads import ResourceDescription, ToolDescription
 
 Answer = Callable[[dict[str, Json], Context], Awaitable[Mapping[str, Json]]]
 
-Done = Callable[[Mapping[str, Json] | Exception], object]
-"""Called once: with the members of a result, or with why there are none. A `TimeoutError` is the
-end of the time that there was."""
+Done = Callable[[dict[str, Json] | Exception], object]
+"""Called once: with the members of a result, which are given away; or with why there are none. A
+`TimeoutError` is the end of the time that there was."""
 
 
 Cancel = Callable[[], object]

@@ -8,7 +8,7 @@ knows of the other. The response is written as soon as the answer has been read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import trio
@@ -71,15 +71,15 @@ class PassedCall(PassedOnScope):
         if self._cancel is not None:
             self._cancel()
 
-    def _done(self, outcome: Mapping[str, Json] | Exception) -> None:
+    def _done(self, outcome: dict[str, Json] | Exception) -> None:
         self._is_over = True
         call = self._call
-        if isinstance(outcome, TimeoutError):
+        if not isinstance(outcome, Exception):
+            line = call.line_for(Forwarded(outcome))
+        elif isinstance(outcome, TimeoutError):
             line = call.unfinished()
-        elif isinstance(outcome, Exception):
-            line = call.line_for(outcome)
         else:
-            line = call.line_for(Forwarded(dict(outcome)))
+            line = call.line_for(outcome)
         self._answer(line)
 
     def _answer(self, line: bytes | None) -> None:
