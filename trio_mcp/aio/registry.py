@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import trio
 
@@ -20,6 +20,8 @@ from trio_mcp.registry.resources import Resource, ResourceTemplate
 from trio_mcp.registry.tools import Tool
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Registry(TrioRegistry):
@@ -63,6 +65,25 @@ class Registry(TrioRegistry):
     def add_prompt(self, function: Callable[..., Any], **options: Unpack[PromptOptions]) -> Prompt:
         """Register a function as a prompt, as `trio_mcp.Registry.add_prompt` does."""
         return super().add_prompt(_in_loop(function), **options)
+
+    def completion(
+        self,
+        *,
+        prompt: str | None = None,
+        resource: str | None = None,
+        argument: str,
+        timeout: float | None = None,
+    ) -> Callable[[F], F]:
+        """Register a completion, as `trio_mcp.Registry.completion` does."""
+        register = super().completion(
+            prompt=prompt, resource=resource, argument=argument, timeout=timeout
+        )
+
+        def register_in_loop(function: F) -> F:
+            register(_in_loop(function))
+            return function
+
+        return register_in_loop
 
     def add_completion(
         self,
