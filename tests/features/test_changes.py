@@ -684,7 +684,7 @@ async def test_no_subscription_is_opened_while_the_server_stops(autojump_clock: 
 
 
 @pytest.mark.parametrize("way", ["stdio"])
-@pytest.mark.parametrize("how", ["eof", "signal"])
+@pytest.mark.parametrize("how", ["eof", *(["signal"] if os.name == "posix" else [])])
 async def test_a_process_with_an_open_subscription_exits_at_once(way: str, how: str) -> None:
     """Its grace is a minute, and the test's patience half of that."""
     async with running(command()) as server:
@@ -1211,6 +1211,7 @@ async def test_the_loss_of_the_connection_raises_where_it_is_iterated_over(era: 
                     raise AssertionError
 
 
+@pytest.mark.skipif(os.name != "posix", reason="it looks for processes in /proc")
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_the_death_of_the_server_is_told_with_its_type(era: Any) -> None:
     others = set(children())  # which other tests of this process share

@@ -9,9 +9,7 @@ TIME_LIMIT = 1200
 
 @pytest.mark.needs("wine")
 @pytest.mark.requirement("L9")
-@pytest.mark.parametrize(
-    "folder", ["tests/system", "tests/peer", "tests/features/test_changes.py", "tests/testing"]
-)
+@pytest.mark.parametrize("folder", ["tests/system", "tests/peer", "tests/features/test_changes.py"])
 def test_what_holds_here_holds_on_windows(folder: str) -> None:
     done = windows.run_pytest([folder], time_limit=TIME_LIMIT)
     assert done.returncode == 0, done.stdout[-20_000:]

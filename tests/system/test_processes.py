@@ -10,6 +10,7 @@ import psutil
 import pytest
 import trio
 
+from tests.support.processes import ENVIRONMENT
 from trio_mcp import ProcessOptions, connect, open_process
 from trio_mcp.errors import CannotStart
 from trio_mcp.system.processes import runnable
@@ -131,3 +132,18 @@ def test_a_second_signal_ends_the_process() -> None:
     status = subprocess.run([sys.executable, "-c", code], check=False).returncode
     assert status == (3 if WINDOWS else -signal.SIGINT)
     assert ENDING[0] is signal.SIGINT
+
+
+@pytest.mark.requirement("L9")
+def test_the_command_line_takes_paths_of_this_system(tmp_path: Path) -> None:
+    (tmp_path / "sums.py").write_text(
+        "from trio_mcp import Registry\n"
+        "registry = Registry('sums', version='1')\n"
+        "@registry.tool\nasync def add(a: int, b: int) -> int:\n    return a + b\n"
+    )
+    target = f"{tmp_path / 'sums.py'}:registry"  # with the letter of a drive, where there are some
+    words = ["-m", "trio_mcp.cli", "call", target, "add", "a=1", "b=2"]
+    done = subprocess.run(
+        [sys.executable, *words], env=ENVIRONMENT, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("3\n", 0), done.stderr
