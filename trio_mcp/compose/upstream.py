@@ -99,6 +99,8 @@ class Upstream:
         self._nursery = nursery
         self._log_level = log_level
         self._tasks = tasks
+        self._seen: Client | None = None
+        self._revision: str | None = None  # of that client, if it is a modern one
 
     async def answer(self, method: str, params: Params, context: Context) -> Params:
         """Pass a request on, and return the result.
@@ -133,14 +135,18 @@ class Upstream:
         progress nor log messages. Questions are results there. The parameters are ours to change.
         """
         client = self.main.current
-        meta = params.get("_meta")
-        if client is None or client.era != "modern" or not isinstance(meta, dict):
+        if client is not self._seen:  # its revision is looked up once for each connection
+            self._seen = client
+            is_modern = client is not None and client.era == "modern"
+            self._revision = client.revision if client is not None and is_modern else None
+        revision, meta = self._revision, params.get("_meta")
+        if client is None or revision is None or not isinstance(meta, dict):
             return None
         if META_CLIENT_CAPABILITIES not in meta or not _TELLING.isdisjoint(meta):
             return None
         if "requestState" in params or "inputResponses" in params:
             return None
-        declared, revision = meta[META_CLIENT_CAPABILITIES], client.revision
+        declared = meta[META_CLIENT_CAPABILITIES]
         if "extensions" in declared:
             return None
         if meta.get(META_VERSION) != revision:
