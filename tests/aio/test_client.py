@@ -342,15 +342,10 @@ async def test_under_trio_callbacks_are_plain_functions():
 @pytest.mark.requirement("L1")
 @in_asyncio
 async def test_a_trio_client_in_asyncio_says_what_to_do():
-    found = []
-
-    async def take(client):
-        found.append(client)
-
     async with connect_all({"one": Workshop()}) as group:
-        await group.run_in_trio(group._theirs.servers["one"].use, take)
+        client = await group.run_in_trio(group._theirs.servers["one"].client)
         with pytest.raises(RuntimeError, match=r"this client runs on Trio.*trio_mcp\.aio"):
-            await found[0].ping()
+            await client.ping()
 
 
 @pytest.mark.requirement("L1")
@@ -395,7 +390,7 @@ async def test_many_servers_are_one_group_under_asyncio():
     await until(lambda: told[2:] == [("one", "warning", "hot", None)])
     client = await group.servers["two"].client()
     assert (await client.call_tool("two_add", {"a": 1, "b": 1})).text == "2.0"
-    assert await group.servers["one"].use(lambda client: client.list_all("tools/list", "tools"))
+    assert await (await group.servers["one"].client()).list_all("tools/list", "tools")
     with pytest.raises(UnknownTool):
         await group.call_tool("three_add")
     workshop.remove_tool("warn")

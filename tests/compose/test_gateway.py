@@ -30,6 +30,7 @@ from trio_mcp import (
     open_gateway,
     open_proxy,
 )
+from trio_mcp.client.passing import exchange
 from trio_mcp.errors import CannotStart, ConfigError
 
 pytestmark = pytest.mark.requirement("L4")
@@ -170,17 +171,17 @@ async def test_a_caller_who_never_answers_is_not_waited_for(autojump_clock: obje
     async with remote.running() as upstream, connect(registry, era="modern") as client:
         await remote.ready()
         params = {"name": "ask", "arguments": {}, "_meta": meta}
-        held = await client.exchange("tools/call", params)
+        held = await exchange(client, "tools/call", params)
         assert held["resultType"] == "input_required"
         assert len(upstream.held) == 1
         with pytest.raises(McpError, match="Too many questions are open"):
-            await client.exchange("tools/call", params)
+            await exchange(client, "tools/call", params)
         await trio.sleep(301)
         assert len(upstream.held) == 0
         await ended.wait()
         late = {**params, "requestState": held["requestState"], "inputResponses": {}}
         with pytest.raises(McpError, match="request state is not acceptable"):
-            await client.exchange("tools/call", late)
+            await exchange(client, "tools/call", late)
 
 
 # -- servers that are malicious ---------------------------------------------------------------

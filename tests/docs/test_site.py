@@ -11,7 +11,7 @@ import trio_mcp
 import trio_mcp.aio
 import trio_mcp.errors
 from tests.support.processes import ROOT
-from trio_mcp import Client, ClientConnection, Limits, TextContent, ToolError
+from trio_mcp import Client, ClientConnection, GroupServer, Limits, TextContent, ToolError
 from trio_mcp.errors import ServerExited
 
 DOCS = ROOT / "docs"
@@ -69,13 +69,17 @@ def test_type_checkers_and_programs_see_the_same_names() -> None:
     assert seen == {(name, f"trio_mcp.{module}") for name, module in trio_mcp.MODULES.items()}
 
 
+def public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
 def test_plumbing_is_not_reachable_on_a_client() -> None:
-    assert {name for name in dir(Client) if not name.startswith("_")} == {
+    assert public(Client) == {
         *("answer", "call_tool", "capabilities", "complete", "era", "extensions", "get_prompt"),
         *("instructions", "list_all"),
         *("list_prompts", "list_resource_templates", "list_resources", "messages", "noise"),
         *("notify", "ping", "read_resource", "refresh_tools", "request", "revision", "server_info"),
         *("set_log_level", "set_roots", "state", "states", "stderr", "subscribe", "tools"),
     }
-    connection = {name for name in dir(ClientConnection) if not name.startswith("_")}
-    assert connection == {"messages", "states"}
+    assert public(ClientConnection) == {"messages", "states"}
+    assert public(GroupServer) == {"client", "name", "state", "tools"}

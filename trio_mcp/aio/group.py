@@ -32,7 +32,7 @@ class GroupServer(HeldFace[trio_group.GroupServer], trio_group.GroupServer):
         """Return the client that is connected to it, as `trio_mcp.GroupServer.client` does."""
         return Client(self._held, await self._held.call(self._theirs.client))
 
-    async def use(self, work: Callable[[Any], Awaitable[Any]]) -> Any:
+    async def _use(self, work: Callable[[Any], Awaitable[Any]]) -> Any:
         """Have a client do something in asyncio, and look after the server if that fails."""
         client = await self.client()
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, overload
@@ -26,14 +26,10 @@ from trio_mcp.client.state import ClientState, Connecting
 from trio_mcp.client.subscription import subscription
 from trio_mcp.client.tools import RemoteTool, ToolTable
 from trio_mcp.errors import (
-    CallTimeout,
     InvalidResult,
-    NotConnected,
     ProtocolError,
     ResponseTooLarge,
 )
-from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed, OutgoingRequest
-from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.public import public
 from trio_mcp.registry.changes import Kind
 from trio_mcp.wire.errors import HEADER_MISMATCH, McpError, ResourceNotFound
@@ -164,82 +160,6 @@ class Client:
             method=method, params=params or {}, timeout=timeout, on_progress=on_progress
         )
         return await self._session.send(request)
-
-    async def exchange(
-        self,
-        method: str,
-        params: dict[str, Json],
-        *,
-        timeout: float | None = None,
-        on_progress: ProgressCallback | None = None,
-    ) -> dict[str, Json]:
-        """Send a request and return its result as it came, even if that is a question.
-
-        This is for programs that pass requests on. `_meta` fields that the parameters have take the
-        place of the client's own.
-
-        Args:
-            method: The method.
-            params: Its parameters.
-            timeout: Seconds to wait, in place of the connection's default; `inf` for ever.
-            on_progress: As in `request`.
-
-        Raises:
-            McpError: The server answered with an error.
-            ClientError: As for `request`.
-
-        If cancelled, it tells the server to stop, and ignores a late answer.
-        """
-        request = ClientRequest(
-            method=method, params=params, timeout=timeout, on_progress=on_progress
-        )
-        return await self._session.exchange(request)
-
-    def exchange_soon(
-        self,
-        method: str,
-        params: dict[str, Json],
-        seconds: float,
-        done: Callable[[dict[str, Json] | Exception], object],
-    ) -> Callable[[], None] | None:
-        """Do the same as `exchange` without waiting, if that can be done: over a stream with room.
-
-        This is for programs that pass many requests on: it needs no task.
-
-        Args:
-            method: The method.
-            params: Its parameters, with all that the revision wants in `_meta`.
-            seconds: How long to wait.
-            done: Called once: with the result as it came; an `McpError` of the server's; a
-                `CallTimeout`; or another `ClientError`. It must not raise.
-
-        Returns:
-            What cancels it, so that `done` is not called; `None` if nothing was sent.
-
-        Raises:
-            TypeError: The parameters are not JSON.
-        """
-        session = self._session
-
-        def woken(request: OutgoingRequest) -> None:
-            outcome: Any
-            response = request.response
-            if response is not None and response.result.__class__ is dict:  # most of them
-                done(response.result)
-                return
-            try:
-                outcome = request.result
-            except DeadlinePassed:
-                outcome = CallTimeout(method, seconds)
-            except ConnectionEnded as error:
-                outcome = NotConnected(f"the connection ended: {error}")
-            except McpError as error:
-                outcome = error
-            if not isinstance(outcome, dict | Exception):
-                outcome = ProtocolError(f"{method}: the server's result is no object")
-            done(outcome)
-
-        return session.begin(method, params, TimeLimit(session.now() + seconds), woken)
 
     async def answer(self, questions: Mapping[str, Json]) -> dict[str, Json]:
         """Have the handlers that were given to `connect` answer questions of the server's.
@@ -380,13 +300,9 @@ class Client:
         Raises:
             ClientError: As for `request`.
         """
-        self.take_tools(await self.list_all("tools/list", "tools", fresh=fresh))
+        self._take_tools(await self.list_all("tools/list", "tools", fresh=fresh))
 
-    def take_tools(self, listed: Sequence[Json]) -> None:
-        """Take tools as the server lists them, in place of those before.
-
-        This is for programs that ask for the list themselves; `refresh_tools` does both.
-        """
+    def _take_tools(self, listed: Sequence[Json]) -> None:
         self._tools.update(listed)
         details = {tool.mcp_name: tool.details for tool in self._tools.tools.values()}
         self._tools.leave_out(self._session.transport.learn_tools(details))
@@ -666,3 +582,13 @@ class Client:
             ...             print(change)
         """
         return subscription(self._session, lists, resources, extensions or {})
+
+
+def session_of(client: Client) -> ClientSession:
+    """Return the session below a client, which is no part of what is public."""
+    return client._session
+
+
+def take_tools(client: Client, listed: Sequence[Json]) -> None:
+    """Have a client take tools as the server lists them, in place of those before."""
+    client._take_tools(listed)

@@ -244,7 +244,7 @@ class ClientSession:
     async def exchange(self, request: ClientRequest) -> dict[str, Json]:
         """Send a request and return its result as it came, be it a question or an extension's.
 
-        Raises, and behaves when it is cancelled, as `Client.exchange`.
+        Raises, and behaves when it is cancelled, as `exchange` in `passing.py`.
         """
         timeout = self.request_timeout if request.timeout is None else request.timeout
         limit = TimeLimit() if timeout == inf else TimeLimit.after(timeout)

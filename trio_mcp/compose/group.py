@@ -90,7 +90,7 @@ class GroupServer:
         """
         return await self._connection.client()
 
-    def take_tools(self, found: Mapping[str, RemoteTool]) -> None:
+    def _take_tools(self, found: Mapping[str, RemoteTool]) -> None:
         """Take the tools of a connection. What was set here holds on."""
         for name, tool in found.items():
             known = self._tools.get(name)
@@ -98,7 +98,7 @@ class GroupServer:
                 tool.timeout, tool.enabled = known.timeout, known.enabled
         self._tools = dict(found)
 
-    async def use(self, work: Callable[[Client], Any]) -> Any:
+    async def _use(self, work: Callable[[Client], Any]) -> Any:
         """Have a client do something, and look after the server if that fails."""
         client = await self.client()
         try:
@@ -189,7 +189,7 @@ class ServerGroup:
             ClientError: As for `Client.call_tool`.
         """
         server = self.server_of(name)
-        return await server.use(lambda client: client.call_tool(name, arguments, **options))
+        return await server._use(lambda client: client.call_tool(name, arguments, **options))
 
     # -- resources and prompts ----------------------------------------------------------------
 
@@ -202,7 +202,7 @@ class ServerGroup:
             ClientError: As for `Client.read_resource`.
         """
         work = partial(Client.read_resource, uri=uri, **options)
-        result: ReadResult = await self.servers[server].use(work)
+        result: ReadResult = await self.servers[server]._use(work)
         return result
 
     async def get_prompt(
@@ -216,7 +216,7 @@ class ServerGroup:
             ClientError: As for `Client.get_prompt`.
         """
         work = partial(Client.get_prompt, name=name, arguments=arguments, **options)
-        result: GetPromptResult = await self.servers[server].use(work)
+        result: GetPromptResult = await self.servers[server]._use(work)
         return result
 
     async def list_resources(self) -> dict[str, list[ResourceDescription]]:
@@ -238,7 +238,7 @@ class ServerGroup:
             try:
                 client = await server.client()
                 if capability in client.capabilities:
-                    found[server.name] = await server.use(work)
+                    found[server.name] = await server._use(work)
             except (ClientError, McpError):
                 pass  # its state says so
 
@@ -346,7 +346,7 @@ async def connect_all(
         async def refresh(client: Client, kind: Kind) -> None:
             if kind == "tools":
                 await client.refresh_tools()
-                server.take_tools(client.tools)
+                server._take_tools(client.tools)
 
         connection = SupervisedConnection(
             config.name,
@@ -354,7 +354,7 @@ async def connect_all(
             backoff=backoff or Backoff(),
             patience=patience,
             on_state=lambda state: events.announce(ServerEvent(config.name, state)),
-            adopt=lambda client: server.take_tools(client.tools),
+            adopt=lambda client: server._take_tools(client.tools),
             attend=attend,
         )
         server = GroupServer(config, connection)

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 import trio
 from attrs import evolve, fields
 
-from trio_mcp.client.client import Client
+from trio_mcp.client.client import Client, take_tools
 from trio_mcp.client.connect import ClientConnection, connect
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.negotiation import Era
@@ -318,7 +318,7 @@ class Remote(Part):
             logger.warning(told, self.name, len(listed), table, self._max_items)
             listed = listed[: self._max_items]
         if table == "tools":
-            client.take_tools(listed)
+            take_tools(client, listed)
         found: list[Any] = []
         refused: list[Exception] = []
         if table == "prompts":  # what was there before must not be kept for ever

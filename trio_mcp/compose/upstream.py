@@ -21,6 +21,7 @@ import trio
 
 from trio_mcp.client.client import Client
 from trio_mcp.client.contents import is_not_found
+from trio_mcp.client.passing import exchange, exchange_soon
 from trio_mcp.compose.callers import CallerConnection, CallerConnections
 from trio_mcp.compose.calls import Ask, OpenCall, OpenCalls, PassedOn
 from trio_mcp.compose.held import HeldCall, HeldCalls, about
@@ -161,7 +162,7 @@ class Upstream:
                 self.main.note_failure(outcome)
                 done(self._told(outcome))
 
-        return client.exchange_soon("tools/call", params, seconds, settled)
+        return exchange_soon(client, "tools/call", params, seconds, settled)
 
     def _told(self, error: ClientError) -> ToolError:
         """Tell a caller of a failure, without what is nobody's business (its stderr, say)."""
@@ -259,7 +260,8 @@ class Upstream:
         call = OpenCall(_owner_of(context, relay), relay, ask)
         calls.calls[call] = None
         try:
-            result = await client.exchange(
+            result = await exchange(
+                client,
                 method,
                 params,
                 timeout=inf,
@@ -306,7 +308,7 @@ class Upstream:
             ToolError: It is not there, or was lost meanwhile.
         """
         try:
-            return await (await self.main.client()).exchange(method, params)
+            return await exchange(await self.main.client(), method, params)
         except ClientError as error:
             self.main.note_failure(error)
             raise self._told(error) from None
