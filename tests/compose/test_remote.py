@@ -243,7 +243,7 @@ async def test_changes_are_passed_on(up: Era, down: Era) -> None:
         async with client.subscribe(**wanted) as changes:
             assert set(changes.uris) == {"shelf://one", "book://Emma"}
             watchers = library.registry.changes.watchers
-            while not watchers:
+            while "shelf://one" not in watchers:  # a legacy server is asked for one at a time
                 await trio.sleep(0.01)
             library.registry.notify_resource_updated("shelf://one")
             assert await anext(changes) == ResourceUpdated("shelf://one")
