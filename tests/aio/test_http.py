@@ -423,6 +423,7 @@ uvicorn.run(http_app(Registry("ending")), port=0)
 """
 
 
+@pytest.mark.long
 @pytest.mark.requirement("L1")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_streams_without_an_end_do_not_keep_a_server_from_stopping(number):

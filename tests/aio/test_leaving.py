@@ -35,6 +35,7 @@ def assert_gone(pid):
             os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("L1")
 @pytest.mark.parametrize("way", ["run", "close"])
 def test_a_loop_that_is_closed_ends_what_was_left_open_in_it(way):
@@ -43,6 +44,7 @@ def test_a_loop_that_is_closed_ends_what_was_left_open_in_it(way):
     assert done.stdout.splitlines()[1:] == ["gone True"]
 
 
+@pytest.mark.long
 @pytest.mark.requirement("L1")
 @pytest.mark.parametrize("way", ["exit", "forget"])
 def test_the_end_of_the_interpreter_ends_what_was_left_open(way):
@@ -57,6 +59,7 @@ def test_the_end_of_the_interpreter_ends_what_was_left_open(way):
     assert_gone(server_of(done.stdout))
 
 
+@pytest.mark.long
 @pytest.mark.requirement("L1")
 def test_a_fork_is_told_what_to_do_and_disturbs_nobody():
     done = leave("fork")

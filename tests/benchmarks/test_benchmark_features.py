@@ -138,6 +138,7 @@ def test_the_chart_and_the_figures_have_everybody_who_was_measured(outcomes):
     assert figures[PYTHON]["read_many"] == [1000, 1000]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("peer", list(map(as_param, INSTALLED)))
 def test_every_server_can_be_measured(peer):
     assert peer.missing == ""

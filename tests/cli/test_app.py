@@ -188,6 +188,7 @@ def test_completion_is_installed_where_the_shell_looks(
     assert ".bashrc" not in [each.name for each in scripts], "nobody asked for it to be edited"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 async def test_a_signal_ends_a_command_in_good_order(number: int, status: int, shop: str) -> None:
     command = [*COMMAND, "call", shop, "slow", "seconds=60"]

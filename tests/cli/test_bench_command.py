@@ -10,6 +10,7 @@ from trio_mcp.cli.bench.load import Run, calls_of, outcome
 SHORT = ["--seconds", "0.1", "--in-flight", "1", "--in-flight", "8"]
 
 
+@pytest.mark.long
 def test_a_process(cli: CommandLine) -> None:
     told = cli("bench", SHOP, "say", "words=3", *SHORT, "--json").json
     assert (told["target"], told["tool"], told["era"]) == (SHOP, "say", "modern")
@@ -74,6 +75,7 @@ def test_a_server_that_cannot_be_measured(
     assert outcome.error.startswith(told)
 
 
+@pytest.mark.long
 def test_a_server_that_dies_under_the_load(cli: CommandLine, tmp_path: Path) -> None:
 
     (tmp_path / "frail.py").write_text(

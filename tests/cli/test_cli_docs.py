@@ -31,6 +31,7 @@ def names(cell: str) -> set[str]:
     return set(re.findall(r"`([^`]+)`", cell))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("command", "output"), SHOWN, ids=[each[0] for each in SHOWN])
 def test_commands_do_what_is_shown(
     command: str, output: str, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
@@ -75,6 +76,7 @@ def shape(value: Any) -> Any:
     return "number" if isinstance(value, int | float) else type(value).__name__
 
 
+@pytest.mark.long
 def test_every_command_and_option_is_described(cli: CommandLine) -> None:
     commands = {name for row in rows("Command") for name in names(row[0])}
     assert commands == {each for each in make_app() if not each.startswith("-")}

@@ -255,6 +255,7 @@ async def test_a_server_that_never_answers_is_given_up(
     assert found(report) == {("error", "no-revision")}
 
 
+@pytest.mark.long
 async def test_of_ours_there_is_nothing_to_complain_about() -> None:
     report = await examine_process(
         [*faulty("none")[:1], str(EXAMPLES / "calculator.py")], ProcessOptions(), "ours", Times()

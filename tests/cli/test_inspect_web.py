@@ -205,6 +205,7 @@ async def test_requests_to_a_url_get_its_credentials_and_never_our_token() -> No
         handle.stop()
 
 
+@pytest.mark.long
 async def test_the_command_serves_the_page_and_starts_the_server_that_it_was_given() -> None:
     command = [*COMMAND, "inspect", SHOP, "--web"]
     async with running(command) as server:

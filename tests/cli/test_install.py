@@ -228,6 +228,7 @@ def test_a_host_that_knows_no_urls(cli: CommandLine) -> None:
 # -- the command -------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_what_is_written_starts_the_server_from_anywhere(cli: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "wares.py").write_text(
         "from trio_mcp import Registry\n"

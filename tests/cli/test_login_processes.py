@@ -56,6 +56,7 @@ def is_open(page: str) -> bool:
 NO_BROWSER = {"BROWSER": "", "DISPLAY": "", "WAYLAND_DISPLAY": ""}
 
 
+@pytest.mark.long
 def test_a_terminal_with_a_browser(shop: str, tmp_path: Path) -> None:
     """What the command and the browser say on their way is not among the results."""
     words = shlex.join([*COMMAND, "call", shop, "echo", "text=hi", "--json"])
@@ -68,6 +69,7 @@ def test_a_terminal_with_a_browser(shop: str, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out").read_text())["content"][0]["text"] == "hi"
 
 
+@pytest.mark.long
 def test_a_terminal_without_a_browser(shop: str, issuer: Authority, tmp_path: Path) -> None:
     connection = "192.0.2.1 50000 192.0.2.2 22"
     terminal = Terminal("tools", shop, cwd=tmp_path, **NO_BROWSER, SSH_CONNECTION=connection)
@@ -85,6 +87,7 @@ def test_a_terminal_without_a_browser(shop: str, issuer: Authority, tmp_path: Pa
     assert again.leaves()[0] == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["login", "doctor"])
 def test_ctrl_c_while_a_login_is_awaited(
     command: str, shop: str, issuer: Authority, tmp_path: Path
@@ -100,6 +103,7 @@ def test_ctrl_c_while_a_login_is_awaited(
     assert issuer.forms == []
 
 
+@pytest.mark.long
 def test_a_terminal_that_is_closed_while_a_login_is_awaited(shop: str, tmp_path: Path) -> None:
     terminal = Terminal("login", shop, cwd=tmp_path, **NO_BROWSER)
     assert is_open(page_of(terminal))
@@ -115,6 +119,7 @@ print(status, *sorted(heavy & {each.split(".")[0] for each in sys.modules}), fil
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "needed"),
     [
@@ -134,6 +139,7 @@ async def test_nothing_is_imported_that_is_not_needed(
     assert done.stderr.decode().splitlines()[-1].split() == ["0", *needed]
 
 
+@pytest.mark.long
 async def test_serving_behind_an_issuer(issuer: Authority) -> None:
     resource = "https://mcp.example.com/mcp"
     options = ["--issuer", issuer.url, "--resource", resource, "--scope", "shop", "--scope", "more"]

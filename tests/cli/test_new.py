@@ -11,6 +11,7 @@ from tests.cli.support import CommandLine
 from tests.support.processes import ENVIRONMENT
 
 
+@pytest.mark.long
 def test_a_new_project_works(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

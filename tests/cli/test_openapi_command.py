@@ -9,6 +9,7 @@ BOOKSHOP = str(EXAMPLES / "bookshop.yaml")
 pytestmark = pytest.mark.requirement("L6")
 
 
+@pytest.mark.long
 async def test_it_serves_on_stdio() -> None:
     listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
     words = [BOOKSHOP, "--leave-out", "DELETE *", "--auth-env", "token=SHOP_TOKEN"]

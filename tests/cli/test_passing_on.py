@@ -27,6 +27,7 @@ def configured(path: Path, **programs: str) -> None:
     path.write_text(json.dumps({"mcpServers": entries}))
 
 
+@pytest.mark.long
 async def test_a_server_on_stdio_is_served_over_http_and_back_on_stdio() -> None:
     async with running([*COMMAND, "proxy", CALCULATOR, *HTTP]) as server:
         url = await url_of(server)
@@ -38,6 +39,7 @@ async def test_a_server_on_stdio_is_served_over_http_and_back_on_stdio() -> None
         assert await server.exit() == 0
 
 
+@pytest.mark.long
 async def test_a_gateway_follows_its_file_and_says_how_servers_stand(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     configured(path, calc=CALCULATOR, lost="/nowhere/at/all.py")

@@ -66,6 +66,7 @@ def here(importing: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("A1", "A8", "D5")
 async def test_a_registry_in_a_file() -> None:
     async with running(serve(f"{CALCULATOR}:registry")) as server:
@@ -194,6 +195,7 @@ def test_a_traceback_is_there_for_those_who_ask(
     assert last.startswith("trio-mcp: broken.py cannot be imported")
 
 
+@pytest.mark.long
 @pytest.mark.requirement("B1")
 async def test_the_tool_timeout_is_obeyed(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(
@@ -212,6 +214,7 @@ async def test_the_tool_timeout_is_obeyed(tmp_path: Path) -> None:
         assert server.stderr == b"", "nothing of it is an error"
 
 
+@pytest.mark.long
 @pytest.mark.requirement("G1", "B6", "B11", "A13")
 async def test_the_log_as_one_json_object_a_line(tmp_path: Path) -> None:
     (tmp_path / "server.py").write_text(
@@ -262,6 +265,7 @@ async def test_the_log_as_one_json_object_a_line(tmp_path: Path) -> None:
     assert b"server.py" not in done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.requirement("G1", "A13")
 async def test_the_log_as_text() -> None:
     done = await run(serve(CALCULATOR), lines(call(1, "add", a=1, b=1)))
@@ -281,6 +285,7 @@ async def test_without_the_extra_the_command_says_what_to_install(tmp_path: Path
     )
 
 
+@pytest.mark.long
 async def test_serving_on_stdio_imports_nothing_that_only_others_need() -> None:
     look = (
         "import sys; from trio_mcp.cli.app import run; status = run(sys.argv[1:]);"
@@ -297,6 +302,7 @@ async def test_serving_on_stdio_imports_nothing_that_only_others_need() -> None:
     assert "trio_mcp.transports.http" not in names
 
 
+@pytest.mark.long
 @pytest.mark.requirement("F1", "F4")
 async def test_serving_over_http(tmp_path: Path) -> None:
     arguments = ["--http", "127.0.0.1:0", "--path", "/rpc", "--token-env", "SHOP_TOKEN"]
@@ -350,6 +356,7 @@ async def test_serving_while_it_is_imported_by_others(tmp_path: Path) -> None:
     assert told.startswith("unguarded serves while it is imported; put that under `if __name__")
 
 
+@pytest.mark.long
 @pytest.mark.requirement("A13")
 async def test_what_is_printed_while_importing_is_not_for_the_client(tmp_path: Path) -> None:
     path = tmp_path / "chatty.py"

@@ -47,6 +47,7 @@ async def statuses(stream: trio.abc.Stream, clients: list[str]) -> list[int]:
     return [int(each[:3]) for each in answer.split(b"HTTP/1.1 ")[1:]]
 
 
+@pytest.mark.long
 async def test_a_unix_socket(tmp_path: Path) -> None:
     place = tmp_path / "calculator.sock"
     options = ["--unix-socket", "calculator.sock", "--unix-socket-mode", "660"]
@@ -64,6 +65,7 @@ async def test_a_unix_socket(tmp_path: Path) -> None:
     assert not place.exists()
 
 
+@pytest.mark.long
 @pytest.mark.requirement("F17")
 async def test_clients_of_2024_are_served_at_a_path_of_their_own() -> None:
     async with running(serve(*HTTP, "--sse-path", "/sse")) as server:
@@ -74,6 +76,7 @@ async def test_clients_of_2024_are_served_at_a_path_of_their_own() -> None:
         assert await server.exit() == 0
 
 
+@pytest.mark.long
 async def test_tls(tmp_path: Path) -> None:
     authority = trustme.CA()
     certificate = authority.issue_cert("127.0.0.1")
@@ -136,6 +139,7 @@ def test_certificates_that_cannot_be(files: list[str], told: str, cli: CommandLi
     assert outcome.error.startswith(told)
 
 
+@pytest.mark.long
 async def test_the_rate_of_a_client() -> None:
     """100 at once, and then no more for a long while; whoever else comes is served."""
     clients = ["10.0.0.1"] * 101 + ["10.0.0.2"]
@@ -146,6 +150,7 @@ async def test_the_rate_of_a_client() -> None:
             assert await statuses(stream, clients) == [200] * 100 + [429, 200]
 
 
+@pytest.mark.long
 async def test_the_grace_of_a_call(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(
         "import sys, trio\n"

@@ -16,6 +16,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STORE", str(tmp_path / "tasks.db"))
 
 
+@pytest.mark.long
 def test_a_call_waits_for_its_task_or_leaves_it(cli: CommandLine) -> None:
     assert cli("call", JOBS, "add", "a=1", "b=2").out == "3\n"
     started = cli("call", "--task", JOBS, "add", "a=1", "b=2")
@@ -28,6 +29,7 @@ def test_a_call_waits_for_its_task_or_leaves_it(cli: CommandLine) -> None:
     assert cli("tasks", JOBS, "get", id, "--json").json == {"taskId": id, "status": "completed"}
 
 
+@pytest.mark.long
 def test_what_was_started_can_be_cancelled(cli: CommandLine) -> None:
     id = cli("call", "--task", JOBS, "wait_again", "--json").json["taskId"]
     assert cli("tasks", JOBS, "get", id).out == "working\n"
@@ -37,6 +39,7 @@ def test_what_was_started_can_be_cancelled(cli: CommandLine) -> None:
     assert "was cancelled" in failed.error
 
 
+@pytest.mark.long
 def test_what_is_no_task(cli: CommandLine) -> None:
     answered = cli("call", "--task", JOBS, "plain")
     assert (answered.status, answered.out) == (0, "plain\n")

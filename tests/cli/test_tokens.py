@@ -68,6 +68,7 @@ def test_a_token_that_is_missing_is_told_as_a_server_tells_it(
             assert (outcome.status, outcome.error) == (1, told)
 
 
+@pytest.mark.long
 def test_a_token_that_no_header_can_have_is_not_repeated(
     guarded: str, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from trio_mcp import Registry
 from trio_mcp.cli.app import run
 
 
+@pytest.mark.long
 def test_the_tools_in_a_table(cli: CommandLine) -> None:
     outcome = cli("tools", SHOP)
     assert (outcome.status, outcome.err) == (0, "")
@@ -127,6 +128,7 @@ def test_a_tool_that_fails(cli: CommandLine, shop: str) -> None:
     assert outcome.json["content"][0]["text"].startswith("It failed: no reason")
 
 
+@pytest.mark.long
 def test_what_a_tool_prints_is_not_the_result(cli: CommandLine) -> None:
     assert cli("call", SHOP, "say", "words=hello").out == "returned: hello\n"
 
@@ -240,6 +242,7 @@ def test_any_command_after_the_dashes(cli: CommandLine) -> None:
     assert (outcome.status, outcome.out) == (0, "")
 
 
+@pytest.mark.long
 def test_the_environment_of_the_server(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_INHERITED", "from the shell")
     script = "call variable name=SHOP_INHERITED\ncall variable name=SHOP_GIVEN\n"
@@ -272,6 +275,7 @@ def test_a_url_where_nothing_is(cli: CommandLine, shop: str) -> None:
         assert told in outcome.error
 
 
+@pytest.mark.long
 async def test_nobody_reads_the_results(shop: str) -> None:
     """`trio-mcp tools … | head -0`: no complaint."""
     reading, writing = os.pipe()
@@ -292,6 +296,7 @@ async def test_nobody_reads_the_results(shop: str) -> None:
 # -- the target in the environment ----------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.requirement("E10")
 def test_without_a_target_that_of_the_environment_is_meant(
     cli: CommandLine, shop: str, monkeypatch: pytest.MonkeyPatch, tmp_path
@@ -309,6 +314,7 @@ def test_without_a_target_that_of_the_environment_is_meant(
     assert cli("doctor", "--json").status == cli("doctor", shop, "--json").status
 
 
+@pytest.mark.long
 @pytest.mark.requirement("E10")
 def test_a_target_that_is_named_counts_more_than_the_environment(
     cli: CommandLine, shop: str, monkeypatch: pytest.MonkeyPatch, tmp_path

@@ -327,6 +327,7 @@ async def test_a_server_that_takes_no_new_session_either_is_given_up(
     assert "own messages are not heard" in caplog.text
 
 
+@pytest.mark.long
 async def test_a_server_that_forgets_its_sessions_all_the_time_is_not_asked_all_the_time(
     autojump_clock,
 ) -> None:

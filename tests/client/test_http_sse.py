@@ -656,6 +656,7 @@ async def test_cancelled_while_the_stream_is_being_opened() -> None:
             nursery.cancel_scope.cancel()
 
 
+@pytest.mark.long
 async def test_every_checkpoint_of_a_session() -> None:
     """Cancelled at its nth step, whatever that is, it leaves nothing (`serving` sees to it)."""
     script = OldServer()

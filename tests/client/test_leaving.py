@@ -38,6 +38,7 @@ async def use(client) -> None:
     assert await client.call_tool("echo", {"text": "hello"}, returns=str) == "hello"
 
 
+@pytest.mark.long
 @pytest.mark.requirement("E1", "E8")
 @pytest.mark.parametrize("way", ["memory", "stream", "process"])
 async def test_many_connections_leave_nothing(way) -> None:
@@ -128,6 +129,7 @@ def walk(way, stride: int) -> int:
     raise AssertionError("it never ran through")
 
 
+@pytest.mark.long
 @pytest.mark.requirement("E8")
 @pytest.mark.parametrize(("way", "least"), [(over_memory, 3), (over_stream, 30)])
 def test_a_cancellation_at_any_step_in_memory_leaves_nothing(way, least) -> None:

@@ -244,6 +244,7 @@ def tool(name: Any, schema: Any = None) -> Any:
     return {"name": name, "inputSchema": {"type": "object"} if schema is None else schema}
 
 
+@pytest.mark.long
 async def test_what_a_server_lists_is_bounded_and_what_is_nothing_is_left_out(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

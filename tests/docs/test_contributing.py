@@ -156,6 +156,7 @@ def steps() -> list[tuple[str, str]]:
     return [(file, name) for file, names in rows for name in re.findall(r"`([^`]+)`", names)]
 
 
+@pytest.mark.long
 def test_the_functions_of_a_walk_are_where_it_goes() -> None:
     assert [each for each in steps() if each[1] not in functions_of(ROOT / each[0])] == []
 

@@ -34,12 +34,14 @@ async def library(example: Any, **options: int) -> AsyncIterator[tuple[str, Any]
             yield url, issuer
 
 
+@pytest.mark.long
 async def test_all_of_it_runs() -> None:
     done = await run(python(EXAMPLES / "authorized.py"), env=ENVIRONMENT)
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout == b"here: Emma Middlemarch\nEmma is lent to ada\nhere: Middlemarch\n"
 
 
+@pytest.mark.long
 @pytest.mark.requirement("J3", "J5")
 async def test_a_person_gets_in_and_steps_up(example: Any) -> None:
     pages: list[dict[str, str]] = []

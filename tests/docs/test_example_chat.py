@@ -171,6 +171,7 @@ async def test_a_client_that_cannot_be_asked_is_told_so(chat: Chat) -> None:
             await plan(client)
 
 
+@pytest.mark.long
 def test_a_person_at_a_terminal(tmp_path: Path) -> None:
     terminal = Terminal("call", str(CHAT), "plan_trip", cwd=tmp_path)
 

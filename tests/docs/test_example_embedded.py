@@ -114,6 +114,7 @@ async def test_the_shop_closes_in_order(example: ModuleType) -> None:
         assert len(shop.jobs) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("era", "number"), [("modern", signal.SIGTERM), ("legacy", signal.SIGINT)])
 async def test_as_a_program(era: Era, number: signal.Signals) -> None:
     async with running(python(PROGRAM, "0")) as program:
@@ -131,6 +132,7 @@ async def test_as_a_program(era: Era, number: signal.Signals) -> None:
     assert program.stderr == b""
 
 
+@pytest.mark.long
 async def test_a_second_signal_ends_the_program_at_once() -> None:
     async with running(python(PROGRAM, "0")) as program:
         async with connect((await next_line(program)).split()[-1]) as client:

@@ -57,6 +57,7 @@ def server(root: Path) -> Registry:
     return file_server(root)
 
 
+@pytest.mark.long
 async def test_the_explorer_as_a_process(root: Path) -> None:
     program = python(EXAMPLES / "files.py", str(root))
     options = ProcessOptions(env={"PYTHONPATH": str(ROOT)})
@@ -452,6 +453,7 @@ def paths(draw: st.DrawFn) -> str:
     return draw(st.sampled_from(["", "", "/", "../", "{root}/", "{above}/"])) + path
 
 
+@pytest.mark.long
 @given(path=paths())
 @example(path="{above}/secret.txt")
 @example(path="{root}/../secret.txt")

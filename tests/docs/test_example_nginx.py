@@ -360,6 +360,7 @@ def test_the_bounds_of_the_proxy_agree_with_those_of_the_server() -> None:
     assert setting(r"proxy_read_timeout (\d+)h;") * 3600 > longest + Limits().question_timeout
 
 
+@pytest.mark.long
 async def test_the_app_runs_under_hypercorn_as_the_guide_says(tmp_path: Path) -> None:
     (module,) = (each for each in blocks_of(GUIDE) if each.file == "press_app.py")
     (tmp_path / "press_app.py").write_text(module.text)

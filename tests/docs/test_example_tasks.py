@@ -14,6 +14,7 @@ from trio_mcp.transports.process import ProcessOptions
 pytestmark = pytest.mark.requirement("K2", "K3")
 
 
+@pytest.mark.long
 async def test_a_film_is_rendered_while_nobody_is_connected(tmp_path: Path) -> None:
     async def answer(params: object) -> dict[str, object]:
         return {"action": "accept", "content": {"value": "4K"}}

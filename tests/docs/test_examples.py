@@ -18,6 +18,7 @@ DEMO = [sys.executable, "-m", "docs.examples.demo"]
 WIDE = {key: value for key, value in ENVIRONMENT.items() if key != "NO_COLOR"} | {"COLUMNS": "200"}
 
 
+@pytest.mark.long
 @pytest.mark.requirement("D5")
 async def test_the_demo_shows_both_servers() -> None:
     done = await run(DEMO, cwd=ROOT, env=WIDE)
@@ -47,6 +48,7 @@ async def test_the_demo_shows_both_servers() -> None:
     assert "✗" not in shown
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("environment", "coloured", "width"),
     [({"COLUMNS": "80"}, True, 80), ({"COLUMNS": "60", "NO_COLOR": "1"}, False, 60)],

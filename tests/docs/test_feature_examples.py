@@ -201,6 +201,7 @@ class Customer:
         return {"role": "assistant", "content": content, "model": "m"}
 
 
+@pytest.mark.long
 async def test_asking(connected: Connect) -> None:
     customer = Customer()
     handlers = Handlers(

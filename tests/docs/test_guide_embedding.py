@@ -348,6 +348,7 @@ def test_what_a_context_has_is_named() -> None:
     assert [name for name in public if f"`{name}`" not in TEXT] == []
 
 
+@pytest.mark.long
 async def test_the_app_serves_inside_another_one_as_the_guide_says(tmp_path: Path) -> None:
     (module,) = (each for each in blocks_of(GUIDE) if each.file == "press_site.py")
     (tmp_path / "press_site.py").write_text(module.text)

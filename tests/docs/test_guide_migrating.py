@@ -212,6 +212,7 @@ def test_names_of_authorization() -> None:
     assert inspect.iscoroutinefunction(TokenVerifier.verify_token)
 
 
+@pytest.mark.long
 async def test_a_server_of_the_sdk_runs_in_trio() -> None:
     program = (
         "import anyio, sniffio\n"

@@ -256,6 +256,7 @@ async def test_a_page_is_read_from_a_socket(length: int, monkeypatch: pytest.Mon
             nursery.cancel_scope.cancel()
 
 
+@pytest.mark.long
 async def test_the_tool_that_fetches_as_a_process() -> None:
     options = ProcessOptions(env={"PYTHONPATH": str(ROOT)})
     with trio.fail_after(TIME_LIMIT):

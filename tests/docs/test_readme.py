@@ -134,6 +134,7 @@ async def test_the_trip_is_booked_if_the_user_agrees(agreed: bool, said: str) ->
         assert full.error == "There are not 1 seats to Oslo."
 
 
+@pytest.mark.long
 async def test_the_first_server_can_be_installed(tmp_path: Path) -> None:
     (command,) = re.findall(r"^trio-mcp (install .*)$", README.read_text(), re.MULTILINE)
     first = next(block for block in BLOCKS if block.is_server)

@@ -90,6 +90,7 @@ def test_the_unit_starts_the_server_that_the_last_page_tries_out() -> None:
     assert words(started) == words(command)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_the_example_is_a_server(era, tmp_path: Path) -> None:
     async def yes(params: Any) -> Any:

@@ -127,6 +127,7 @@ async def test_a_tool_that_ignores_cancellation_does_not_keep_the_process() -> N
     assert b"Tool stubborn ignores its cancellation" in server.stderr
 
 
+@pytest.mark.long
 @pytest.mark.requirement("B3", "B8")
 async def test_with_stdout_open_but_unread_the_process_is_gone_within_the_promise() -> None:
     """What cannot be flushed is dropped, also when a tool ignores its cancellation."""

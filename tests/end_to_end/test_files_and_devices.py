@@ -26,6 +26,7 @@ from tests.support.processes import (
 CALCULATOR = python(EXAMPLES / "calculator.py")
 
 
+@pytest.mark.long
 @pytest.mark.requirement("A14")
 async def test_requests_from_a_file_and_responses_to_a_file(tmp_path: Path) -> None:
     requests, responses = tmp_path / "requests.jsonl", tmp_path / "responses.jsonl"

@@ -28,6 +28,7 @@ needs_proc = pytest.mark.skipif(
 )
 
 
+@pytest.mark.long
 @pytest.mark.requirement("A5", "B2")
 async def test_large_results_of_concurrent_calls_never_interleave() -> None:
     letters = "abcdefghij"
@@ -41,6 +42,7 @@ async def test_large_results_of_concurrent_calls_never_interleave() -> None:
     assert {each["id"] for each in answers} == set(range(200))
 
 
+@pytest.mark.long
 @pytest.mark.requirement("A3", "B2")
 async def test_thousands_of_requests_in_one_write() -> None:
     total = 5000
@@ -91,6 +93,7 @@ class Flood:
         return ids
 
 
+@pytest.mark.long
 @needs_proc
 @pytest.mark.requirement("B2", "A5")
 async def test_a_client_that_stops_reading_does_not_make_the_server_grow() -> None:
@@ -107,6 +110,7 @@ async def test_a_client_that_stops_reading_does_not_make_the_server_grow() -> No
         assert await server.finish() == 0
 
 
+@pytest.mark.long
 @needs_proc
 @pytest.mark.requirement("A7")
 async def test_an_endless_line_does_not_make_the_server_grow() -> None:
@@ -126,6 +130,7 @@ async def test_an_endless_line_does_not_make_the_server_grow() -> None:
     assert b"Request exceeded size limit: 64MB" in server.stderr
 
 
+@pytest.mark.long
 @pytest.mark.requirement("A1")
 async def test_reading_the_answers_may_stop_at_any_time() -> None:
     """As `server < requests | head -1` does: the reader goes away, the server ends quietly."""

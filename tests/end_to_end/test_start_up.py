@@ -120,17 +120,20 @@ async def test_what_a_session_did_not_import_is_imported_by_what_needs_it() -> N
     assert await modules_after(needed, NOT_FOR_TOOLS) == NOT_FOR_TOOLS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["", "tokens={'secret': 'alice'}"])
 async def test_a_server_over_http_without_oauth_imports_nothing_for_it(policy: str) -> None:
     assert await modules_after(OVER_HTTP.format(policy=policy), FOR_OAUTH) == []
 
 
+@pytest.mark.long
 async def test_a_server_with_oauth_does() -> None:
     served = "auth=ResourceServer(resource='https://a.test/mcp', issuers=['https://b.test'])"
     script = "from trio_mcp import ResourceServer" + OVER_HTTP.format(policy=served)
     assert await modules_after(script, FOR_OAUTH) == FOR_OAUTH
 
 
+@pytest.mark.long
 @pytest.mark.requirement("A1")
 async def test_warnings_are_not_on_the_way() -> None:
     command = [sys.executable, "-W", "error", "-X", "dev", *python(EXAMPLES / "clock.py")[1:]]
@@ -138,6 +141,7 @@ async def test_warnings_are_not_on_the_way() -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.long
 @pytest.mark.requirement("A1")
 async def test_the_interpreter_may_be_optimised() -> None:
     command = [sys.executable, "-OO", "-u", *python(EXAMPLES / "calculator.py")[1:]]

@@ -368,6 +368,7 @@ async def test_a_name_that_only_looks_like_an_escape_is_a_name(root: Path) -> No
             assert base64.b64decode(contents["blob"]) == TREE[name]
 
 
+@pytest.mark.long
 async def test_a_directory_that_becomes_a_link_while_it_is_read(root: Path) -> None:
     """However the two follow each other, what lies outside is never returned."""
     swapped, real = root / "swapped", root.parent / "real"

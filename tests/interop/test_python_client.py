@@ -189,6 +189,7 @@ async def test_a_cancelled_call_ends_on_the_server(mode: str, errors: Path) -> N
         await client.call_tool("until_waiting", {"calls": 0})
 
 
+@pytest.mark.long
 @every_mode
 @pytest.mark.requirement("A13", "B2", "B8")
 async def test_concurrent_calls_and_a_quiet_end(mode: str, errors: Path) -> None:

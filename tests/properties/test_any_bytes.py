@@ -172,6 +172,7 @@ def as_bytes(line: Any, number: int) -> bytes:
 # -- what must hold ----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.requirement("A3", "A4", "A6", "A7", "A15")
 @given(
     data=streams(),

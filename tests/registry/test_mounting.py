@@ -637,6 +637,7 @@ async def test_a_hundred_thousand_tools_through_two_levels() -> None:
     assert not registry.tools
 
 
+@pytest.mark.long
 async def test_ten_thousand_changes_keep_the_two_in_step() -> None:
     part = garden()
     registry = deep(part)

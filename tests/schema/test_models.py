@@ -349,6 +349,7 @@ def test_what_a_validator_raises_by_mistake_is_not_told(error: BaseException) ->
             structured(annotation, value)
 
 
+@pytest.mark.long
 def test_what_would_take_long() -> None:
     """Pydantic holds up everything else, and tries each member of a union: so both are bounded."""
     many = pydantic.create_model("Many", items=(list[Cat], ...))

@@ -135,6 +135,7 @@ def test_what_takes_long_is_known_at_once(schema: dict[str, Any], small: Any, la
     assert validate.takes_long(large)
 
 
+@pytest.mark.long
 def test_only_the_way_to_the_reason_is_walked() -> None:
     rows: list[Any] = [{"a": n} for n in range(100_000)]
     rows[-1] = {"a": "x"}

@@ -228,6 +228,7 @@ def test_every_request_is_answered_exactly_once(seeds):
             raise
 
 
+@pytest.mark.long
 @pytest.mark.requirement("L5")
 @pytest.mark.parametrize("seeds", [range(10), range(10, 20)])
 def test_so_is_it_through_middleware_that_behaves_badly(seeds):

@@ -90,6 +90,7 @@ async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
             nursery.cancel_scope.cancel()  # what still runs is killed
 
 
+@pytest.mark.long
 async def test_processes_that_begin_at_once_share_one_store(machine: Machine) -> None:
     processes = [await machine.start("add", "100") for _ in range(4)]
     for each in processes:
@@ -124,6 +125,7 @@ async def test_what_was_acknowledged_outlives_kill_9(machine: Machine) -> None:
 SIDES = ("left", "right")
 
 
+@pytest.mark.long
 async def test_news_wakes_other_processes(machine: Machine) -> None:
     listeners = [await machine.start("listen", "a:x") for _ in range(3)]
     for each in listeners:
@@ -176,6 +178,7 @@ async def test_what_a_killed_listener_left_is_removed(machine: Machine) -> None:
         assert connection.execute("SELECT count(*) FROM listeners").fetchone() == (0,)
 
 
+@pytest.mark.long
 async def test_a_lease_outlives_its_process_by_its_time(machine: Machine) -> None:
     holder = await machine.start("hold", "a:lease")
     first = await holder.told(1)
@@ -192,6 +195,7 @@ async def test_a_lease_outlives_its_process_by_its_time(machine: Machine) -> Non
     assert int(second.split()[1]) > int(first.split()[1])
 
 
+@pytest.mark.long
 async def test_no_job_is_lost_or_done_twice_when_workers_are_killed(machine: Machine) -> None:
     await kill_workers(machine, jobs=300, kills=4)
 

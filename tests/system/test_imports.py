@@ -75,11 +75,13 @@ def run(program: str) -> None:
     assert not done.returncode, done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.requirement("L9")
 @pytest.mark.skipif(os.name == "nt", reason="it is no simulation there")
 def test_every_module_can_be_imported_where_much_is_missing() -> None:
     run(ALL + AS_ON_WINDOWS)
 
 
+@pytest.mark.long
 def test_every_module_can_be_imported_here() -> None:
     run(ALL)

@@ -134,6 +134,7 @@ def test_a_second_signal_ends_the_process() -> None:
     assert ENDING[0] is signal.SIGINT
 
 
+@pytest.mark.long
 @pytest.mark.requirement("L9")
 def test_the_command_line_takes_paths_of_this_system(tmp_path: Path) -> None:
     (tmp_path / "sums.py").write_text(

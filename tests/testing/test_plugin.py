@@ -126,6 +126,7 @@ async def test_a_client(mcp, anyio_backend):
     assert by_asyncio.read_text() == by_trio.read_text()
 
 
+@pytest.mark.long
 @pytest.mark.requirement("L8")
 def test_a_process_and_a_url(shop: Pytester) -> None:
     test = """

@@ -201,6 +201,7 @@ def nested(schema, levels):
     return schema
 
 
+@pytest.mark.long
 def test_a_schema_that_is_deep_and_wide_takes_little_more_memory_than_it_has():
     wide = {"properties": {str(number): {"type": "string"} for number in range(50_000)}}
     schema = nested(wide, 200)

@@ -266,6 +266,7 @@ def test_a_repeated_id_is_no_id(padding):
     assert id_of('{"jsonrpc":"2.0","id":1,"params":{"id":1,"id":"PADDING"},"method":"m"}') == 1
 
 
+@pytest.mark.long
 def test_repeated_keys_are_found_however_many_there_are():
     """Not in the square of their number: that would be half an hour here."""
     many = ",".join(f'"{number}":0' for number in range(500_000))

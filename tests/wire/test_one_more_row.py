@@ -113,6 +113,7 @@ def run(copy: Path, program: str) -> str:
     return done.stderr
 
 
+@pytest.mark.long
 def test_a_revision_and_a_method_more_are_served_and_spoken(copy: Path) -> None:
     add_rows(copy)
     assert run(copy, PROGRAM) == ""

@@ -168,6 +168,7 @@ def _add(path: str, numbers: list[int]) -> None:
     trio.run(add)
 
 
+@pytest.mark.long
 def test_processes_that_share_a_file_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     context = multiprocessing.get_context("spawn")

@@ -110,6 +110,7 @@ async def test_other_clients_get_a_sentence() -> None:
         assert len(found.kwh) == 24
 
 
+@pytest.mark.long
 def test_the_page_asks_nobody_else() -> None:
     html = electricity.CHART.load()
     assert set(re.findall(r"https?://[^\"\s]+", html)) == {"http://www.w3.org/2000/svg"}

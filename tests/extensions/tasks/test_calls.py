@@ -127,6 +127,7 @@ async def test_a_call_may_become_a_task_after_its_questions(later: bool) -> None
 # -- times --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_a_task_takes_as_long_as_it_takes(autojump_clock: object) -> None:
     async with client_of(make(), TasksClient(), tool_timeout=2) as client:
         assert await client.call_tool("long", returns=str) == "done"

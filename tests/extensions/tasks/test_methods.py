@@ -243,6 +243,7 @@ async def test_clients_that_have_not_declared_it_are_refused() -> None:
             assert (await error_of(client, method, about))["code"] == -32601
 
 
+@pytest.mark.long
 async def test_answers_have_a_bound_however_they_are_made_up() -> None:
     ours = TasksClient()
     async with client_of(make(), ours) as client:

@@ -66,6 +66,7 @@ class Machine:
         return len((self.folder / tool).read_text().splitlines())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["killed", "stopped"])
 async def test_what_may_run_again_does(how: str, tmp_path: Path) -> None:
     machine, ours = Machine(tmp_path), TasksClient()
@@ -75,6 +76,7 @@ async def test_what_may_run_again_does(how: str, tmp_path: Path) -> None:
     assert machine.runs("again") == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["killed", "stopped"])
 async def test_what_must_not_run_again_fails(how: str, tmp_path: Path) -> None:
     machine, ours = Machine(tmp_path), TasksClient()
@@ -87,6 +89,7 @@ async def test_what_must_not_run_again_fails(how: str, tmp_path: Path) -> None:
     assert machine.runs("once") == 1
 
 
+@pytest.mark.long
 async def test_while_its_process_may_live_nobody_else_runs_it(tmp_path: Path) -> None:
     machine, ours = Machine(tmp_path), TasksClient()
     id = await machine.begin_and_die("again", "killed")
@@ -98,6 +101,7 @@ async def test_while_its_process_may_live_nobody_else_runs_it(tmp_path: Path) ->
         assert machine.runs("again") == 1
 
 
+@pytest.mark.long
 async def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
     asked: list[str] = []
 
@@ -122,6 +126,7 @@ async def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
     assert asked == ["Which colour?", "Which shade?"]
 
 
+@pytest.mark.long
 async def test_results_and_owners_outlive_their_process(tmp_path: Path) -> None:
     machine, ours = Machine(tmp_path), TasksClient()
     id = await machine.begin_and_die("again", "stopped")

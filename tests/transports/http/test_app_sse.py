@@ -705,6 +705,7 @@ async def test_a_post_that_waits_and_whose_client_leaves_is_not_delivered(manner
         assert sorted(taken) == sorted(set(posts) - {name})
 
 
+@pytest.mark.long
 async def test_thousands_of_posts_leave_nothing_behind() -> None:
     async with connected(registry_of(echo)) as client:
         client.judging = False
