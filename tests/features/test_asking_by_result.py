@@ -581,7 +581,7 @@ async def test_how_long_a_state_is_good_is_the_registry_s_choice():
         with pytest.raises(ValueError, match="ttl"):
             _ = states(state_ttl=ttl).sealer
     sealer = states(state_ttl=7).sealer
-    assert sealer._ttl == 7
+    assert sealer.ttl == 7
 
 
 @pytest.mark.requirement("H9")

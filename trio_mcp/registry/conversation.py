@@ -63,6 +63,9 @@ class OpenConversation(Conversation, Protocol):
     def answers(self) -> dict[str, Json]:
         """What the caller has answered in earlier rounds, by the names of the questions."""
 
+    async def use_state(self) -> None:
+        """Have all who share a record know that the state of the request is used."""
+
     def log_nowait(self, level: LoggingLevel, data: Json, logger: str | None) -> None:
         """Send a log message without waiting for room."""
 

@@ -74,12 +74,23 @@ class StateRefused(ValueError):
         self.__cause__ = ValueError(f"{cause}: {detail}")
 
 
+@frozen
+class CheckedState:
+    """A state that is good, unless it was used before."""
+
+    id: str
+    """Its random number."""
+    seconds: float
+    """How long it is good for."""
+    content: Json
+
+
 class Sealer:
     """Seals state before it goes to a client, and opens what comes back.
 
     May be used from several threads. That a state was opened is known to this sealer alone: where
     several processes share keys, each of them would open it once. What must happen at most once
-    everywhere needs a record that all of them share.
+    everywhere needs a record that all of them share, and `check` in place of `open`.
 
     Args:
         keys: The first one seals, all of them open, so that keys can be changed without losing
@@ -114,7 +125,7 @@ class Sealer:
             raise ValueError(f"ttl must be a number of seconds above 0, not {ttl!r}")
         if most_used < 0:
             raise ValueError(f"most_used must be at least 0, not {most_used!r}")
-        self._ttl = ttl
+        self.ttl: Final = ttl
         self._clock = clock
         self._used = _Used(most_used)
         self._made: MultiFernet | None = None
@@ -155,7 +166,7 @@ class Sealer:
             RuntimeError: The package `cryptography` is not installed.
         """
         now = self._clock()
-        payload = _Payload(secrets.token_hex(16), now + self._ttl, _digest(binding), content)
+        payload = _Payload(secrets.token_hex(16), now + self.ttl, _digest(binding), content)
         state = self._fernet().encrypt_at_time(payload.to_bytes(), int(now)).decode()
         if len(state) > _LONGEST:
             raise ValueError(
@@ -182,14 +193,34 @@ class Sealer:
             TypeError: The binding is not JSON.
             RuntimeError: The package `cryptography` is not installed.
         """
-        payload = _Payload.from_bytes(self._decrypt(state))
         now = self._clock()
+        payload = self._check(state, binding, now)
+        self._used.add(payload.id, payload.expires, now)
+        return payload.content
+
+    def check(self, state: str, binding: Json) -> CheckedState:
+        """Read a state that a client presents, and leave it to the caller to note its use.
+
+        Args:
+            state: As for `open`.
+            binding: Likewise.
+
+        Raises:
+            StateRefused: It was altered, is out of date, or belongs to another request.
+            TypeError: The binding is not JSON.
+            RuntimeError: The package `cryptography` is not installed.
+        """
+        now = self._clock()
+        payload = self._check(state, binding, now)
+        return CheckedState(payload.id, payload.expires - now, payload.content)
+
+    def _check(self, state: str, binding: Json, now: float) -> _Payload:
+        payload = _Payload.from_bytes(self._decrypt(state))
         if now >= payload.expires:
             raise StateRefused("expired", f"it was good until {payload.expires:.0f}")
         if payload.binding != _digest(binding):  # after all that costs less: it may be long
             raise StateRefused("foreign", "it was sealed for another request or principal")
-        self._used.add(payload.id, payload.expires, now)
-        return payload.content
+        return payload
 
     def _decrypt(self, state: str) -> bytes:
         fernet = self._fernet()

@@ -176,6 +176,9 @@ class BackgroundConversation:
         if self.logs(level):
             await self._channel.log(level, data, source)
 
+    async def use_state(self) -> None:
+        """Do nothing: that was done when the request came."""
+
     def log_nowait(self, level: LoggingLevel, data: Json, source: str | None) -> None:
         """Do nothing: what is forwarded from the standard library's log cannot wait here."""
 

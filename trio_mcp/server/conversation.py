@@ -14,7 +14,7 @@ import hashlib
 import logging
 from collections import Counter
 from math import inf, isfinite
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import orjson
 import trio
@@ -30,6 +30,9 @@ from trio_mcp.wire.jsonrpc import Json, is_id, json_type
 from trio_mcp.wire.methods import has_question
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
 from trio_mcp.wire.revisions import META_LOG_LEVEL, Revision
+
+if TYPE_CHECKING:  # few requests bring a state
+    from trio_mcp.registry.sealing import CheckedState, StateRefused
 
 logger = logging.getLogger("trio_mcp.calls")
 
@@ -116,6 +119,7 @@ class RequestConversation:
         self._asking: set[trio.CancelScope] = set()  # questions that wait for the client
         self._kept: dict[str, Json] = {}  # what the record of this round has to hold as well
         self._passed_on: dict[str, Json] = {}  # the answers to somebody else's questions
+        self._unused: CheckedState | None = None  # the state, while others have to be told of it
         self._answers = self._recorded_answers(context.params)
         self.questions: Final[dict[str, Json]] = {}
         """What the client has to answer before the handler can go on."""
@@ -363,11 +367,30 @@ class RequestConversation:
             message = f"Invalid params: requestState must be a string, not {json_type(state)}"
             raise McpError(INVALID_PARAMS, message)
         try:
-            record: dict[str, Json] = self._registry.sealer.open(state, self._binding)
+            record: dict[str, Json]
+            if self._context.server.use_state is None:
+                record = self._registry.sealer.open(state, self._binding)
+            else:
+                self._unused = self._registry.sealer.check(state, self._binding)
+                record = self._unused.content
         except StateRefused as refusal:
-            logger.warning("A requestState was refused: %s", refusal.cause)
-            raise McpError(INVALID_PARAMS, str(refusal)) from None
+            raise _refused(refusal) from None
         return record
+
+    async def use_state(self) -> None:
+        """Have all who share a record know that the state of the request is used.
+
+        Raises:
+            McpError: It was used before, or nobody knows.
+        """
+        use, state = self._context.server.use_state, self._unused
+        if use is None or state is None:
+            return
+        self._unused = None
+        if not await use(self._context.session.principal, state.id, state.seconds):
+            from trio_mcp.registry.sealing import StateRefused
+
+            raise _refused(StateRefused("replayed", "it was used before, or too many were"))
 
     def input_required(self) -> dict[str, Json]:
         """Make the result that asks the client, and gives it the record to bring back."""
@@ -393,6 +416,11 @@ class RequestConversation:
             **question,
             "requestState": self._registry.sealer.seal({"passed_on": kept}, self._binding),
         }
+
+
+def _refused(refusal: StateRefused) -> McpError:
+    logger.warning("A requestState was refused: %s", refusal.cause)
+    return McpError(INVALID_PARAMS, str(refusal))
 
 
 def _is_finite(number: float) -> bool:

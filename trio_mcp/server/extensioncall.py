@@ -79,7 +79,7 @@ class _Extended(HandlerCall):
 
     def _start(self) -> Awaitable[Any]:
         bridges = self.log_bridges()
-        return self.work_bridged(bridges) if bridges else self.work()
+        return self.work_bridged(bridges) if bridges or self.brings_state else self.work()
 
 
 # -- methods --------------------------------------------------------------------------------

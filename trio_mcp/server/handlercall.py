@@ -190,6 +190,8 @@ class HandlerCall(InboundRequest):
             running = handler.function(**keywords)
         elif handler.origin is not None and (bridges := self.log_bridges()):
             running = self.work_bridged(bridges)
+        elif server.use_state is not None and handler.may_talk and self.brings_state:
+            running = self.work_bridged([])
         else:
             running = handler.run(keywords, self.make_context, server.threads)
         return running
@@ -200,10 +202,18 @@ class HandlerCall(InboundRequest):
         found = [] if own is None else [own]
         return found if origin is None else [*found, *origin.log_bridges()]
 
+    @property
+    def brings_state(self) -> bool:
+        """Whether it goes on from a state that others have to know of as used, before it does."""
+        shared = self.context.server.use_state is not None and self.conversation is None
+        return shared and "requestState" in self.context.params
+
     async def work_bridged(self, bridges: list[LogBridge]) -> Any:
         """Do the work, and send the caller what is logged meanwhile."""
         from trio_mcp.registry.log_bridge import serving
 
+        if self.brings_state:
+            await self._converse().use_state()
         with serving(bridges, self._converse()):
             return await self.work()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -21,6 +21,9 @@ Observe = Callable[[Any], AbstractContextManager[None]]
 """Entered around each call of a handler (a `HandlerCall`)."""
 
 OnRefusal = Callable[[str, str | None, str], None]
+
+UseState = Callable[[str | None, str, float], Awaitable[bool]]
+"""Takes a principal, a state's id and the seconds for which it is good; says whether it is new."""
 
 
 class Server:
@@ -67,6 +70,8 @@ class Server:
         self.on_refusal = on_refusal
         self.observe = _with_tracing(observe)
         self.lists = ListCache(registry)
+        self.use_state: UseState | None = None
+        """Notes that a sealed state is used, where that has to be known to others as well."""
         self._meta: dict[Revision, Json] = {}
 
     def open(self, opened: Opened) -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
-
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.support.tools import echo, registry_of, text_of
+from tests.transports.http.fleet import fleet
 from tests.transports.http.support import (
     CANCELS,
     Host,
@@ -28,56 +24,6 @@ from trio_mcp.store.memory import MemoryStore
 pytestmark = pytest.mark.requirement("M3")
 
 TOKENS = HttpPolicy(tokens={"a-token": "alice", "b-token": "bob"})
-
-
-class Fleet:
-    """Several apps that share a store, and a client whose requests go to one after the other."""
-
-    def __init__(self, hosts: list[Host], store: MemoryStore) -> None:
-        self.hosts = hosts
-        self.store = store
-
-    def client(self, **options: Any) -> Wanderer:
-        return Wanderer(self.hosts, **options)
-
-
-class Wanderer(LegacyClient):
-    """A client behind a balancer that sends each request elsewhere."""
-
-    def __init__(self, hosts: list[Host], **options: Any) -> None:
-        self._turns = itertools.cycle(hosts)
-        super().__init__(hosts[0], **options)
-
-    @property
-    def host(self) -> Host:
-        return next(self._turns)
-
-    @host.setter
-    def host(self, host: Host) -> None:
-        pass
-
-
-@asynccontextmanager
-async def fleet(
-    make: Callable[[], Registry], policy: HttpPolicy | None = None, size: int = 3
-) -> AsyncIterator[Fleet]:
-    """Serve a registry of its own by each of several apps."""
-    store = MemoryStore()
-    failure: BaseException | None = None
-    async with AsyncExitStack() as stack:
-        nursery = await stack.enter_async_context(trio.open_nursery())
-        hosts = []
-        for _ in range(size):
-            app = http_app(make(), policy=policy, store=store)
-            await stack.enter_async_context(app.running())
-            hosts.append(Host(app, nursery, CANCELS))
-        try:
-            yield Fleet(hosts, store)
-        except BaseException as error:
-            failure = error
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
 
 
 def echoing() -> Registry:
@@ -344,7 +290,7 @@ async def test_a_store_that_loses_everything_loses_no_session_that_is_in_use() -
         for _ in range(2):
             await client.request("ping")
         await wait_all_tasks_blocked()
-        those.store._tables.__init__()  # type: ignore[misc]
+        those.store._tables.__init__()
         those.store._watches.tell_all()
         await wait_all_tasks_blocked()
         assert [key for key in those.store._tables._entries if "about" in key]

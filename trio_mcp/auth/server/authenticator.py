@@ -13,22 +13,22 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from math import inf
-from typing import Any, Final
+from typing import Final
 
 import trio
-from attrs import evolve
+from attrs import evolve, frozen
 
 from trio_mcp.auth import challenges
 from trio_mcp.auth.authorization import Authorization
 from trio_mcp.auth.fetching import Fetched, Fetcher, Fetching
 from trio_mcp.auth.server.credentials import Credentials, Denied, Header
 from trio_mcp.auth.server.dpop import ProofVerifier
-from trio_mcp.auth.server.introspection import Introspector
+from trio_mcp.auth.server.introspection import Answer, Introspector, SharedAnswers
 from trio_mcp.auth.server.issuer_keys import IssuerKeys
 from trio_mcp.auth.server.jwt import JwtVerifier
 from trio_mcp.auth.server.metadata import challenges_of
 from trio_mcp.auth.server.refusals import IssuerUnavailable, ProofRefused, TokenRefused
-from trio_mcp.auth.server.resource import Introspection, ResourceServer, Verify
+from trio_mcp.auth.server.resource import Introspection, ReplayStore, ResourceServer, Verify
 from trio_mcp.auth.server.single_flight import SingleFlight
 from trio_mcp.auth.server.token_cache import TokenCache
 
@@ -47,6 +47,23 @@ _REFUSED_FOR: Final = 10.0
 """Seconds for which the issuer is not asked again about a token that it does not know."""
 
 
+VerifyFor = Callable[[str], Awaitable[tuple[Authorization | None, float]]]
+"""Verifies a token, and says for how many seconds that is good."""
+
+
+@frozen
+class Shared:
+    """What the instances of a server know together."""
+
+    proofs: ReplayStore | None = None
+    """The DPoP proofs that were used."""
+    answers: SharedAnswers | None = None
+    """What issuers have said of tokens."""
+
+
+_ALONE: Final = Shared()
+
+
 class Authenticator:
     """Lets in whom the resource server says; made for as long as a server runs.
 
@@ -56,6 +73,7 @@ class Authenticator:
         nursery: Where issuers are asked.
         fetcher: Asks them.
         clock: Seconds since 1970.
+        shared: What other instances know.
     """
 
     def __init__(
@@ -65,26 +83,31 @@ class Authenticator:
         nursery: trio.Nursery,
         fetcher: Fetcher,
         clock: Callable[[], float] = time.time,
+        shared: Shared = _ALONE,
     ) -> None:
         self._server = server
         self._scopes = scopes
         self._fetcher = fetcher
         self._clock = clock
         self._cache = TokenCache(server.max_cached_tokens)
-        self._verify, self._cached_for = self._verifier(nursery)
+        self._answers = shared.answers
+        self._refused_for = 0.0
+        self._verify = self._verifier(nursery)
         self._is_dpop_required = server.dpop is not None and server.dpop.required
         self._proofs: ProofVerifier | None = None
         if server.dpop is not None:
-            self._proofs = ProofVerifier(server.dpop, server.algorithms, server.leeway, clock)
+            self._proofs = ProofVerifier(
+                server.dpop, server.algorithms, server.leeway, clock, shared.proofs
+            )
 
-    def _verifier(self, nursery: trio.Nursery) -> tuple[Verify, float]:
-        """Who verifies tokens, and for how many seconds that is good."""
+    def _verifier(self, nursery: trio.Nursery) -> VerifyFor:
         server, how = self._server, self._server.verifier
         if isinstance(how, Introspection):
-            asks: SingleFlight[dict[str, Any] | None] = SingleFlight(nursery)
-            return Introspector(server, how, self._post, asks, self._clock), how.cache_ttl
+            self._refused_for = min(_REFUSED_FOR, how.cache_ttl)
+            asks: SingleFlight[Answer | None] = SingleFlight(nursery)
+            return Introspector(server, how, self._post, asks, self._clock, self._answers)
         if how is not None:
-            return how, 0.0
+            return _lasting(how, 0.0)
         flights: SingleFlight[bool] = SingleFlight(nursery)
         keys = {
             issuer: IssuerKeys(
@@ -97,7 +120,7 @@ class Authenticator:
             )
             for issuer in server.issuers
         }
-        return JwtVerifier(server, keys, self._clock), inf
+        return _lasting(JwtVerifier(server, keys, self._clock), inf)
 
     def _get(self, url: str) -> Awaitable[Fetched]:
         return self._fetcher.get(url, near=None)  # the author trusts the issuers
@@ -172,27 +195,25 @@ class Authenticator:
         if authorization is None:
             version, now = self._cache.version, trio.current_time()
             try:
-                authorization = await self._look_at(token)
+                authorization, seconds = await self._look_at(token)
             except TokenRefused as refused:
-                if 0 < self._cached_for < inf:
-                    until = now + min(_REFUSED_FOR, self._cached_for)
-                    self._cache.put(token, refused.rule, until)
+                if self._refused_for:
+                    self._cache.put(token, refused.rule, now + self._refused_for)
                 raise
-            if self._cached_for and version == self._cache.version:  # the key was good till now
-                until = min(authorization.deadline, now + self._cached_for)
-                self._cache.put(token, authorization, until)
+            if seconds and version == self._cache.version:  # the key was good till now
+                self._cache.put(token, authorization, min(authorization.deadline, now + seconds))
         return authorization
 
-    async def _look_at(self, token: str) -> Authorization:
-        found = await self._verify(token)
+    async def _look_at(self, token: str) -> tuple[Authorization, float]:
+        found, seconds = await self._verify(token)
         if found is None:
             raise TokenRefused("the author's function does not know it")
         if found.expires_at is None:
-            return found
+            return found, seconds
         left = found.expires_at + self._server.leeway - self._clock()
         if left <= 0:
             raise TokenRefused("it has expired")
-        return evolve(found, deadline=trio.current_time() + left)
+        return evolve(found, deadline=trio.current_time() + left), seconds
 
     # -- what it proves -------------------------------------------------------------------
 
@@ -270,11 +291,19 @@ class Authenticator:
         return self.challenge(400, message, error=challenges.INVALID_REQUEST)
 
 
+def _lasting(verify: Verify, seconds: float) -> VerifyFor:
+    async def verify_for(token: str) -> tuple[Authorization | None, float]:
+        return await verify(token), seconds
+
+    return verify_for
+
+
 @asynccontextmanager
 async def authenticating(
     server: ResourceServer,
     scopes: frozenset[str] = frozenset(),
     clock: Callable[[], float] = time.time,
+    shared: Shared = _ALONE,
 ) -> AsyncIterator[Authenticator]:
     """Let requests in for the length of the block.
 
@@ -282,12 +311,14 @@ async def authenticating(
         server: Who may come.
         scopes: Those that any request needs besides.
         clock: Seconds since 1970.
+        shared: What other instances know, if there are others.
     """
     fetching = server.fetching or Fetching(timeout=ISSUER_TIMEOUT)
     failure: BaseException | None = None
     async with fetching.opened() as fetcher, trio.open_nursery() as nursery:
         try:
-            yield Authenticator(server, server.scopes | scopes, nursery, fetcher, clock)
+            needed = server.scopes | scopes
+            yield Authenticator(server, needed, nursery, fetcher, clock, shared)
         except BaseException as error:  # raised again below, outside of any exception group
             failure = error
         nursery.cancel_scope.cancel()  # what is still asked, nobody waits for

@@ -119,6 +119,7 @@ class ProofVerifier:
         algorithms: The signatures that are taken.
         leeway: Seconds by which clocks may differ.
         clock: Seconds since 1970.
+        shared: What other instances know of the proofs that were used, if there are others.
     """
 
     def __init__(
@@ -127,12 +128,13 @@ class ProofVerifier:
         algorithms: Collection[str],
         leeway: float,
         clock: Callable[[], float] = time.time,
+        shared: ReplayStore | None = None,
     ) -> None:
         self._how = how
         self._algorithms = algorithms
         self._leeway = leeway
         self._clock = clock
-        self._store: ReplayStore = how.replay_store or ReplayRecord(how.max_proofs)
+        self._store: ReplayStore = how.replay_store or shared or ReplayRecord(how.max_proofs)
         self._nonces = Nonces(how.nonce_keys, 2 * how.max_age, clock) if how.nonces else None
 
     def new_nonce(self) -> str | None:

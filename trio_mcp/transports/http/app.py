@@ -179,7 +179,7 @@ class HttpApp:
             metrics, policy = self.metrics, self._policy
             watch = () if metrics is None else (metrics.observe_call, metrics.refused)
             server = self._server = Server(self.registry, self._limits, here.opened, *watch)
-            instance = None if store is None else await self._share(store, here)
+            instance = None if store is None else await self._share(store, here, server)
             sessions = Sessions(server, self._policy, self._slots, self._runner, instance)
             self._sessions = sessions
             if self._sse_path is not None:
@@ -194,7 +194,7 @@ class HttpApp:
             here.nursery.start_soon(self._runner.watch)
             await here.nursery.start(sessions.run)
             try:
-                async with self._guard.running(self.registry.scopes):
+                async with self._guard.running(self.registry.scopes, store):
                     yield here
             finally:
                 self.stop()
@@ -211,11 +211,13 @@ class HttpApp:
         async with opened(self._store) as store:
             yield store
 
-    async def _share(self, store: Store, here: Serving) -> Instance:
+    async def _share(self, store: Store, here: Serving, server: Server) -> Instance:
         """Join the other instances that have the same store."""
         from trio_mcp.transports.http.sharing.changes import SharedChanges
         from trio_mcp.transports.http.sharing.instance import Instance
+        from trio_mcp.transports.http.sharing.used import UsedStates
 
+        server.use_state = UsedStates(store, self.registry.sealer.ttl)
         instance = Instance(store, self._policy.session_idle)
         changes = SharedChanges(instance, self.registry.changes, self.registry.name)
         await here.nursery.start(instance.run)

@@ -11,6 +11,7 @@ one costs is its owner's, wherever it comes from.
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections.abc import AsyncIterator
@@ -27,6 +28,7 @@ from trio_mcp.auth.digests import same
 from trio_mcp.auth.scopes import scope_text
 from trio_mcp.auth.server.credentials import Credentials, Denied
 from trio_mcp.auth.urls import origin
+from trio_mcp.store.errors import StoreError
 from trio_mcp.transports.http.cors import allowing
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.proxies import Proxies
@@ -34,7 +36,11 @@ from trio_mcp.transports.http.request import HttpRequest, Refusal
 from trio_mcp.wire.bucket import TokenBucket, TokenBuckets
 
 if TYPE_CHECKING:  # what verifies tokens costs those nothing who need none
-    from trio_mcp.auth.server.authenticator import Authenticator
+    from trio_mcp.auth.server.authenticator import Authenticator, Shared
+    from trio_mcp.auth.server.resource import ResourceServer
+    from trio_mcp.store.protocol import Store
+
+logger = logging.getLogger("trio_mcp.http")
 
 _ANY: Final = "*"
 _AUTHORITY: Final = r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::[0-9]{0,5})?"
@@ -66,19 +72,23 @@ class Guard:
         self._guesses = _Rates(policy.guess_rate or math.inf, policy)
 
     @asynccontextmanager
-    async def running(self, scopes: frozenset[str]) -> AsyncIterator[None]:
+    async def running(
+        self, scopes: frozenset[str], store: Store | None = None
+    ) -> AsyncIterator[None]:
         """Be ready to ask authorization servers, for the length of the block.
 
         Args:
             scopes: What a token must allow for any request.
+            store: What other instances share with this one.
         """
         self._scopes = scopes
         if self._policy.auth is None:
             yield
             return
-        from trio_mcp.auth.server.authenticator import authenticating
+        from trio_mcp.auth.server.authenticator import Shared, authenticating
 
-        async with authenticating(self._policy.auth, scopes) as self._authenticator:
+        shared = Shared() if store is None else _shared(self._policy.auth, store)
+        async with authenticating(self._policy.auth, scopes, shared=shared) as self._authenticator:
             try:
                 yield
             finally:
@@ -190,6 +200,10 @@ class Guard:
             if denied.is_guess:
                 self._note_guess(request)
             raise Refusal(denied.status, denied.message, denied.headers) from None
+        except StoreError as error:  # nobody knows whether the proof was used: it may have been
+            logger.warning("%s", error)
+            why = "Proofs cannot be checked now; try again with a new one."
+            raise Refusal(503, why, [(b"retry-after", b"1")]) from None
         request.answer_headers += headers
         return authorization
 
@@ -235,6 +249,24 @@ class Guard:
         about = {"realm": self._policy.realm, "error": error, "scope": scope}
         challenge = str(Challenge("Bearer", about))
         return Refusal(status, message, [(b"www-authenticate", challenge.encode())])
+
+
+def _shared(server: ResourceServer, store: Store) -> Shared:
+    """What the instances of a protected server know together, by way of their store."""
+    from trio_mcp.auth.server.authenticator import Shared
+    from trio_mcp.auth.server.resource import Introspection
+
+    proofs, answers, how = None, None, server.dpop
+    if how is not None:
+        from trio_mcp.transports.http.sharing.used import UsedOnce
+
+        longest = how.max_age + 2 * server.leeway
+        proofs = UsedOnce(store, "proofs", max(1, how.max_proofs // 10), longest)
+    if isinstance(server.verifier, Introspection):
+        from trio_mcp.transports.http.sharing.answers import SealedAnswers
+
+        answers = SealedAnswers(store, server.verifier)
+    return Shared(proofs, answers)
 
 
 class _Rates:

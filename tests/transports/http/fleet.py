@@ -1,0 +1,68 @@
+"""Several apps in one process that share a store."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import trio
+
+from tests.transports.http.support import CANCELS, Host, LegacyClient
+from trio_mcp import HttpPolicy, Registry, http_app
+from trio_mcp.store.memory import MemoryStore
+from trio_mcp.store.protocol import Store
+
+
+class Fleet:
+    """Several apps that share a store, and a client whose requests go to one after the other."""
+
+    def __init__(self, hosts: list[Host], store: Any) -> None:
+        self.hosts = hosts
+        self.store = store
+
+    def client(self, **options: Any) -> Wanderer:
+        return Wanderer(self.hosts, **options)
+
+
+class Wanderer(LegacyClient):
+    """A client behind a balancer that sends each request elsewhere."""
+
+    def __init__(self, hosts: list[Host], **options: Any) -> None:
+        self._turns = itertools.cycle(hosts)
+        super().__init__(hosts[0], **options)
+
+    @property
+    def host(self) -> Host:
+        return next(self._turns)
+
+    @host.setter
+    def host(self, host: Host) -> None:
+        pass
+
+
+@asynccontextmanager
+async def fleet(
+    make: Callable[[], Registry],
+    policy: HttpPolicy | None = None,
+    size: int = 3,
+    store: Store | None = None,
+) -> AsyncIterator[Fleet]:
+    """Serve a registry of its own by each of several apps."""
+    store = MemoryStore() if store is None else store
+    failure: BaseException | None = None
+    async with AsyncExitStack() as stack:
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        hosts = []
+        for _ in range(size):
+            app = http_app(make(), policy=policy, store=store)
+            await stack.enter_async_context(app.running())
+            hosts.append(Host(app, nursery, CANCELS))
+        try:
+            yield Fleet(hosts, store)
+        except BaseException as error:
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

@@ -1,0 +1,323 @@
+"""What is good once, or known for a while, at all instances that share a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from attrs import define, field
+
+from tests.auth.server.support import After, Issuer, call, ec_key, proof, resource_server
+from tests.registry.elsewhere import Elsewhere
+from tests.store.redis_server import redis_server
+from tests.support.tools import echo, registry_of
+from tests.transports.http.fleet import Fleet, fleet
+from tests.transports.http.support import Host, ModernClient
+from trio_mcp import (
+    Context,
+    DPoP,
+    ExtensionRequest,
+    HttpPolicy,
+    Introspection,
+    Registry,
+    ServerExtension,
+)
+from trio_mcp.registry.sealing import Sealer
+from trio_mcp.store.errors import StoreUnavailable
+from trio_mcp.store.memory import MemoryStore
+from trio_mcp.store.opening import open_store
+
+pytestmark = pytest.mark.requirement("M2")
+
+STATE_KEYS = [Sealer.generate_key()]
+ELICITS: dict[str, Any] = {"elicitation": {}}
+
+
+@define(init=False)
+class Unsteady(MemoryStore):
+    """A store in memory that can be away, and that counts what is asked of it."""
+
+    away: bool = field(default=False, init=False)
+    asked: int = field(default=0, init=False)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.away, self.asked = False, 0
+
+    async def _read(self, work: Any) -> Any:
+        self.asked += 1
+        if self.away:
+            raise StoreUnavailable("it is away")
+        return await super()._read(work)
+
+
+# -- sealed states ---------------------------------------------------------------------------------
+
+
+async def ask(context: Context, about: str = "") -> str:
+    """Ask something."""
+    return (await context.elicit("why?", str)).value
+
+
+def asking(**options: Any) -> Registry:
+    registry = Registry("asking", state_keys=STATE_KEYS, **options)
+    registry.tool(ask)
+    registry.tool(echo)
+    return registry
+
+
+def logging_one() -> Registry:
+    registry = asking()
+    registry.log_handler()
+    return registry
+
+
+async def pass_through(given: Any, call_next: Callable[[Any], Any]) -> Any:
+    return await call_next(given)
+
+
+def sync_asking() -> Registry:
+    """The middleware asks, and the tool itself has no context."""
+
+    async def asks(given: Any, call_next: Callable[[Any], Any]) -> Any:
+        await given.context.elicit("why?", str)
+        return await call_next(given)
+
+    registry = Registry("asking", state_keys=STATE_KEYS, call_middleware=[asks])
+
+    @registry.tool(name="ask")
+    def plain(about: str = "") -> str:
+        return "done"
+
+    return registry
+
+
+class Around(ServerExtension):
+    """Runs around calls, and does nothing."""
+
+    identifier = "com.example/around"
+    wraps = ("tools/call",)
+
+    async def around(self, request: ExtensionRequest, proceed: Any) -> Any:
+        return await proceed()
+
+
+def mounted() -> Registry:
+    registry = Registry("near", state_keys=STATE_KEYS)
+    registry.mount(asking(), None)
+    return registry
+
+
+def remote() -> Registry:
+    registry = Registry("near", state_keys=STATE_KEYS)
+    registry.mount(Elsewhere(), None)
+    return registry
+
+
+WAYS: dict[str, Callable[[], Registry]] = {
+    "a context": asking,
+    "its log": logging_one,
+    "middleware": partial(asking, middleware=[pass_through]),
+    "middleware of calls": sync_asking,
+    "an extension": partial(asking, extensions=[Around()]),
+    "a part": mounted,
+}
+
+
+def client_at(host: Host, **headers: str) -> ModernClient:
+    return ModernClient(host, headers, capabilities=ELICITS)
+
+
+async def first_round(host: Host, tool: str = "ask", **arguments: Any) -> dict[str, Any]:
+    """Call a tool that asks; returns the parameters of the second round."""
+    answer = await client_at(host).call(tool, **arguments)
+    asked = answer["result"]
+    given = {"action": "accept", "content": {"value": "because"}}
+    return {
+        "name": tool,
+        "arguments": arguments,
+        "requestState": asked["requestState"],
+        "inputResponses": dict.fromkeys(asked["inputRequests"], given),
+    }
+
+
+async def second_round(host: Host, params: dict[str, Any]) -> dict[str, Any]:
+    answer: dict[str, Any] = await client_at(host).begin("tools/call", params).answer()
+    return answer
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_state_is_good_once_at_all_instances(way: str) -> None:
+    async with fleet(WAYS[way]) as those:
+        params = await first_round(those.hosts[0])
+        answers: list[dict[str, Any]] = []
+
+        async def send(host: Host) -> None:
+            answers.append(await second_round(host, params))
+
+        async with trio.open_nursery() as nursery:
+            for host in those.hosts:
+                nursery.start_soon(send, host)
+        assert sorted("result" in each for each in answers) == [False, False, True]
+        [message] = {each["error"]["message"] for each in answers if "error" in each}
+        assert message.startswith("The request state is not acceptable")
+
+
+async def test_a_state_for_a_server_elsewhere_is_passed_on_once() -> None:
+    async with fleet(remote) as those:
+        params = await first_round(those.hosts[0], "ask")
+        answers = [await second_round(host, params) for host in those.hosts]
+        assert ["result" in each for each in answers] == [True, False, False]
+
+
+async def test_a_state_with_another_request_stays_good_for_its_own() -> None:
+    async with fleet(asking) as those:
+        params = await first_round(those.hosts[0], about="this")
+        other = {**params, "arguments": {"about": "that"}}
+        assert "error" in await second_round(those.hosts[1], other)
+        assert "result" in await second_round(those.hosts[2], params)
+
+
+async def test_a_state_outlives_a_store_that_is_away() -> None:
+    store = Unsteady()
+    async with fleet(asking, store=store) as those:
+        params = await first_round(those.hosts[0])
+        store.away = True
+        answer = await second_round(those.hosts[1], params)
+        assert "send it again" in answer["error"]["message"]
+        assert "result" in await client_at(those.hosts[1]).call("echo", text="hi")
+        store.away = False
+        assert "result" in await second_round(those.hosts[1], params)
+        assert "error" in await second_round(those.hosts[2], params)
+
+
+# -- proofs ----------------------------------------------------------------------------------------
+
+KEY = ec_key()
+ISSUER = Issuer()
+TOKEN = ISSUER.token(cnf={"jkt": KEY.thumbprint()}, exp=After(86400))
+
+
+def echoing() -> Registry:
+    return registry_of(echo)
+
+
+def protected_by(issuer: Issuer, **changes: Any) -> HttpPolicy:
+    return HttpPolicy(auth=resource_server(issuer, **changes), guess_rate=None)
+
+
+async def prove(host: Host, proof: str) -> int:
+    return (await call(host, TOKEN, scheme="DPoP", dpop=proof)).status
+
+
+async def good_once(those: Fleet) -> None:
+    proofs = [proof(KEY, TOKEN) for _ in those.hosts]
+    for number, each in enumerate(proofs):
+        host, *others = those.hosts[number:] + those.hosts[:number]
+        assert await prove(host, each) == 200
+        for other in (host, *others):
+            assert await prove(other, each) == 401
+
+
+async def test_a_proof_is_good_once_at_all_instances() -> None:
+    async with fleet(echoing, protected_by(ISSUER, dpop=DPoP())) as those:
+        await good_once(those)
+
+
+async def test_one_key_has_a_tenth_of_all_proofs_at_all_instances() -> None:
+    async with fleet(echoing, protected_by(ISSUER, dpop=DPoP(max_proofs=50))) as those:
+        found = [await prove(those.hosts[number % 3], proof(KEY, TOKEN)) for number in range(7)]
+        assert found == 5 * [200] + 2 * [401]
+        key = ec_key()
+        token = ISSUER.token(cnf={"jkt": key.thumbprint()})
+        response = await call(those.hosts[0], token, scheme="DPoP", dpop=proof(key, token))
+        assert response.status == 200
+
+
+async def test_nobody_is_let_in_by_a_proof_while_the_store_is_away() -> None:
+    store = Unsteady()
+    async with fleet(echoing, protected_by(ISSUER, dpop=DPoP()), store=store) as those:
+        store.away = True
+        response = await call(those.hosts[0], TOKEN, scheme="DPoP", dpop=proof(KEY, TOKEN))
+        assert response.status == 503
+        assert response.headers["retry-after"] == "1"
+        store.away = False
+        assert await prove(those.hosts[0], proof(KEY, TOKEN)) == 200
+
+
+@pytest.mark.needs("redis-server")
+@pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning")
+async def test_what_is_good_once_in_redis(tmp_path: Path) -> None:
+    with redis_server(tmp_path) as server:
+        async with open_store(server.url) as store:
+            async with fleet(echoing, protected_by(ISSUER, dpop=DPoP()), store=store) as those:
+                await good_once(those)
+            async with fleet(asking, store=store) as those:
+                params = await first_round(those.hosts[0])
+                answers = [await second_round(host, params) for host in those.hosts]
+                assert ["result" in each for each in answers] == [True, False, False]
+
+
+# -- introspection ---------------------------------------------------------------------------------
+
+HOW = Introspection(endpoint=f"{ISSUER.url}/introspect", client_id="we", client_secret="secret")
+
+
+def opaque(**tokens: dict[str, Any]) -> Issuer:
+    issuer = Issuer()
+    issuer.introspected = {
+        name: issuer.claims(active=True, **changes) for name, changes in tokens.items()
+    }
+    return issuer
+
+
+async def test_one_instance_asks_about_a_token(autojump_clock: Any) -> None:
+    issuer = opaque(good={"sub": "Alice Liddell"})
+    async with fleet(echoing, protected_by(issuer, verifier=HOW)) as those:
+        for host in those.hosts:
+            assert (await call(host, "good")).status == 200
+            await trio.sleep(10)
+        assert len(issuer.asked) == 1
+        kept = {key: row.value for key, row in those.store._tables._entries.items()}
+        [value] = [value for key, value in kept.items() if key.startswith("token-")]
+        assert b"Alice" not in value
+        assert "good" not in "".join(kept)
+        issuer.introspected["good"] = {"active": False}
+        await trio.sleep(29)
+        assert [(await call(host, "good")).status for host in those.hosts] == 3 * [200]
+        await trio.sleep(2)  # wherever it was read, it is as old as the first answer
+        assert [(await call(host, "good")).status for host in those.hosts] == 3 * [401]
+
+
+async def test_guesses_leave_nothing_in_the_store() -> None:
+    issuer = opaque()
+    async with fleet(echoing, protected_by(issuer, verifier=HOW)) as those:
+        before = set(those.store._tables._entries)
+        for number in range(20):
+            assert (await call(those.hosts[0], f"guess-{number}")).status == 401
+        assert set(those.store._tables._entries) == before
+
+
+async def test_what_is_in_the_store_is_no_answer_for_another_token() -> None:
+    issuer = opaque(mine={}, root={"sub": "root"})
+    async with fleet(echoing, protected_by(issuer, verifier=HOW)) as those:
+        await call(those.hosts[0], "mine")
+        await call(those.hosts[0], "root")
+        entries = those.store._tables._entries
+        mine, root = (key for key in entries if key.startswith("token-"))
+        entries[mine], entries[root] = entries[root], entries[mine]
+        assert (await call(those.hosts[1], "mine")).status == 200
+        assert len(issuer.asked) == 3
+
+
+async def test_issuers_are_asked_while_the_store_is_away() -> None:
+    issuer, store = opaque(good={}), Unsteady()
+    async with fleet(echoing, protected_by(issuer, verifier=HOW), store=store) as those:
+        store.away = True
+        for host in those.hosts:
+            assert (await call(host, "good")).status == 200
+        assert len(issuer.asked) == 3
