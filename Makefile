@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all rest peers windows portable clone conformance faults check format docs bench clean
+.PHONY: help demo test test-all rest peers windows portable clone conformance faults fuzz check format docs bench clean
 
 # Tests start hundreds of processes. Without bytecode, each of them compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -38,9 +38,10 @@ test-all: rest  ## Run all tests, those that need other programs as well
 rest: $(VENV)/.test peers windows  ## Run what `make test` leaves out: it needs other programs, or long
 	@$(BIN)/python -m pytest -m "needs or long"
 	@$(BIN)/python -m pytest -m "hypothesis and not needs" --hypothesis-profile explore
+	@$(MAKE) --no-print-directory fuzz TIME=60
 	@$(MAKE) --no-print-directory portable conformance demo clone
 
-peers: $(VENV)/.test  ## Install the npm packages, FastMCP and the frameworks that tests meet, below .conformance
+peers: $(VENV)/.test  ## Install the npm packages, FastMCP, the frameworks and the fuzzer that tests need, below .conformance
 	@$(BIN)/python -m tests.interop.packages
 
 windows: $(VENV)/.test  ## Install Python for Windows below .conformance, to run under Wine
@@ -60,6 +61,12 @@ conformance: $(VENV)/.test  ## Run the official conformance suite against a serv
 
 faults: $(VENV)/.test  ## Count what clients see when instances and their store fail
 	@$(BIN)/python -m tests.faults.run --record docs/measured/faults.json
+
+# Seconds that `make fuzz` spends: TIME=3600 for an hour.
+TIME ?= 600
+
+fuzz: $(VENV)/.test  ## Fuzz every entrance, led by coverage, for TIME seconds; what is found is kept
+	@$(BIN)/python -m tests.fuzz.run --time $(TIME)
 
 check: $(VENV)/.lint docs  ## Check format, lint, types and documentation
 	@$(BIN)/ruff format --check .

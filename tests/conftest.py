@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests.interop import windows
-from tests.interop.packages import FASTMCP, FRAMEWORKS, OPENAPI, SERVERS, are_installed
+from tests.interop.packages import FASTMCP, FRAMEWORKS, FUZZ, OPENAPI, SERVERS, are_installed
 from tests.support.processes import SYSTEM_PATH
 
 # A failure comes again, and none comes by chance. `make rest` looks twenty times as far.
@@ -32,6 +32,7 @@ PROGRAMS = {
     "fastmcp": (FASTMCP.is_there, "FastMCP is missing: run `make peers`"),
     "openapi": (OPENAPI.is_there, "documents of services are missing: run `make peers`"),
     "frameworks": (FRAMEWORKS.is_there, "LangChain and others are missing: run `make peers`"),
+    "atheris": (FUZZ.is_there, "atheris is missing: run `make peers`"),
     "servers": (SERVERS.is_there, "servers from PyPI are missing: run `make peers`"),
     "chromium": (
         lambda: shutil.which("chromium") is not None,

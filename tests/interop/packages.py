@@ -116,6 +116,17 @@ OPENAPI: Final = Environment(
 """A judge of requests to HTTP APIs, and documents of real services, thousands of them."""
 
 
+FUZZ: Final = Environment(
+    "fuzz",
+    [
+        "--editable=.[auth,openapi,skills]",
+        "atheris>=3,<4",
+        "h11>=0.14,<1",
+    ],
+)
+"""The fuzzer that is led by coverage, and what our entrances need."""
+
+
 def are_installed() -> bool:
     """Whether the packages from npm are there, as they are wanted here."""
     return INSTALLED.exists() and json.loads(INSTALLED.read_text()) == PACKAGES
@@ -126,7 +137,7 @@ def main() -> None:
     if not are_installed():
         install_from_npm(FOLDER, (f"{name}@{version}" for name, version in PACKAGES.items()))
         INSTALLED.write_text(json.dumps(PACKAGES))
-    for each in (FASTMCP, FRAMEWORKS, OPENAPI, SERVERS):
+    for each in (FASTMCP, FRAMEWORKS, FUZZ, OPENAPI, SERVERS):
         if not each.is_there():
             each.install()
 

@@ -156,7 +156,7 @@ class _Reader:
             return None  # before its variables are looked up: they may not be set
         url_key = next((key for key in _URLS if key in entry), None)
         kind = entry.get("type")
-        if kind is not None and kind not in _TYPES:
+        if kind is not None and not (isinstance(kind, str) and kind in _TYPES):
             raise self._wrong(name, "type", f"must be one of {', '.join(_TYPES)}, not {kind!r:.60}")
         if (url_key is None) == ("command" not in entry):
             raise self._wrong(name, None, 'needs either a "command" or a "url"')
@@ -231,7 +231,12 @@ class _Reader:
         """The working directory; a relative one is relative to the file."""
         if "cwd" not in entry:
             return None
-        path = Path(self._text(name, "cwd", entry["cwd"])).expanduser()
+        try:
+            path = Path(self._text(name, "cwd", entry["cwd"])).expanduser()
+        except RuntimeError:
+            raise self._wrong(
+                name, "cwd", "begins with the home of a user who is unknown"
+            ) from None
         return str(path if self.folder is None else self.folder / path)
 
     def _bool(self, name: str, entry: Mapping[str, Any], key: str, usual: bool) -> bool:
