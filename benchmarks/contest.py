@@ -106,6 +106,13 @@ class Caller:
         calls = (self.make or self.era.calls)(count, self.take(count))
         return drive(self.server.writer, self.server.lines, calls, window)
 
+    def run_timed(self, count: int, window: int) -> tuple[Load, float | None]:
+        """Call so many times, and measure the server's processor time per request as well."""
+        before = self.server.cpu_seconds()
+        load = self.run(count, window)
+        after = self.server.cpu_seconds()
+        return load, None if before is None or after is None else (after - before) / load.count
+
     def take(self, count: int) -> int:
         """Return the first of so many ids that nobody has yet."""
         first_id = self.next_id
@@ -136,17 +143,9 @@ def _measure(server: Server, caller: Caller, seconds: float) -> Sample:
     caller.check()
     rate = caller.warm_up() if seconds else 0
     pilot = caller.run(_PILOT, 1)
-    sequential, alone = _with_cpu(server, caller, int(pilot.rate * seconds), 1)
-    windowed, many = _with_cpu(server, caller, int(rate * seconds), WINDOW)
+    sequential, alone = caller.run_timed(int(pilot.rate * seconds), 1)
+    windowed, many = caller.run_timed(int(rate * seconds), WINDOW)
     return Sample(start, sequential, windowed, alone, many, server.peak_memory())
-
-
-def _with_cpu(server: Server, caller: Caller, count: int, window: int) -> tuple[Load, float | None]:
-    """Call so many times, and measure the server's processor time per request as well."""
-    before = server.cpu_seconds()
-    load = caller.run(count, window)
-    after = server.cpu_seconds()
-    return load, None if before is None or after is None else (after - before) / load.count
 
 
 def contest(

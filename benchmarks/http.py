@@ -27,6 +27,7 @@ from attrs import evolve, field, frozen
 
 from benchmarks.chart import Bar, Panel
 from benchmarks.figures import Target, paired_ratio, targets_table
+from benchmarks.packages import find_fastmcp
 from benchmarks.peers import Peer, find_python, find_typescript, python_server
 from benchmarks.processes import Command
 from benchmarks.report import Report, add_output_options, publish
@@ -46,7 +47,7 @@ _PROOFS = 5000
 """For each second, which no server uses up."""
 
 OURS, PYTHON, TYPESCRIPT = "trio-mcp", "Python SDK on uvicorn", "TypeScript SDK on Node"
-UVICORN = "trio-mcp on uvicorn"
+UVICORN, FASTMCP = "trio-mcp on uvicorn", "FastMCP on uvicorn"
 ONE, MANY = "trio-mcp, 1 session", f"trio-mcp, {_SESSIONS:,} sessions"
 JWT, CLIENTS = "trio-mcp, a JWT", f"trio-mcp, {_CLIENTS:,} JWTs in turn"
 NEW, DPOP = "trio-mcp, a new JWT each", "trio-mcp, a DPoP proof each"
@@ -132,6 +133,7 @@ def peers(*, install: bool) -> list[Peer]:
     return [
         Peer(OURS, ours),
         evolve(python, name=PYTHON, command=python_server("http_python_sdk.py")),
+        evolve(find_fastmcp("http_fastmcp.py", install=install), name=FASTMCP),
         evolve(typescript, name=TYPESCRIPT, command=node),
         evolve(python, name=UVICORN, command=python_server("http_trio_mcp_uvicorn.py")),
         Peer(ONE, ours),

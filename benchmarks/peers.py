@@ -139,6 +139,8 @@ def attempt(command: Sequence[str]) -> str:
         )
     except subprocess.TimeoutExpired:
         return f"no end after {_INSTALL_SECONDS} s"
+    except OSError as error:
+        return f"{command[0]}: {error.strerror}"
     if done.returncode == 0:
         return ""
     said = [line.strip() for line in done.stderr.splitlines() if line.strip()]

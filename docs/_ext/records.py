@@ -12,6 +12,9 @@ from cattrs.v import format_exception
 
 R = TypeVar("R")
 
+CONTESTS = ("framing", "stdio", "company", "features", "client", "proxy", "http")
+"""What `make bench` measures. A record that is older than a contest has no figures of it."""
+
 _NOT_EMPTY: Any = validators.min_len(1)
 
 

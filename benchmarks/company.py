@@ -1,0 +1,316 @@
+"""Servers that do something, and the company of published tables: FastMCP, Go and Rust.
+
+Four servers have the same tools: an echo, one that keeps the processor busy, one that waits, and
+one that returns much. The others are programs of somebody else's, who decides what they offer: of
+each, one cheap tool takes the place of the echo.
+"""
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+from attrs import field, frozen
+
+from benchmarks.chart import Panel
+from benchmarks.columns import Column, bars, measurements, ratio, row, title_of
+from benchmarks.contest import WINDOW, Caller, Outcome, in_rounds
+from benchmarks.endless import MIB
+from benchmarks.eras import TEXT, Calls, Era
+from benchmarks.load import LoadError, write_all
+from benchmarks.packages import (
+    FOLDER,
+    SYSTEM,
+    NpmPackage,
+    Package,
+    PythonPackage,
+    find,
+    find_fastmcp,
+)
+from benchmarks.peers import OURS, Peer, find_python, find_typescript, python_server
+from benchmarks.processes import Command, running
+from benchmarks.report import Report, add_output_options, publish
+from benchmarks.tables import table
+
+_LIFETIME = 60.0
+_WAIT, _ROWS = 10, 4096
+_MOST_ROUNDS = 3
+_NOT_COUNTED = 0.2
+"""Seconds of calls that come first. The echo comes first of all, and gets longer to warm up."""
+
+
+@frozen
+class Tool:
+    """A tool, the arguments that it gets, and what has to be in the text of its result."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    answer: str
+
+    def calls(self, era: Era, count: int, first_id: int) -> Calls:
+        """Make so many calls of it."""
+        params = {"name": self.name, "arguments": self.arguments}
+        return era.requests("tools/call", params, count, first_id)
+
+
+ECHO = "echo"
+TOOLS = {
+    ECHO: Tool("echo", {"text": TEXT}, TEXT),
+    "cpu": Tool("digest", {}, sha256(bytes(MIB)).hexdigest()),
+    "wait": Tool("wait", {"milliseconds": _WAIT}, "done"),
+    "large": Tool("rows", {"count": _ROWS}, "\nA line of a large result"),
+}
+"""By kind."""
+
+
+@frozen
+class Guest:
+    """A program of somebody else's.
+
+    Args:
+        name: Of the library that it is made with, and its own.
+        package: Where it is from.
+        program: Where it is in the folder of the package.
+        tool: Which of its tools is called.
+        does: What that tool does, in words.
+        environment: What else it wants.
+    """
+
+    name: str
+    package: Package
+    program: str
+    tool: Tool
+    does: str
+    environment: Mapping[str, str] = field(factory=dict)
+
+    def peer(self, *, install: bool) -> Peer:
+        """Return it as one who takes part, or would."""
+        folder = self.package.folder
+        home = {"HOME": str(folder), **self.environment}
+        command = Command([str(folder / self.program)], home)
+        return find(Peer(self.name, command), self.package, install=install)
+
+
+_GO = FOLDER / "go"
+_NPM = FOLDER / "company"
+_TIME = f"mcp-time-{SYSTEM}"
+_CORTEX = f"@temporal-cortex/cortex-mcp-{SYSTEM}"
+_NOON, _TOKYO = "2026-01-01T12:00:00Z", "Asia/Tokyo"
+_NOBODY = "http://127.0.0.1:9"
+
+GUESTS = (
+    Guest(
+        "Go SDK, mcp-grafana",
+        PythonPackage("mcp-grafana", ">=2,<3", _GO),
+        "bin/mcp-grafana",
+        Tool(
+            "generate_deeplink",
+            {"resourceType": "dashboard", "dashboardUid": "abc"},
+            f"{_NOBODY}/d/abc",
+        ),
+        "makes an address of an id",
+        {"GRAFANA_URL": _NOBODY},
+    ),
+    Guest(
+        "mcp-go, mcp-time",
+        NpmPackage(_TIME, "0.4", _NPM),
+        f"node_modules/{_TIME}/bin/mcp-time",
+        Tool("convert_timezone", {"time": _NOON, "output_timezone": _TOKYO}, "T21:00:00"),
+        "converts a time to another zone",
+    ),
+    Guest(
+        "rmcp for Rust, cortex-mcp",
+        NpmPackage(_CORTEX, "0.9", _NPM),
+        f"node_modules/{_CORTEX}/bin/cortex-mcp",
+        Tool("convert_timezone", {"datetime": _NOON, "target_timezone": _TOKYO}, "T21:00:00"),
+        "converts a time to another zone",
+        {"TEMPORAL_CORTEX_TELEMETRY": "off"},
+    ),
+)
+
+
+@frozen
+class Work:
+    """What one kind of call took."""
+
+    rate: float
+    cpu: float | None
+    """Seconds of processor time per call."""
+
+
+@frozen
+class Sample:
+    """What one round measured of one server."""
+
+    start: float
+    work: Mapping[str, Work]
+    """By the kind of tool."""
+    memory: int | None
+
+
+def _rate(kind: str, sample: Sample) -> float | None:
+    return sample.work[kind].rate if kind in sample.work else None
+
+
+def _cpu(kind: str, sample: Sample) -> float | None:
+    return sample.work[kind].cpu if kind in sample.work else None
+
+
+_COLUMNS: Sequence[Column[Sample]] = (
+    Column("start", "start ms", lambda s: s.start, 1e3, ".0f"),
+    *(Column(kind, f"{kind}/s", partial(_rate, kind), 1, ",.0f") for kind in TOOLS),
+    *(Column(f"{kind}_cpu", f"{kind} CPU µs", partial(_cpu, kind), 1e6, ",.0f") for kind in TOOLS),
+    Column("memory", "peak MiB", lambda s: s.memory, 1 / MIB, ".1f"),
+)
+COLUMNS = {column.key: column for column in _COLUMNS}
+
+# -- one server -----------------------------------------------------------------------------------
+
+
+def peers(*, install: bool) -> list[Peer]:
+    """Name everybody who takes part, in the order of a round.
+
+    Args:
+        install: Whether packages that are not there yet are installed.
+    """
+    return [
+        Peer(OURS, python_server("trio_mcp_work.py")),
+        find_typescript(install=install, script="typescript_sdk_work.mjs"),
+        find_python(script="python_sdk_work.py"),
+        find_fastmcp("fastmcp_work.py", install=install),
+        *(guest.peer(install=install) for guest in GUESTS),
+    ]
+
+
+def tools_of(peer: Peer) -> Mapping[str, Tool]:
+    """Return which tools of a server are called, by kind."""
+    return next(({ECHO: guest.tool} for guest in GUESTS if guest.name == peer.name), TOOLS)
+
+
+def take(peer: Peer, seconds: float, *, pinned: bool) -> Sample:
+    """Start a server, measure it, end it.
+
+    Args:
+        peer: Who is measured.
+        seconds: How long the calls of each tool last, about; 0 for the fewest.
+        pinned: Whether the server has one processor and the load generator the other.
+
+    Raises:
+        LoadError: It did not start or did not answer properly.
+    """
+    with running(peer.command, lifetime=_LIFETIME, pinned=pinned) as server:
+        try:
+            caller = Caller(server, peer.era)
+            start = caller.open()
+            work = {
+                kind: _work(caller, kind, tool, seconds) for kind, tool in tools_of(peer).items()
+            }
+            return Sample(start, work, server.peak_memory())
+        except (LoadError, OSError, ValueError, LookupError) as error:
+            raise LoadError(server.last_words() or str(error)) from error
+
+
+def _work(caller: Caller, kind: str, tool: Tool, seconds: float) -> Work:
+    caller.make = partial(tool.calls, caller.era)
+    check(caller, tool)
+    rate = 0.0
+    if seconds:
+        rate = caller.warm_up() if kind == ECHO else caller.run_for(_NOT_COUNTED, WINDOW).rate
+    load, cpu = caller.run_timed(int(rate * seconds), WINDOW)
+    return Work(load.rate, cpu)
+
+
+def check(caller: Caller, tool: Tool) -> None:
+    """Call a tool once and look at the answer closely.
+
+    Raises:
+        LoadError: It is wrong.
+    """
+    write_all(caller.server.writer, tool.calls(caller.era, 1, caller.take(1)).blob)
+    result = json.loads(caller.server.lines.read())["result"]
+    if result.get("isError") or tool.answer not in result["content"][0]["text"]:
+        raise LoadError(f"the tool {tool.name} gave a wrong answer")
+
+
+# -- all servers ----------------------------------------------------------------------------------
+
+
+def servers_table(outcomes: Sequence[Outcome[Sample]]) -> str:
+    """Lay out the medians, and the throughput beside ours; who is missing is named."""
+    headers = [f"company on stdio, @{WINDOW}", *(column.title for column in _COLUMNS), "× ours"]
+    return table(headers, [_row(outcome, outcomes) for outcome in outcomes])
+
+
+def _row(outcome: Outcome[Sample], outcomes: Sequence[Outcome[Sample]]) -> list[str]:
+    cells = row(outcome, _COLUMNS)
+    if outcome.peer.missing:
+        return cells
+    figure, _ = ratio(outcomes, COLUMNS[ECHO], outcome.peer.name, OURS)
+    return [*cells, "-" if figure is None else f"{figure:.2f}"]
+
+
+def remarks(outcomes: Sequence[Outcome[Sample]]) -> list[str]:
+    """Say what the figures of those are who do not have our tools."""
+    does = {guest.name: guest for guest in GUESTS}
+    said = [
+        f"{title_of(outcome)}: its tool {guest.tool.name} {guest.does}; it has no echo."
+        for outcome in outcomes
+        if outcome.samples and (guest := does.get(outcome.peer.name))
+    ]
+    most = WINDOW * 1000 // _WAIT
+    return [*said, f"No server can make more than {most:,} calls per second that wait {_WAIT} ms."]
+
+
+def panels(outcomes: Sequence[Outcome[Sample]]) -> list[Panel]:
+    """Draw one panel per figure that a reader compares."""
+    titles = {
+        ECHO: f"a cheap tool, calls per second, {WINDOW} in flight",
+        "cpu": f"a tool that hashes 1 MiB, calls per second, {WINDOW} in flight",
+        "wait": f"a tool that waits {_WAIT} ms, calls per second, {WINDOW} in flight",
+        "large": f"a tool that returns 256 KiB, calls per second, {WINDOW} in flight",
+    }
+    return [Panel(title, bars(outcomes, COLUMNS[key])) for key, title in titles.items()]
+
+
+def figures(outcomes: Sequence[Outcome[Sample]]) -> dict[str, Any]:
+    """Return everything measured, as JSON values; what a server does not have is left out."""
+    return {
+        name: {key: value for key, value in entry.items() if value != []}
+        for name, entry in measurements(outcomes, _COLUMNS).items()
+    }
+
+
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured")
+    parser.add_argument("--seconds", type=float, default=1.2, help="twice the length of a run")
+    parser.add_argument("--budget", type=float, default=75.0, help="seconds; no round starts later")
+    parser.add_argument("--no-install", action="store_true", help="use packages as they are")
+    parser.add_argument("--unpinned", action="store_true", help="let servers use any processor")
+
+
+def run(options: Namespace) -> Report:
+    """Measure, and return the report."""
+    outcomes = in_rounds(
+        peers(install=not options.no_install),
+        partial(take, pinned=not options.unpinned),
+        rounds=min(options.rounds, _MOST_ROUNDS),
+        seconds=options.seconds / 2,
+        budget=options.budget,
+    )
+    text = [servers_table(outcomes), *remarks(outcomes)]
+    return Report("company", "\n".join(text), panels(outcomes), figures(outcomes))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = ArgumentParser(prog="python -m benchmarks.company", description=__doc__)
+    add_options(parser)
+    add_output_options(parser)
+    options = parser.parse_args(arguments)
+    publish([run(options)], options)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
