@@ -289,6 +289,7 @@ __all__ = sorted(MODULES)
 
 _EXTRAS: Final = {
     "cryptography": "auth",
+    "httptools": "http",
     "httpx2": "auth",
     "joserfc": "auth",
     "platformdirs": "auth",
@@ -307,6 +308,8 @@ def __getattr__(name: str) -> Any:
         extra = _EXTRAS.get(error.name or "")
         if extra is None:
             raise
+        if MODULES[name].startswith("compose.openapi"):
+            extra = "openapi"
         why = f"{name} needs more packages: pip install 'trio-mcp[{extra}]'"
         raise ModuleNotFoundError(why, name=error.name) from None
     value = globals()[name] = getattr(module, name)

@@ -9,12 +9,13 @@ import threading
 from contextlib import AsyncExitStack, aclosing
 
 import pytest
+import trio
 
 import trio_mcp
 from tests.aio.support import Workshop, in_asyncio, open_descriptors, our_threads, until
 from tests.support.processes import EXAMPLES, python
 from trio_mcp import Connected, Connecting, Disconnected, Handlers, ListChanged
-from trio_mcp.aio import Client, connect, connect_all
+from trio_mcp.aio import Client, Registry, connect, connect_all
 from trio_mcp.aio.faces import face_of
 from trio_mcp.errors import AlreadyConnected, CannotStart, NotConnected, ServerExited, UnknownTool
 
@@ -337,6 +338,40 @@ async def test_under_trio_callbacks_are_plain_functions():
     async with trio_mcp.connect(Workshop()) as client:
         with pytest.raises(TypeError, match="on_progress is called and not awaited"):
             await client.call_tool("count", {"to": 1}, on_progress=told)
+
+
+@pytest.mark.requirement("L1")
+@in_asyncio
+async def test_a_trio_proxy_in_asyncio_says_what_to_do():
+    workshop = Workshop()
+    for block in (
+        trio_mcp.open_proxy(workshop),
+        trio_mcp.open_gateway({"one": workshop}),
+        trio_mcp.Remote(workshop).running(),
+    ):
+        with pytest.raises(RuntimeError, match=r"runs on Trio: call it from .*trio_mcp\.aio"):
+            await block.__aenter__()
+
+
+@pytest.mark.requirement("L1")
+@in_asyncio
+async def test_a_function_of_the_wrong_kind_in_a_handler_is_told_in_the_log(caplog):
+    ours, theirs = trio_mcp.Registry("trio"), Registry("asyncio")
+
+    @ours.tool
+    async def ours_naps() -> None:
+        await asyncio.sleep(0.1)
+
+    @theirs.tool
+    async def theirs_naps() -> None:
+        await trio.sleep(0.1)
+
+    told = {ours: "This function runs on Trio,", theirs: "This function runs on asyncio,"}
+    for registry, words in told.items():
+        async with connect(registry) as client:
+            (name,) = client.tools
+            assert "internal error" in ((await client.call_tool(name)).error or "")
+        assert words in caplog.text
 
 
 @pytest.mark.requirement("L1")

@@ -55,6 +55,14 @@ def test_a_mapping_may_have_targets_themselves() -> None:
 COMMAND = {"command": "x"}
 
 
+def test_what_cannot_be_a_configuration_is_told_what_can() -> None:
+    for wrong in ([["python", "server.py"]], None, Registry("alone")):
+        with pytest.raises(TypeError, match=r"path of a file such as mcp\.json, or a mapping"):
+            read_servers(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"server 'a': url must be a URL .*; a command is a list"):
+        read_servers({"a": "server.py"})
+
+
 @pytest.mark.parametrize(
     ("entry", "told"),
     [

@@ -150,12 +150,22 @@ async def test_the_interpreter_may_be_optimised() -> None:
     assert len(answer["result"]["tools"]) == 4
 
 
-@pytest.mark.parametrize("package", ["httpx2", "joserfc"])
-def test_a_name_that_needs_more_packages_says_which_extra_brings_them(package: str) -> None:
-    program = f"import sys; sys.modules[{package!r}] = None; from trio_mcp import OAuth"
+@pytest.mark.parametrize(
+    ("package", "name", "extra"),
+    [
+        ("httpx2", "OAuth", "auth"),
+        ("joserfc", "OAuth", "auth"),
+        ("httpx2", "openapi", "openapi"),
+        ("httptools", "serve_http", "http"),
+    ],
+)
+def test_a_name_that_needs_more_packages_says_which_extra_brings_them(
+    package: str, name: str, extra: str
+) -> None:
+    program = f"import sys; sys.modules[{package!r}] = None; from trio_mcp import {name}"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, env=ENVIRONMENT
     )
     assert done.stderr.splitlines()[-1] == (
-        "ModuleNotFoundError: OAuth needs more packages: pip install 'trio-mcp[auth]'"
+        f"ModuleNotFoundError: {name} needs more packages: pip install 'trio-mcp[{extra}]'"
     )

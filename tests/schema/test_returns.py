@@ -13,7 +13,7 @@ import pytest
 import trio
 from pydantic import BaseModel
 
-from trio_mcp import CallToolResult, Registry, TextContent
+from trio_mcp import CallToolResult, Registry, TextContent, connect
 from trio_mcp.schema import SchemaError, describe_function
 
 if typing.TYPE_CHECKING:
@@ -133,6 +133,21 @@ def test_bytes_alone_do_not_say_what_they_are(annotation: Any) -> None:
 )
 def test_what_may_have_one(annotation: Any) -> None:
     assert Registry("test").add_tool(giving(annotation)).name == "give"
+
+
+@pytest.mark.requirement("B5")
+@pytest.mark.parametrize("annotation", [list[Any], list, list[Any] | None, list[Any] | str])
+async def test_a_list_of_anything_may_be_one_of_content_blocks(annotation: Any) -> None:
+    registry = Registry("test")
+
+    def give() -> Any:
+        return [TextContent("hi"), TextContent("ho")]
+
+    give.__annotations__["return"] = annotation
+    registry.add_tool(give)
+    async with connect(registry) as client:
+        assert client.tools["give"].output_schema is None
+        assert [each.text for each in (await client.call_tool("give")).content] == ["hi", "ho"]
 
 
 @pytest.mark.requirement("B5")

@@ -514,6 +514,16 @@ def test_what_is_no_middleware_is_refused_at_once(name, wrong):
         Registry("test", **{name: wrong})
 
 
+async def takes_one(request):
+    return {}
+
+
+@pytest.mark.parametrize("wrong", [takes_one, Witness])
+def test_middleware_that_cannot_be_called_with_what_it_gets_is_refused_at_once(wrong):
+    with pytest.raises(TypeError, match=r"take two arguments.* does not$"):
+        Registry("test", middleware=[wrong])
+
+
 async def test_a_hundred_deep():
     seen: list[str] = []
     many = [through] * 99

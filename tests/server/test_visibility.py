@@ -156,7 +156,7 @@ def test_a_scope_is_not_asked_for_what_is_hidden():
     assert needed_scopes(request, context) == {"high"}
 
 
-@pytest.mark.parametrize("wrong", ["all", 7, [for_friends]])
+@pytest.mark.parametrize("wrong", ["all", 7, [for_friends], lambda shown: True])
 def test_what_is_no_function_is_refused_at_once(wrong):
     with pytest.raises(TypeError, match="visible must be a plain function"):
         Registry("test", visible=wrong)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from difflib import get_close_matches
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -17,6 +16,7 @@ from trio_mcp.cli.options import ToolArguments
 from trio_mcp.cli.progress import ProgressBar
 from trio_mcp.cli.schemas import field_of
 from trio_mcp.cli.session import Session, command
+from trio_mcp.wire.closest import closest
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import McpError, ResourceNotFound
 from trio_mcp.wire.extensions import TASKS
@@ -139,10 +139,10 @@ async def read_resource(session: Session, uri: str, *, end_line: bool = False) -
             known = await listed(session, "resources/list", "resources")
             known += await listed(session, "resources/templates/list", "resourceTemplates")
             uris = [str(each.get("uri") or each.get("uriTemplate")) for each in known]
-            close = get_close_matches(uri, uris, n=1)
-            if not close:
+            meant = closest(uri, uris)
+            if meant is None:
                 raise
-            raise Failure(f"there is no resource {uri}; did you mean {close[0]}?") from None
+            raise Failure(f"there is no resource {uri}; did you mean {meant}?") from None
     pieces = [_piece(each) for each in found.contents]
     if session.screen.as_json:
         session.screen.json({"contents": pieces})

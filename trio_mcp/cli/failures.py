@@ -11,11 +11,11 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from trio_mcp.wire.closest import did_you_mean
 from trio_mcp.wire.errors import MISSING_CLIENT_CAPABILITY, McpError
 
 if TYPE_CHECKING:
@@ -109,10 +109,8 @@ def missing(noun: str, name: str, known: list[str], *, of: str = "the server") -
     """Say that there is no such thing, and what there is instead."""
     if not known:
         return f"{of} has no {noun} {name!r}: it has none at all"
-    close = get_close_matches(name, known, n=1)
-    if close:
-        return f"{of} has no {noun} {name!r}; did you mean {close[0]!r}?"
-    return f"{of} has no {noun} {name!r}; it has: {', '.join(known)}"
+    meant = did_you_mean(name, known) or f"; it has: {', '.join(known)}"
+    return f"{of} has no {noun} {name!r}{meant}"
 
 
 def place_of(error: BaseException) -> str:

@@ -72,8 +72,10 @@ def era_of(revision: str | None, era: Era | None) -> tuple[Era | None, Revision 
     """Say of what era a revision is, and which legacy one, if it is one.
 
     Raises:
-        ValueError: There is no such revision, or it is of the other era.
+        ValueError: There is no such revision or era, or the revision is of the other one.
     """
+    if era not in (None, "modern", "legacy"):
+        raise ValueError(f"era must be 'modern', 'legacy' or None, not {era!r:.100}")
     if revision is None:
         return era, None
     if revision not in revisions.BY_NAME:

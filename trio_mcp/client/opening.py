@@ -81,12 +81,29 @@ def way_to(
         return _over_stream(_claimed(target), handshake)
     if isinstance(target, str) and _is_url(target):
         return _over_http(target, http or HttpOptions(), handshake)
-    if isinstance(target, str | bytes) or not isinstance(target, Sequence):
-        raise TypeError(
-            "connect needs a command as a list, a URL that begins with http:// or https://, "
-            f"a Registry or a stream, not {type(target).__name__}"
-        )
+    check_target("connect", target)
     return _over_stream(open_process(target, process), handshake)
+
+
+def check_target(name: str, target: object) -> None:
+    """Make sure that something may be the target of a connection.
+
+    Args:
+        name: What takes it.
+        target: What was given.
+
+    Raises:
+        TypeError: It may not.
+    """
+    if isinstance(target, Registry | trio.abc.Stream) or (
+        isinstance(target, str) and _is_url(target)
+    ):
+        return
+    if isinstance(target, str | bytes) or not isinstance(target, Sequence) or not target:
+        raise TypeError(
+            f"{name} needs a command as a list, a URL that begins with http:// or https://, "
+            f"a Registry or a stream, not {target!r:.100}"
+        )
 
 
 def _target_in_environment() -> str:

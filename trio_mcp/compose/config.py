@@ -20,6 +20,7 @@ from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.errors import ConfigError
 from trio_mcp.registry import Registry
 from trio_mcp.transports.process import ProcessOptions
+from trio_mcp.wire.closest import did_you_mean
 from trio_mcp.wire.jsonrpc import Json, json_type
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
@@ -97,6 +98,11 @@ def read_servers(source: Source, env: Mapping[str, str] | None = None) -> list[S
     """
     where, folder = "the configuration", None
     if not isinstance(source, Mapping):
+        if not isinstance(source, str | os.PathLike):
+            raise TypeError(
+                "the servers must be the path of a file such as mcp.json, or a mapping from names "
+                f"to commands, URLs and registries, not {source!r:.100}"
+            )
         path = Path(source)
         where, folder = str(path), path.parent
         source = _parsed(path)
@@ -141,12 +147,15 @@ class _Reader:
         if isinstance(entry, Registry):
             return ServerConfig(name=name, target=entry)
         if isinstance(entry, str):
-            entry = {"url": entry}
+            entry = {"url": entry}  # a command is a list
         elif isinstance(entry, list | tuple) and entry:
             command, *args = map(str, entry)
             entry = {"command": command, "args": args}
         if not isinstance(entry, Mapping):
-            raise self._wrong(name, None, f"must be an object, not {_kind(entry)}")
+            or_else = (
+                "" if self.folder is not None else ", a command as a list, a URL or a Registry"
+            )
+            raise self._wrong(name, None, f"must be an object{or_else}, not {_kind(entry)}")
         return self._read(name, entry)
 
     def _read(self, name: str, entry: Mapping[str, Any]) -> ServerConfig | None:
@@ -185,12 +194,9 @@ class _Reader:
         )
 
     def _check_keys(self, name: str, entry: Mapping[str, Any]) -> None:
-        from difflib import get_close_matches
-
         for key in entry:
             if key not in _KNOWN:
-                close = get_close_matches(str(key), _KNOWN, n=1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
+                hint = did_you_mean(str(key), _KNOWN)
                 raise self._wrong(name, str(key)[:100], f"is unknown{hint}")
 
     def _wrong(self, name: str, key: str | None, why: str) -> ConfigError:
@@ -224,7 +230,8 @@ class _Reader:
     def _url(self, name: str, entry: Mapping[str, Any], key: str) -> str:
         url = self._text(name, key, entry[key])
         if not url.lower().startswith(("http://", "https://")):
-            raise self._wrong(name, key, "must be a URL with http:// or https://")
+            or_else = "" if self.folder is not None else "; a command is a list"
+            raise self._wrong(name, key, f"must be a URL with http:// or https://{or_else}")
         return url
 
     def _cwd(self, name: str, entry: Mapping[str, Any]) -> str | None:

@@ -18,6 +18,7 @@ from trio_mcp.compose.remote import Remote
 from trio_mcp.compose.tasks import PassedTasks
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
+from trio_mcp.registry.entrances import check_trio
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.version import __version__
 from trio_mcp.wire.extensions import TASKS
@@ -48,6 +49,7 @@ async def open_proxy(target: Target, **options: Any) -> AsyncIterator[Registry]:
         ...     async with open_proxy(["python", "server.py"]) as registry:
         ...         await serve_http(registry, port=8000)
     """
+    check_trio("open_proxy")
     tasks = PassedTasks()
     remote = Remote(target, tasks=tasks, **options)
     async with remote.running() as upstream:
@@ -181,6 +183,7 @@ async def open_gateway(
         ConfigError: The configuration is wrong; the message names file, server and key.
         OSError: The file cannot be read.
     """
+    check_trio("open_gateway")
     failure: BaseException | None = None
     async with trio.open_nursery() as nursery:
         tasks = PassedTasks()

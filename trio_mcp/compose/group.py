@@ -30,6 +30,7 @@ from trio_mcp.registry.changes import Change, Kind
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.transports.observe import Broadcast
 from trio_mcp.transports.process import ProcessOptions
+from trio_mcp.wire.closest import did_you_mean
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
@@ -151,7 +152,7 @@ class ServerGroup:
         unknown = [self.servers[each] for each in self._names.owners(tool)]
         for server in (*known, *(each for each in unknown if not each.tools)):
             return server
-        raise UnknownTool(f"no server has a tool {tool!r:.200}")
+        raise UnknownTool(f"no server has a tool {tool!r:.200}{did_you_mean(tool, self.tools)}")
 
     @overload
     async def call_tool(
@@ -202,7 +203,7 @@ class ServerGroup:
             ClientError: As for `Client.read_resource`.
         """
         work = partial(Client.read_resource, uri=uri, **options)
-        result: ReadResult = await self.servers[server]._use(work)
+        result: ReadResult = await self._server(server)._use(work)
         return result
 
     async def get_prompt(
@@ -216,8 +217,14 @@ class ServerGroup:
             ClientError: As for `Client.get_prompt`.
         """
         work = partial(Client.get_prompt, name=name, arguments=arguments, **options)
-        result: GetPromptResult = await self.servers[server]._use(work)
+        result: GetPromptResult = await self._server(server)._use(work)
         return result
+
+    def _server(self, name: str) -> GroupServer:
+        if name in self.servers:
+            return self.servers[name]
+        known = ", ".join(self.servers) or "none"
+        raise KeyError(f"no server is called {name!r:.100}; there are: {known}")
 
     async def list_resources(self) -> dict[str, list[ResourceDescription]]:
         """Ask all servers for their resources. Those that are not there are left out."""
@@ -312,6 +319,10 @@ async def connect_all(
     names = NamesApart([each.name for each in configs])
     events: Broadcast[ServerEvent] = Broadcast()
     usual_http = http or {}
+    if not isinstance(usual_http, Mapping):
+        raise TypeError("http must be a mapping from the names of servers to their HttpOptions")
+    if not (handlers is None or isinstance(handlers, Handlers) or callable(handlers)):
+        raise TypeError(f"handlers must be Handlers, or a function of names, not {handlers!r:.100}")
     for name in usual_http:
         if all(each.name != name for each in configs):
             raise ValueError(f"http: no server is called {name!r}")

@@ -14,8 +14,8 @@ from attrs import evolve, fields
 from trio_mcp.client.client import Client, take_tools
 from trio_mcp.client.connect import ClientConnection, connect
 from trio_mcp.client.http.options import HttpOptions
-from trio_mcp.client.negotiation import Era
-from trio_mcp.client.opening import Target
+from trio_mcp.client.negotiation import Era, era_of
+from trio_mcp.client.opening import Target, check_target
 from trio_mcp.client.state import ClientState, Disconnected
 from trio_mcp.compose.callers import CallerConnections
 from trio_mcp.compose.calls import OpenCalls
@@ -29,6 +29,7 @@ from trio_mcp.public import public
 from trio_mcp.registry import Context
 from trio_mcp.registry.changes import Kind, ResourceUpdated
 from trio_mcp.registry.completions import Completer
+from trio_mcp.registry.entrances import check_trio
 from trio_mcp.registry.forwarding import (
     Answer,
     Cancel,
@@ -156,6 +157,8 @@ class Remote(Part):
     ) -> None:
         if isinstance(target, trio.abc.Stream):
             raise TypeError("a stream cannot be opened again; Remote takes a command or a URL")
+        check_target(type(self).__name__, target)
+        era_of(None, era)
         super().__init__(name)
         self.tool_timeout = timeout
         self.connector: Callable[..., ClientConnection] = partial(
@@ -201,6 +204,7 @@ class Remote(Part):
 
         Without it, each registry that is served has connections of its own.
         """
+        check_trio("Remote.running")
         async with self._connected() as self._shared:
             try:
                 yield self._shared

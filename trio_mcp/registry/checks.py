@@ -17,6 +17,7 @@ import attrs
 import orjson
 
 from trio_mcp.schema import SchemaError
+from trio_mcp.wire.closest import did_you_mean
 from trio_mcp.wire.conversion import wire_name
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.payloads import Icon
@@ -162,11 +163,8 @@ def _from_mapping(name: str, kind: Any, given: Mapping[str, Any]) -> Any:
     values: dict[str, Any] = {}
     for key, value in given.items():
         if key not in known:
-            from difflib import get_close_matches  # slow to import, and seldom needed
-
-            close = get_close_matches(str(key), known, n=1)
-            meant = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
-            raise SchemaError(f"{name} has no {key!r:.60}; {meant}")
+            meant = did_you_mean(str(key), known) or f"; there are {', '.join(known)}"
+            raise SchemaError(f"{name} has no {key!r:.60}{meant}")
         values[known[key]] = deepcopy(value)
     for field, expected, fits in _fields(kind):
         if field in values and not fits(values[field]):

@@ -35,6 +35,8 @@ _UNKNOWN: Final = "application/octet-stream"
 
 
 def _path(path: str | os.PathLike[str] | None) -> Path | None:
+    if isinstance(path, bytes | bytearray | memoryview):
+        raise TypeError("the first argument is a path; give bytes as data=…")
     return None if path is None else Path(path)
 
 

@@ -12,3 +12,16 @@ def is_async(function: Callable[..., Any]) -> bool:
         function = function.func
     call = getattr(function, "__call__", None)  # noqa: B004  # a callable object
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether it can be called with so many arguments, as far as that is known."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # of something written in C
+        return True
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True

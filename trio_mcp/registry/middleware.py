@@ -18,7 +18,7 @@ from attrs import field, frozen
 
 from trio_mcp.public import public
 from trio_mcp.registry.context import Context
-from trio_mcp.registry.functions import is_async
+from trio_mcp.registry.functions import is_async, takes
 from trio_mcp.wire.jsonrpc import Json
 
 T = TypeVar("T")
@@ -217,5 +217,10 @@ def middleware_of(name: str, middleware: Any) -> tuple[Any, ...]:
             raise TypeError(
                 f"{name} must be async functions that take a request and call_next, "
                 f"not {each!r:.100}"
+            )
+        if isinstance(each, type) or not takes(each, 2):
+            raise TypeError(
+                f"{name} must be async functions that take two arguments, a request or a call and "
+                f"call_next; {each!r:.100} does not"
             )
     return tuple(middleware)

@@ -19,6 +19,7 @@ from trio_mcp.registry.part import KIND_OF, NOUN_OF, Part, RefType, Table
 from trio_mcp.registry.tools import LONGEST_NAME, NAME_CHARACTERS, published
 from trio_mcp.registry.uri_prefix import add_prefix, remove_prefix, translated, translator
 from trio_mcp.schema import SchemaError
+from trio_mcp.wire.closest import did_you_mean
 from trio_mcp.wire.jsonrpc import Json
 
 if TYPE_CHECKING:
@@ -343,7 +344,10 @@ def check_mount(parent: Part, part: Part, view: View) -> None:
         TypeError: It is no part.
     """
     if not isinstance(part, Part):
-        raise TypeError(f"mount takes a Registry or another Part, not {part!r:.100}")
+        raise TypeError(
+            "mount takes a Registry, a Remote for a server elsewhere, or another Part, "
+            f"not {part!r:.100}"
+        )
     _check_prefix(view.prefix)
     if parent is part or parent in part.all_parts():
         raise SchemaError(
@@ -400,8 +404,6 @@ def _check_known(part: Part, view: View) -> None:
         there = {each: None for table in tables for each in known[table]}
         for name in names:
             if name not in there:
-                from trio_mcp.registry.transform import closest
-
                 raise SchemaError(
-                    f"{part.name!r} has no {noun} {name!r:.200}{closest(name, there)}"
+                    f"{part.name!r} has no {noun} {name!r:.200}{did_you_mean(name, there)}"
                 )

@@ -25,7 +25,7 @@ from trio_mcp.registry.checks import (
 from trio_mcp.registry.composed import Composed, Visible
 from trio_mcp.registry.context import Context, inside
 from trio_mcp.registry.entrances import check_trio
-from trio_mcp.registry.functions import is_async
+from trio_mcp.registry.functions import is_async, takes
 from trio_mcp.registry.handlers import NO_EXTENSIONS, Forwarded, Handler, RefusedArguments
 from trio_mcp.registry.lifespan import Opened
 from trio_mcp.registry.options import (
@@ -699,9 +699,12 @@ class Registry(Composed):
 
 
 def _checked_visible(visible: Visible | None) -> Visible | None:
-    if visible is None or (callable(visible) and not is_async(visible)):
+    if visible is None or (callable(visible) and not is_async(visible) and takes(visible, 2)):
         return visible
-    raise TypeError(f"visible must be a plain function, which does not wait, not {visible!r:.100}")
+    raise TypeError(
+        "visible must be a plain function, which does not wait, and takes what is shown and the "
+        f"caller, not {visible!r:.100}"
+    )
 
 
 def _checked_middleware(name: str, middleware: Sequence[M]) -> tuple[M, ...]:

@@ -40,6 +40,7 @@ from trio_mcp.schema import (
     compile_validator,
     describe_function,
 )
+from trio_mcp.wire.closest import closest
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
 from trio_mcp.wire.headers import mirrored_parameters
 from trio_mcp.wire.jsonrpc import Json, json_type
@@ -299,9 +300,7 @@ def unknown_tool(name: Json, known: Sequence[str]) -> McpError:
 
 def unknown(what: str, name: str, known: Sequence[str]) -> McpError:
     """Make the error for something that does not exist, with the closest name that does."""
-    from difflib import get_close_matches
-
     message = f"Unknown {what}: {name[:200]}"
-    close = get_close_matches(name[:200], known[:1000], n=1)
-    data = {what.partition(" ")[0]: name[:200], **({"didYouMean": close[0]} if close else {})}
+    meant = closest(name, known)
+    data = {what.partition(" ")[0]: name[:200], **({} if meant is None else {"didYouMean": meant})}
     return McpError(INVALID_PARAMS, message, data)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from difflib import get_close_matches
 from typing import Any, Final
 
 from attrs import evolve, field, frozen
@@ -17,6 +16,7 @@ from trio_mcp.registry.checks import annotations_of, check_json, check_payload, 
 from trio_mcp.registry.handlers import Keywords
 from trio_mcp.registry.tools import Tool, checked_name
 from trio_mcp.schema import ArgumentError, Problem, SchemaError, compile_validator
+from trio_mcp.wire.closest import did_you_mean
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.payloads import Annotations, ToolAnnotations
 
@@ -177,7 +177,7 @@ def _rearranged_schema(tool: Tool, changes: Mapping[str, ArgumentTransform]) -> 
     properties: dict[str, Json] = schema.get("properties", {})
     for name in changes:
         if name not in properties:
-            raise SchemaError(f"it has no argument {name!r:.100}{closest(name, properties)}")
+            raise SchemaError(f"it has no argument {name!r:.100}{did_you_mean(name, properties)}")
     moved = [name for name, each in changes.items() if each.is_fixed or each.name is not None]
     _check_rearrangeable(schema, moved)
     required = list(schema.get("required", []))
@@ -272,7 +272,7 @@ class _Rearranged:
             ArgumentError: One of them is not shown.
         """
         for name in self._gone & arguments.keys():
-            text = f"There is no argument '{name:.100}'{closest(name, self._names)}."
+            text = f"There is no argument '{name:.100}'{did_you_mean(name, self._names)}."
             raise ArgumentError(Problem(text, name))
         own = {self._names.get(name, name): value for name, value in arguments.items()}
         # Copied, because what a function is given is its own to change.
@@ -290,9 +290,3 @@ class _Rearranged:
             if own == error.argument:
                 return ArgumentError(Problem(str(error).replace(f"'{own}'", f"'{name}'", 1), name))
         return error
-
-
-def closest(name: str, known: Mapping[str, Any]) -> str:
-    """Suggest the name that was probably meant, as the end of a sentence."""
-    close = get_close_matches(name[:200], list(known)[:1000], n=1)
-    return f"; did you mean {close[0]!r:.100}?" if close else ""

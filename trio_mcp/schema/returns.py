@@ -85,7 +85,7 @@ def _schema(tool: str, annotation: Any) -> dict[str, Any] | None:
         if _is_object(annotation) or builder.has_models:
             raise
         return None  # a protocol, say, whose values can be told all the same
-    if {key: value for key, value in schema.items() if key != "description"} in _WITHOUT_STRUCTURE:
+    if _says_nothing({key: value for key, value in schema.items() if key != "description"}):
         return None
     if _is_of_objects(schema, schema.get("$defs", {})):
         # A reference or a union does not say so at first sight, as older clients want it.
@@ -102,13 +102,15 @@ def _is_of_objects(schema: dict[str, Any], definitions: dict[str, Any]) -> bool:
     return schema.get("type") == "object"
 
 
-_WITHOUT_STRUCTURE: Final[tuple[dict[str, Any], ...]] = (
-    {},
-    {"type": "array"},  # of anything, content blocks too
-    {"type": "string"},
-    {"type": "null"},
-    {"anyOf": [{"type": "string"}, {"type": "null"}]},
-)
+def _says_nothing(schema: dict[str, Any]) -> bool:
+    """Whether the text of a result has all that could be structured, or it may be anything."""
+    members = schema.get("anyOf", [schema])
+    return any(each in _ANYTHING for each in members) or all(each in _TEXT for each in members)
+
+
+_ANYTHING: Final[tuple[dict[str, Any], ...]] = ({}, {"type": "array"})
+"""Also content blocks."""
+_TEXT: Final = ({"type": "string"}, {"type": "null"})
 
 
 def _may_be_bytes(annotation: Any) -> bool:

@@ -312,6 +312,10 @@ class HandlerCall(InboundRequest):
         if isinstance(error, ToolError):
             text = _words(error) or f"{self.kind} {self.handler.name} failed"
             return self.failed(sendable_text(text)), "error"
+        if type(error) is RuntimeError:
+            for words, note in _WRONG_LOOP.items():
+                if error.args == (words,):
+                    error.add_note(note)
         logger.error("%s failed", self.label, exc_info=error, extra=self._fields())
         text = f"{self.kind} {self.handler.name} failed: internal error (see the server's log)"
         return self.failed(text), "exception"
@@ -357,6 +361,18 @@ class HandlerCall(InboundRequest):
     def _fields(self) -> dict[str, Json]:
         return fields_of(self.kind, self.handler.name, self.context)
 
+
+_WRONG_LOOP: Final = {
+    "must be called from async context": (
+        "This function runs on asyncio, where Trio's functions do not work. Use asyncio's, or "
+        "register it with a trio_mcp.Registry, whose functions run on Trio."
+    ),
+    "no running event loop": (
+        "This function runs on Trio, where asyncio's functions do not work. Use Trio's, or have it "
+        "run on asyncio: with a trio_mcp.aio.Registry, or by @trio_mcp.aio.on_asyncio."
+    ),
+}
+"""What Trio and asyncio say where the other one runs, and what to do about it."""
 
 OUTCOMES: Final = ("ok", "error", "exception", "timeout", "cancelled", "input required")
 """How a call that ran may end."""

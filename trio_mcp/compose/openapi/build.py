@@ -145,6 +145,15 @@ def openapi(
     check_timeout(timeout)
     check_bound("max_response_bytes", max_response_bytes)
     check_bound("max_operations", max_operations)
+    if not (client is None or isinstance(client, httpx2.AsyncClient) or callable(client)):
+        raise TypeError(f"client must be an httpx2.AsyncClient or make one, not {client!r:.100}")
+    if not (auth is None or isinstance(auth, Mapping | httpx2.Auth)):  # which is not shown
+        raise TypeError(
+            "auth must be a mapping from the names of security schemes to credentials, "
+            f"or an httpx2.Auth, not {type(auth).__name__}"
+        )
+    if not isinstance(pages, int | Pages):
+        raise TypeError(f"pages must be a number or Pages, not {pages!r:.100}")
     if client is not None and headers is not None:
         raise ValueError("client and headers exclude each other: give the headers to the client")
     read = read_document(document)

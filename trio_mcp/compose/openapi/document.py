@@ -114,8 +114,13 @@ def read_document(source: str | Path | Mapping[str, Json]) -> Document:
         document = Document(source)
     elif isinstance(source, str) and source.lower().startswith(("http://", "https://")):
         document = Document(parsed(_fetched(source), source), source)
-    else:
+    elif isinstance(source, str | Path):
         document = Document(read_file(Path(source)), str(source))
+    else:
+        raise TypeError(
+            "openapi needs the path or URL of a document, or what was parsed of one, "
+            f"not {source!r:.100}"
+        )
     _check_version(document)
     return document
 
