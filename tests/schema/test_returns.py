@@ -53,6 +53,13 @@ class Circle(Shape):
     radius: float
 
 
+@attrs.frozen
+class Failure(Exception):
+    """Gives what is an `Exception` a form, whatever else has been imported."""
+
+    code: int
+
+
 class Abstract(abc.ABC):
     @abc.abstractmethod
     def area(self) -> float: ...
