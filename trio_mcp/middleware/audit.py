@@ -91,8 +91,8 @@ class AuditLog:
 class SlowCalls:
     """Logs a warning about what takes long (around requests, around calls, and in a client).
 
-    The warnings are of the logger `trio_mcp.slow`. How long everything takes is in the log of
-    `trio_mcp.calls`, and in the metrics.
+    The warnings are of the logger ``trio_mcp.slow``. How long everything takes is in the log of
+    ``trio_mcp.calls``, and in the metrics.
 
     Args:
         seconds: What is long.
