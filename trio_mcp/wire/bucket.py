@@ -1,8 +1,8 @@
 """A token bucket: so many at once, so many in a second after that."""
 
 from collections import OrderedDict
-from collections.abc import Hashable
-from typing import Final
+from collections.abc import Callable, Hashable
+from typing import Final, Generic, TypeVar
 
 from attrs import define, field
 
@@ -61,8 +61,36 @@ class TokenBucket:
         return (1.0 - self._filled) / self.rate
 
 
-class TokenBuckets:
+B = TypeVar("B", bound=TokenBucket)
+K = TypeVar("K", bound=Hashable)
+
+
+class Buckets(Generic[K, B]):
     """A bucket for each key. Those that were used last are remembered.
+
+    Args:
+        make: Makes one.
+        most: So many are remembered.
+    """
+
+    def __init__(self, make: Callable[[K], B], most: int) -> None:
+        self._make = make
+        self._most = most
+        self._buckets: OrderedDict[K, B] = OrderedDict()
+
+    def of(self, key: K) -> B:
+        """Return the bucket of a key."""
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = self._make(key)
+            if len(self._buckets) > self._most:
+                self._buckets.popitem(last=False)
+        self._buckets.move_to_end(key)
+        return bucket
+
+
+class TokenBuckets(Buckets[Hashable, TokenBucket]):
+    """A `TokenBucket` for each key.
 
     Args:
         rate: As for `TokenBucket`.
@@ -71,17 +99,4 @@ class TokenBuckets:
     """
 
     def __init__(self, rate: float, burst: float, most: int) -> None:
-        self._rate = rate
-        self._burst = burst
-        self._most = most
-        self._buckets: OrderedDict[Hashable, TokenBucket] = OrderedDict()
-
-    def of(self, key: Hashable) -> TokenBucket:
-        """Return the bucket of a key."""
-        bucket = self._buckets.get(key)
-        if bucket is None:
-            bucket = self._buckets[key] = TokenBucket(self._rate, self._burst)
-            if len(self._buckets) > self._most:
-                self._buckets.popitem(last=False)
-        self._buckets.move_to_end(key)
-        return bucket
+        super().__init__(lambda _: TokenBucket(rate, burst), most)

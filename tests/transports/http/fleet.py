@@ -11,8 +11,24 @@ import trio
 
 from tests.transports.http.support import CANCELS, Host, LegacyClient
 from trio_mcp import HttpPolicy, Registry, http_app
+from trio_mcp.store.errors import StoreUnavailable
 from trio_mcp.store.memory import MemoryStore
 from trio_mcp.store.protocol import Store
+
+
+class Unsteady(MemoryStore):
+    """A store in memory that can be away, and that counts what it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.away = False
+        self.asked = 0
+
+    async def _read(self, work: Any) -> Any:
+        self.asked += 1
+        if self.away:
+            raise StoreUnavailable("it is away")
+        return await super()._read(work)
 
 
 class Fleet:

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 import trio
-from attrs import define, field
 
 from tests.auth.server.support import After, Issuer, call, ec_key, proof, resource_server
 from tests.registry.elsewhere import Elsewhere
 from tests.store.redis_server import redis_server
 from tests.support.tools import echo, registry_of
-from tests.transports.http.fleet import Fleet, fleet
+from tests.transports.http.fleet import Fleet, Unsteady, fleet
 from tests.transports.http.support import Host, ModernClient
 from trio_mcp import (
     Context,
@@ -27,32 +26,12 @@ from trio_mcp import (
     ServerExtension,
 )
 from trio_mcp.registry.sealing import Sealer
-from trio_mcp.store.errors import StoreUnavailable
-from trio_mcp.store.memory import MemoryStore
 from trio_mcp.store.opening import open_store
 
 pytestmark = pytest.mark.requirement("M2")
 
 STATE_KEYS = [Sealer.generate_key()]
 ELICITS: dict[str, Any] = {"elicitation": {}}
-
-
-@define(init=False)
-class Unsteady(MemoryStore):
-    """A store in memory that can be away, and that counts what is asked of it."""
-
-    away: bool = field(default=False, init=False)
-    asked: int = field(default=0, init=False)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.away, self.asked = False, 0
-
-    async def _read(self, work: Any) -> Any:
-        self.asked += 1
-        if self.away:
-            raise StoreUnavailable("it is away")
-        return await super()._read(work)
 
 
 # -- sealed states ---------------------------------------------------------------------------------

@@ -194,7 +194,7 @@ class HttpApp:
             here.nursery.start_soon(self._runner.watch)
             await here.nursery.start(sessions.run)
             try:
-                async with self._guard.running(self.registry.scopes, store):
+                async with self._guard.running(self.registry.scopes, store, self.registry.name):
                     yield here
             finally:
                 self.stop()

@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # what verifies tokens costs those nothing who need none
     from trio_mcp.auth.server.authenticator import Authenticator, Shared
     from trio_mcp.auth.server.resource import ResourceServer
     from trio_mcp.store.protocol import Store
+    from trio_mcp.transports.http.sharing.rates import SharedBuckets
 
 logger = logging.getLogger("trio_mcp.http")
 
@@ -70,18 +71,25 @@ class Guard:
         self._addresses = _Rates(policy.rate or math.inf, policy)
         self._principals = _Rates(policy.rate or math.inf, policy)
         self._guesses = _Rates(policy.guess_rate or math.inf, policy)
+        self._shares = False
 
     @asynccontextmanager
     async def running(
-        self, scopes: frozenset[str], store: Store | None = None
+        self, scopes: frozenset[str], store: Store | None = None, name: str = ""
     ) -> AsyncIterator[None]:
         """Be ready to ask authorization servers, for the length of the block.
 
         Args:
             scopes: What a token must allow for any request.
             store: What other instances share with this one.
+            name: What is served, which others that have the same store may not serve.
         """
         self._scopes = scopes
+        self._shares = store is not None
+        if store is not None:
+            self._addresses.share(store, f"{name}: addresses")
+            self._principals.share(store, f"{name}: principals")
+            self._guesses.share(store, f"{name}: guesses")
         if self._policy.auth is None:
             yield
             return
@@ -106,11 +114,15 @@ class Guard:
         if self._policy.rate is None:
             request.authorization = await self._authorize(request)
             return
+        if self._shares:
+            await self._addresses.fill(request.party)
         address = self._addresses.take(request.party)
         # Whatever happens meanwhile, it has been paid for: many guesses at a time cost no less.
         request.authorization = await self._authorize(request)
         if request.principal is not None:
             address.put_back()
+            if self._shares:
+                await self._principals.fill(request.principal)
             self._principals.take(request.principal)
 
     def check_origin(self, request: HttpRequest) -> None:
@@ -179,6 +191,8 @@ class Guard:
         token = token.strip()
         if kind.lower() != "bearer" or not token:
             raise self._challenge(401, "A bearer token is needed.")
+        if self._shares:
+            await self._fill_guesses(request)
         self._check_guesses(request)
         found = await policy.verify(token) if policy.verify else self._owner_of(token)
         if found is None:
@@ -192,6 +206,8 @@ class Guard:
             known = self._authenticator.known(request.header(b"authorization"))
             if known is not None:
                 return known
+        if self._shares:
+            await self._fill_guesses(request)
         self._check_guesses(request)
         credentials = self._credentials(request)
         try:
@@ -206,6 +222,10 @@ class Guard:
             raise Refusal(503, why, [(b"retry-after", b"1")]) from None
         request.answer_headers += headers
         return authorization
+
+    async def _fill_guesses(self, request: HttpRequest) -> None:
+        if self._policy.guess_rate is not None and request.header(b"authorization") is not None:
+            await self._guesses.fill(request.party)
 
     def _check_guesses(self, request: HttpRequest) -> None:
         """Let a token be looked at, unless too many from its address were wrong.
@@ -273,7 +293,21 @@ class _Rates:
     """How much of its rate each client has left."""
 
     def __init__(self, rate: float, policy: HttpPolicy) -> None:
-        self._buckets = TokenBuckets(rate, policy.burst, policy.max_clients)
+        self._bounds = (rate, policy.burst, policy.max_clients)
+        self._buckets: TokenBuckets | SharedBuckets = TokenBuckets(*self._bounds)
+        self._shared: SharedBuckets | None = None
+
+    def share(self, store: Store, name: str) -> None:
+        """Count together with other instances; then `fill` before each `take`."""
+        from trio_mcp.transports.http.sharing.rates import SharedBuckets
+
+        if self._bounds[0] < math.inf:
+            self._buckets = self._shared = SharedBuckets(*self._bounds, store, name)
+
+    async def fill(self, client: str) -> None:
+        """Have what other instances leave of the rate of a client."""
+        if self._shared is not None:
+            await self._shared.fill(client)
 
     def take(self, client: str) -> TokenBucket:
         """Count a request of a client; returns where it can be put back.
@@ -281,7 +315,7 @@ class _Rates:
         Raises:
             Refusal: There were too many (429).
         """
-        bucket = self._buckets.of(client)
+        bucket: TokenBucket = self._buckets.of(client)
         seconds = bucket.wait(trio.current_time())
         if seconds:
             after = b"%d" % math.ceil(seconds)

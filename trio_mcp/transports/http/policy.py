@@ -103,7 +103,8 @@ class HttpPolicy:
 
     With tokens, a client is a principal, wherever it is. Requests without a valid token count for
     their address; when that has used up its rate, no token from there is looked at.
-    Otherwise a client is an address. An IPv6 address counts as its network of 64 bits.
+    Otherwise a client is an address. An IPv6 address counts as its network of 64 bits. Instances
+    that share a store count together.
     """
 
     guess_rate: float | None = field(default=10.0, validator=_a_number_if_any)

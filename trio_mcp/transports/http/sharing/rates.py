@@ -1,0 +1,190 @@
+"""Rates that hold for all instances together, without asking the store about each request.
+
+What is left of a client's rate is in the store. An instance takes some tokens at a time and spends
+them by itself. The entry has no value: it lives for as long as the rate needs to fill the bucket
+again, so its time to live says what is left, by the store's own clock, and a full bucket is none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from math import inf
+from typing import Final
+
+import trio
+from attrs import define, field
+
+from trio_mcp.store.changes import ABSENT, Conflict, Put
+from trio_mcp.store.errors import StoreError
+from trio_mcp.store.protocol import Store
+from trio_mcp.wire.bucket import Buckets, TokenBucket
+
+logger = logging.getLogger("trio_mcp.http")
+
+_PORTIONS: Final = 10
+"""In a full bucket: each instance has one of them at most. So a client gets no more than so large a
+part of it above the rate, for each instance."""
+
+_PAUSE: Final = 5.0
+"""Seconds for which a store is left alone that could not be used: each try may take as long."""
+
+_ROUNDING: Final = 1e-6
+"""Tokens, or seconds: what was taken is counted as time, and that is not exact."""
+
+
+@define(eq=False)
+class SharedBucket(TokenBucket):
+    """What this instance has of a client's rate: a `TokenBucket` that has to be filled before use.
+
+    Args:
+        rate: As for `TokenBucket`, of all instances together.
+        burst: Likewise.
+        key: Where the store has what is left.
+    """
+
+    key: str
+    _held: float = field(default=0.0, init=False)  # below 0: owed
+    _dropped_at: float = field(default=inf, init=False)
+    _size: int = field(default=1, init=False)  # of the next portion
+    _refused_until: float = field(default=-inf, init=False)
+    _full_at: float = field(default=-inf, init=False)  # as far as we know: not before
+    _version: int = field(default=ABSENT, init=False)
+    _others_take: bool = field(default=False, init=False)
+    _alone: TokenBucket | None = field(default=None, init=False)  # while the store is away
+    filling: trio.Lock = field(factory=trio.Lock, init=False)
+    """Whoever fills it has this."""
+
+    # -- without the store --------------------------------------------------------------------
+
+    def wait(self, now: float) -> float:
+        """Take a token that is here, or say in how many seconds there may be one."""
+        if self._held >= 1.0:
+            self._held -= 1.0
+            return 0.0
+        return max(self._refused_until - now, _ROUNDING)
+
+    def put_back(self) -> None:
+        """Put a token back that was not needed after all."""
+        self._held += 1.0
+
+    def charge(self, now: float) -> None:
+        """Take a token whether there is one or not; what is owed is paid by `fill`."""
+        self._held = max(-self.burst, self._held - 1.0)
+
+    def fill_alone(self) -> None:
+        """Have a token here if this instance alone would have one."""
+        now = trio.current_time()
+        if self._alone is None:
+            self._alone = TokenBucket(self.rate, self.burst)
+        while self._held < 0.0:
+            self._alone.charge(now)
+            self._held += 1.0
+        if self._held < 1.0:
+            seconds = self._alone.wait(now)
+            self._held += 0.0 if seconds else 1.0
+            self._refused_until = now + seconds
+
+    # -- with it ------------------------------------------------------------------------------
+
+    def needs_nothing(self) -> bool:
+        """Whether there is a token here, or known to be none."""
+        now = trio.current_time()
+        return now < (self._dropped_at if self._held >= 1.0 else self._refused_until)
+
+    async def fill(self, store: Store) -> None:
+        """Have a token here, if others leave one.
+
+        Raises:
+            StoreError: Nobody knows.
+        """
+        self._note_use()
+        if self._others_take:  # so what we know of it is old
+            await self._look(store)
+        while True:
+            try:
+                await self._take(store)
+                return
+            except Conflict:  # another instance was quicker, or the time to live is over
+                await self._look(store)
+
+    def _note_use(self) -> None:
+        """Take more at once of a rate that is used, and one token of any other."""
+        if trio.current_time() >= self._dropped_at:  # it would be full again without us
+            self._held, self._size = min(0.0, self._held), 1
+        elif self._dropped_at < inf:
+            self._size = min(2 * self._size, max(1, int(self.burst) // _PORTIONS))
+
+    async def _look(self, store: Store) -> None:
+        entry = await store.get(self.key)
+        version = ABSENT if entry is None else entry.version
+        self._others_take = version != self._version
+        self._version = version
+        self._full_at = trio.current_time() + (0.0 if entry is None else entry.ttl)
+
+    async def _take(self, store: Store) -> None:
+        """Take a portion, or as much as there is, and pay what is owed.
+
+        Raises:
+            Conflict: There is less than we know of.
+        """
+        now = trio.current_time()
+        owed = max(0.0, -self._held)
+        used = max(0.0, self._full_at - now) * self.rate
+        if used == 0.0:
+            self._version = ABSENT
+        taken = min(self._size, int(self.burst - used - owed + _ROUNDING))
+        if taken < 1:
+            taken, owed = 0, min(owed, max(0.0, 2 * self.burst - used))
+        if taken + owed > 0:
+            ttl = (used + taken + owed) / self.rate
+            (self._version,) = await store.commit(Put(self.key, b"", ttl=ttl, expect=self._version))
+            now = trio.current_time()  # later than the store has counted from: never too much
+            self._full_at = now + ttl
+        # What was charged meanwhile is owed still.
+        self._held += taken + owed
+        self._dropped_at = now + self.burst / self.rate
+        if not taken:
+            self._refused_until = self._full_at - (self.burst - 1.0) / self.rate
+
+
+class SharedBuckets(Buckets[str, SharedBucket]):
+    """A bucket for each client, which all instances have together.
+
+    Args:
+        rate: As for `TokenBucket`.
+        burst: Likewise.
+        most: So many are remembered here.
+        store: What the instances share.
+        name: What it is whose rate that is.
+    """
+
+    def __init__(self, rate: float, burst: float, most: int, store: Store, name: str) -> None:
+        def make(client: str) -> SharedBucket:
+            text = "\0".join((name, str(rate), str(burst), client))
+            digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+            return SharedBucket(rate, burst, f"rate-{digest}:left")
+
+        super().__init__(make, most)
+        self._store = store
+        self._away_until = -inf
+
+    async def fill(self, client: str) -> None:
+        """Have a token of a client's here, if others leave one.
+
+        While the store cannot be used, each instance counts for itself.
+        """
+        bucket = self.of(client)
+        if bucket.needs_nothing():
+            return
+        async with bucket.filling:
+            if bucket.needs_nothing():
+                return
+            if trio.current_time() >= self._away_until:
+                try:
+                    await bucket.fill(self._store)
+                    return
+                except StoreError as error:
+                    logger.warning("Each instance counts requests for itself now: %s", error)
+                    self._away_until = trio.current_time() + _PAUSE
+            bucket.fill_alone()
