@@ -1,0 +1,113 @@
+"""How often each kind of request asks the store: the table of the documentation is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from trio.testing import wait_all_tasks_blocked
+
+from tests.auth.server.support import call, proof
+from tests.docs.test_readme import table
+from tests.support.processes import ROOT
+from tests.support.tools import echo, registry_of
+from tests.transports.http.fleet import Unsteady, fleet
+from tests.transports.http.support import LegacyClient, ModernClient, Worker, progress_meta
+from tests.transports.http.test_shared_records import (
+    HOW,
+    ISSUER,
+    KEY,
+    TOKEN,
+    asking,
+    first_round,
+    opaque,
+    protected_by,
+    second_round,
+)
+from trio_mcp import DPoP, Registry
+
+pytestmark = pytest.mark.requirement("M5")
+
+PAGE = ROOT / "docs" / "guides" / "deployment.md"
+Measure = Callable[[Callable[[], Awaitable[Any]]], Awaitable[int]]
+
+
+def echoing() -> Registry:
+    return registry_of(echo)
+
+
+def measure_of(store: Unsteady) -> Measure:
+    async def measure(do: Callable[[], Awaitable[Any]]) -> int:
+        await wait_all_tasks_blocked()
+        before = store.asked
+        await do()
+        await wait_all_tasks_blocked()
+        return store.asked - before
+
+    return measure
+
+
+async def in_sessions(found: dict[str, int]) -> None:
+    store, worker = Unsteady(), Worker()
+    worker.go_on.set()
+    measure = measure_of(store)
+    async with fleet(lambda: worker.registry, store=store, size=2) as those:
+        client = LegacyClient(those.hosts[0])
+
+        async def echo() -> None:
+            await client.call("echo", text="hi")
+
+        async def work(say: int) -> None:
+            await client.begin_call("work", progress_meta(), say=say).messages()
+
+        found["`initialize` of a session"] = await measure(client.initialize)
+        found["a call in a session"] = await measure(echo)
+        with_one = await measure(lambda: work(1))
+        found["a call that is answered by a stream of events"] = with_one - 1
+        found["each event before the result"] = (await measure(lambda: work(11)) - with_one) // 10
+        client.host = those.hosts[1]
+        found["the first request of a session at another instance"] = await measure(echo)
+        assert await measure(echo) == found["a call in a session"]
+
+
+async def with_questions(found: dict[str, int]) -> None:
+    store = Unsteady()
+    measure = measure_of(store)
+    async with fleet(asking, store=store, size=2) as those:
+        modern = ModernClient(those.hosts[0])
+        found["a modern request"] = await measure(lambda: modern.call("echo", text="hi"))
+        assert await measure(lambda: first_round(those.hosts[0])) == 0
+        params = await first_round(those.hosts[0])
+        found["a modern request that brings a `requestState`"] = await measure(
+            lambda: second_round(those.hosts[1], params)
+        )
+
+
+async def with_tokens(found: dict[str, int]) -> None:
+    store, issuer = Unsteady(), opaque(good={})
+    measure = measure_of(store)
+    async with fleet(echoing, protected_by(ISSUER, dpop=DPoP()), size=2, store=store) as those:
+
+        async def prove() -> None:
+            response = await call(those.hosts[0], TOKEN, scheme="DPoP", dpop=proof(KEY, TOKEN))
+            assert response.status == 200
+
+        await prove()
+        found["a request with a DPoP proof"] = await measure(prove)
+    async with fleet(echoing, protected_by(issuer, verifier=HOW), size=2, store=store) as those:
+        here, there = those.hosts
+        first = "an opaque token that no instance has asked about"
+        found[first] = await measure(lambda: call(here, "good"))
+        found["one that another instance has asked about"] = await measure(
+            lambda: call(there, "good")
+        )
+        assert await measure(lambda: call(there, "good")) == 0
+
+
+async def test_what_requests_ask_of_the_store(mock_clock: Any) -> None:
+    found: dict[str, int] = {}
+    for measured in (in_sessions, with_questions, with_tokens):
+        await measured(found)
+    told = {each: int(number) for each, number in table(PAGE, "Operations for")}
+    assert found == told
