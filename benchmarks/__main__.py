@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 from pathlib import Path
 
-from benchmarks import client, company, features, framing, http, proxy, stdio
+from benchmarks import client, company, features, framing, http, proxy, stdio, stores, tasks
 from benchmarks.complete import FEWEST_ROUNDS, keep
 from benchmarks.report import add_output_options, publish
 
@@ -21,7 +21,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.record and options.rounds < FEWEST_ROUNDS:
         parser.error(f"a record takes at least {FEWEST_ROUNDS} rounds")
-    benchmarks = (framing, stdio, company, features, client, proxy, http)
+    benchmarks = (framing, stdio, company, features, tasks, client, proxy, http, stores)
     reports = [benchmark.run(options) for benchmark in benchmarks]
     publish(reports, options)
     if options.record:

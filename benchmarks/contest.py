@@ -200,6 +200,6 @@ def _attempt(outcome: Outcome[S], take: Callable[[Peer, float], S], seconds: flo
         return outcome
     try:
         sample = take(outcome.peer, seconds)
-    except LoadError as error:
+    except (LoadError, OSError) as error:
         return Outcome(outcome.peer.lacking(str(error)))
     return evolve(outcome, samples=[*outcome.samples, sample])

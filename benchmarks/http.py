@@ -7,21 +7,18 @@ connection, and each session of a principal with a token, beside one without.
 """
 
 import json
-import os
 import re
 import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
-from http.client import HTTPConnection
+from collections.abc import Sequence
+from contextlib import ExitStack
 from itertools import islice, repeat
 from pathlib import Path
 from statistics import median
-from time import monotonic, sleep
+from time import sleep
 
 from attrs import evolve, field, frozen
 
@@ -33,10 +30,18 @@ from benchmarks.processes import Command
 from benchmarks.report import Report, add_output_options, publish
 from benchmarks.tables import table
 from benchmarks.tokens import Headers, Issuer
+from benchmarks.wrk import (
+    CONNECTIONS,
+    META,
+    MODERN_HEADERS,
+    LoadFailed,
+    Sample,
+    load,
+    new_sessions,
+    serving,
+)
 
 _SERVERS = Path(__file__).parent / "servers"
-_CONNECTIONS = 16
-_START_SECONDS = 20.0
 _SESSIONS = 1000
 _STREAMS, _IDLE = 1000, 2000
 _PRINCIPALS = 10_000
@@ -55,64 +60,6 @@ _BEARERS = {JWT: 1, CLIENTS: _CLIENTS, NEW: _NEW_TOKENS}
 """How many tokens there are."""
 
 _ISSUER = Issuer()
-
-_META = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
-_CALL = {"name": "echo", "arguments": {"text": "hello"}}
-_MODERN_HEADERS = {
-    "Content-Type": "application/json",
-    "Accept": "application/json, text/event-stream",
-    "MCP-Protocol-Version": "2026-07-28",
-    "Mcp-Method": "tools/call",
-    "Mcp-Name": "echo",
-}
-_LEGACY_HEADERS = {**_MODERN_HEADERS, "MCP-Protocol-Version": "2025-11-25"}
-
-_SCRIPT = """
-local senders = {}
-for line in io.lines("%(senders)s") do
-  local sender = {}
-  for name, value in line:gmatch("([^\t]+)\t([^\t]+)") do
-    sender[name] = value
-  end
-  senders[#senders + 1] = sender
-end
-local headers = {%(headers)s}
-local number = 0
-request = function()
-  number = number + 1
-  if %(once)s and number + %(connections)d >= #senders then
-    wrk.thread:stop()
-  end
-  if #senders > 0 then
-    for name, value in pairs(senders[number %% #senders + 1]) do
-      headers[name] = value
-    end
-  end
-  return wrk.format("POST", "/mcp", headers, '%(before)s' .. number .. '%(after)s')
-end
-done = function(summary, latency, requests)
-  io.write(string.format("RESULT %%d %%d %%d %%d\\n", summary.requests, summary.duration,
-    latency:percentile(99.0), summary.errors.status + summary.errors.read
-    + summary.errors.connect + summary.errors.write + summary.errors.timeout))
-end
-"""
-_RESULT = re.compile(r"RESULT (\d+) (\d+) (\d+) (\d+)")
-
-
-class LoadFailed(Exception):
-    """A server could not be measured."""
-
-
-@frozen
-class Sample:
-    """One run of load."""
-
-    rate: float
-    p99: float
-    """Seconds."""
 
 
 @frozen
@@ -142,43 +89,6 @@ def peers(*, install: bool) -> list[Peer]:
     ]
 
 
-@contextmanager
-def serving(peer: Peer) -> Iterator[tuple[int, int]]:
-    """Run a server; yields its port and its process id."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(
-            [*peer.command.arguments, str(port)],
-            env=None if not peer.command.environment else _environment(peer),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-        )
-        try:
-            _wait_until_up(port, process)
-            yield port, process.pid
-        finally:
-            process.kill()
-            process.wait()
-
-
-def _environment(peer: Peer) -> dict[str, str]:
-    return {**os.environ, **peer.command.environment}
-
-
-def _wait_until_up(port: int, process: subprocess.Popen[bytes]) -> None:
-    end = monotonic() + _START_SECONDS
-    while monotonic() < end:
-        if process.poll() is not None:
-            raise LoadFailed(f"it exited with {process.returncode}")
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-            return
-        sleep(0.05)
-    raise LoadFailed(f"it does not listen after {_START_SECONDS:.0f} s")
-
-
 def measure(peer: Peer, seconds: float) -> Sample:
     """Load a server that is started for it.
 
@@ -187,11 +97,11 @@ def measure(peer: Peer, seconds: float) -> Sample:
     """
     with serving(peer) as (port, _):
         sessions = {ONE: 1, MANY: _SESSIONS}.get(peer.name, 0)
-        senders = _new_sessions(port, repeat({}, sessions)) or _senders(peer, seconds)
-        _load(port, 0.5, senders, legacy=sessions > 0)
+        senders = new_sessions(port, repeat({}, sessions)) or _senders(peer, seconds)
+        load(port, 0.5, senders, legacy=sessions > 0)
         if peer.name == DPOP:  # no proof is good twice
             senders = _senders(peer, seconds)
-        return _load(port, seconds, senders, legacy=sessions > 0, once=peer.name == DPOP)
+        return load(port, seconds, senders, legacy=sessions > 0, once=peer.name == DPOP)
 
 
 def _senders(peer: Peer, seconds: float) -> list[Headers]:
@@ -199,60 +109,6 @@ def _senders(peer: Peer, seconds: float) -> list[Headers]:
     if peer.name == DPOP:
         return list(islice(_ISSUER.provers(), round(_PROOFS * seconds)))
     return list(islice(_ISSUER.bearers(), _BEARERS.get(peer.name, 0)))
-
-
-def _load(
-    port: int,
-    seconds: float,
-    senders: Sequence[Headers],
-    *,
-    legacy: bool = False,
-    once: bool = False,
-) -> Sample:
-    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
-        for sender in senders:
-            file.write("\t".join(f"{name}\t{value}" for name, value in sender.items()) + "\n")
-        file.flush()
-        return _run_wrk(port, seconds, file.name, legacy=legacy, once=once)
-
-
-def _run_wrk(port: int, seconds: float, senders: str, *, legacy: bool, once: bool) -> Sample:
-    params = _CALL if legacy else {**_CALL, "_meta": _META}
-    rest = json.dumps({"method": "tools/call", "params": params}, separators=(",", ":"))
-    headers = _LEGACY_HEADERS if legacy else _MODERN_HEADERS
-    script = _SCRIPT % {
-        "senders": senders,
-        "once": str(once).lower(),
-        "connections": _CONNECTIONS,
-        "headers": ",".join(f'["{name}"]="{value}"' for name, value in headers.items()),
-        "before": '{"jsonrpc":"2.0","id":',
-        "after": "," + rest[1:],
-    }
-    with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
-        file.write(script)
-        file.flush()
-        done = subprocess.run(
-            [
-                "wrk",
-                "-t1",
-                f"-c{_CONNECTIONS}",
-                f"-d{max(1, round(seconds))}",
-                "-s",
-                file.name,
-                f"http://127.0.0.1:{port}/mcp",
-            ],
-            capture_output=True,
-            text=True,
-            timeout=seconds + 30,
-            check=False,
-        )
-    found = _RESULT.search(done.stdout)
-    if found is None:
-        raise LoadFailed((done.stderr or done.stdout).strip().splitlines()[-1])
-    requests, microseconds, p99, errors = map(int, found.groups())
-    if errors or not requests:
-        raise LoadFailed(f"{errors} of {requests} requests failed")
-    return Sample(requests / (microseconds / 1e6), p99 / 1e6)
 
 
 def _post(port: int, message: dict[str, object], headers: dict[str, str]) -> socket.socket:
@@ -268,29 +124,6 @@ def _post(port: int, message: dict[str, object], headers: dict[str, str]) -> soc
     return connection
 
 
-def _new_sessions(port: int, senders: Iterable[Headers]) -> list[Headers]:
-    """Begin a session for each sender; returns the headers that go with it."""
-    params = {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "benchmark", "version": "1.0"},
-    }
-    hello: dict[str, object] = {"jsonrpc": "2.0", "id": 0, "method": "initialize"}
-    headers = {name: _LEGACY_HEADERS[name] for name in ("Content-Type", "Accept")}
-    body = json.dumps({**hello, "params": params})
-    found: list[Headers] = []
-    with closing(HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
-        for sender in senders:
-            connection.request("POST", "/mcp", body, {**headers, **sender})
-            response = connection.getresponse()
-            response.read()
-            session = response.getheader("mcp-session-id")
-            if session is None:
-                raise LoadFailed("initialize gave no session")
-            found.append({**sender, "Mcp-Session-Id": session})
-    return found
-
-
 def memory_per_session() -> dict[str, float]:
     """Return the KiB that our server takes for a session of each principal, and without any."""
     ours = python_server("http_trio_mcp.py")
@@ -300,9 +133,9 @@ def memory_per_session() -> dict[str, float]:
     for (name, headers), command in zip(senders.items(), (ours, protected), strict=True):
         with serving(Peer(OURS, command)) as (port, pid):
             made = islice(headers, _PRINCIPALS + 1)
-            _new_sessions(port, islice(made, 1))  # what is imported only now is not its own
+            new_sessions(port, islice(made, 1))  # what is imported only now is not its own
             before = _resident(pid)
-            _new_sessions(port, made)
+            new_sessions(port, made)
             figures[name] = (_resident(pid) - before) / _PRINCIPALS
     return figures
 
@@ -310,8 +143,8 @@ def memory_per_session() -> dict[str, float]:
 def memory_per_connection() -> dict[str, float]:
     """Return the KiB that our server takes for each open stream, and for each idle connection."""
     listen: dict[str, object] = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen"}
-    wanted = {"notifications": {"toolsListChanged": True}, "_meta": _META}
-    headers = {**_MODERN_HEADERS, "Mcp-Method": "subscriptions/listen"}
+    wanted = {"notifications": {"toolsListChanged": True}, "_meta": META}
+    headers = {**MODERN_HEADERS, "Mcp-Method": "subscriptions/listen"}
     del headers["Mcp-Name"]
     figures = {}
     with (
@@ -407,7 +240,7 @@ def _middle(outcome: Outcome, key: str) -> float:
 
 def servers_table(outcomes: Sequence[Outcome]) -> str:
     """Lay out the medians, and the throughput beside ours; who is missing is named."""
-    headers = [f"HTTP, echo tool, {_CONNECTIONS} connections", "req/s", "p99 ms", "× ours"]
+    headers = [f"HTTP, echo tool, {CONNECTIONS} connections", "req/s", "p99 ms", "× ours"]
     return table(headers, [_row(outcome, outcomes[0]) for outcome in outcomes])
 
 
@@ -434,7 +267,7 @@ def panels(outcomes: Sequence[Outcome]) -> list[Panel]:
         for each in outcomes
         if each.samples
     ]
-    return [Panel(f"HTTP: calls per second, {_CONNECTIONS} connections", bars)]
+    return [Panel(f"HTTP: calls per second, {CONNECTIONS} connections", bars)]
 
 
 def add_options(parser: ArgumentParser) -> None:

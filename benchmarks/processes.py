@@ -49,14 +49,8 @@ class Server:
         return None
 
     def cpu_seconds(self) -> float | None:
-        """Return the processor time it has used, all threads together; None where nobody tells.
-
-        Processes that it has started count as well.
-        """
-        try:
-            return sum(map(_cpu_seconds, _with_children(self.process.pid)))
-        except OSError:
-            return None
+        """Return the processor time it has used, as `cpu_seconds` does."""
+        return cpu_seconds(self.process.pid)
 
     def last_words(self) -> str:
         """Return the line on its stderr that tells best why it failed, or nothing."""
@@ -65,6 +59,17 @@ class Server:
         lines = [line.strip() for line in said if line.strip()]
         errors = [line for line in lines if "Error" in line]
         return (errors or lines or [""])[-1]
+
+
+def cpu_seconds(pid: int) -> float | None:
+    """Return the processor time that a process has used, all threads together.
+
+    Processes that it has started count as well. None where nobody tells.
+    """
+    try:
+        return sum(map(_cpu_seconds, _with_children(pid)))
+    except OSError:
+        return None
 
 
 def _with_children(pid: int) -> Iterator[int]:

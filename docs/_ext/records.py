@@ -12,7 +12,17 @@ from cattrs.v import format_exception
 
 R = TypeVar("R")
 
-CONTESTS = ("framing", "stdio", "company", "features", "client", "proxy", "http")
+CONTESTS = (
+    "framing",
+    "stdio",
+    "company",
+    "features",
+    "tasks",
+    "client",
+    "proxy",
+    "http",
+    "stores",
+)
 """What `make bench` measures. A record that is older than a contest has no figures of it."""
 
 _NOT_EMPTY: Any = validators.min_len(1)

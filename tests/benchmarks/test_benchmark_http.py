@@ -6,9 +6,10 @@ import pytest
 from attrs import evolve
 
 from benchmarks import http
-from benchmarks.http import DPOP, JWT, MANY, ONE, OURS, PYTHON, TYPESCRIPT, Outcome, Sample
+from benchmarks.http import DPOP, JWT, MANY, ONE, OURS, PYTHON, TYPESCRIPT, Outcome
 from benchmarks.peers import Peer
 from benchmarks.processes import Command
+from benchmarks.wrk import LoadFailed, Sample, new_sessions, serving
 
 NOBODY = Command(["false"], {})
 
@@ -64,8 +65,8 @@ def test_sessions_and_streams_can_be_opened(monkeypatch) -> None:
 def test_a_protected_server_lets_in_tokens_and_proofs_and_nobody_else() -> None:
     (peer,) = (each for each in http.peers(install=False) if each.name == DPOP)
     senders = [*islice(http._ISSUER.bearers(), 2), *islice(http._ISSUER.provers(), 2)]
-    with http.serving(peer) as (port, _):
-        assert len(http._new_sessions(port, senders)) == 4
+    with serving(peer) as (port, _):
+        assert len(new_sessions(port, senders)) == 4
         for wrong in ({}, senders[2]):
-            with pytest.raises(http.LoadFailed):
-                http._new_sessions(port, [wrong])
+            with pytest.raises(LoadFailed):
+                new_sessions(port, [wrong])

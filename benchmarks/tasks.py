@@ -1,0 +1,214 @@
+"""What a task costs: the echo tool as a call, and as a task in memory and in a file of SQLite.
+
+A task counts once its result has been fetched: it is a call, and at least one `tasks/get`.
+"""
+
+import json
+import sys
+import tempfile
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from attrs import evolve, frozen
+
+from benchmarks.chart import Panel
+from benchmarks.columns import Column, bars, measurements, ratio, row
+from benchmarks.contest import WINDOW, Caller, Outcome, in_rounds
+from benchmarks.eras import MODERN, TEXT
+from benchmarks.load import LoadError, write_all
+from benchmarks.peers import Peer, python_server
+from benchmarks.processes import running
+from benchmarks.report import Report, add_output_options, publish
+from benchmarks.tables import table
+
+CALL, MEMORY, SQLITE = (
+    "trio-mcp, a call",
+    "trio-mcp, a task in memory",
+    "trio-mcp, a task in SQLite",
+)
+_LIFETIME = 60.0
+_FEWEST = 20
+_MOST_ROUNDS = 3
+_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+_ERA = evolve(
+    MODERN,
+    meta={
+        "_meta": {
+            **MODERN.meta["_meta"],
+            _CAPABILITIES: {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+        }
+    },
+)
+
+
+@frozen
+class Sample:
+    """What one round measured of one kind."""
+
+    rate: float
+    """Results per second, one at a time."""
+    rate_many: float
+    cpu: float | None
+    """Seconds of processor time for each result, with many in flight."""
+
+
+COLUMNS: Sequence[Column[Sample]] = (
+    Column("rate", "results/s", lambda s: s.rate, 1, ",.0f"),
+    Column("rate_many", f"results/s @{WINDOW}", lambda s: s.rate_many, 1, ",.0f"),
+    Column("cpu", f"processor µs @{WINDOW}", lambda s: s.cpu, 1e6, ",.0f"),
+)
+
+
+def peers() -> list[Peer]:
+    """Name what is compared."""
+    kinds = {CALL: "memory:", MEMORY: "memory:", SQLITE: "tasks.db"}
+    return [
+        Peer(name, python_server("trio_mcp_tasks.py", store), _ERA) for name, store in kinds.items()
+    ]
+
+
+def take(peer: Peer, seconds: float, *, pinned: bool) -> Sample:
+    """Start a server, measure it, end it.
+
+    Args:
+        peer: What is measured.
+        seconds: How long each of the two runs lasts, about; 0 for the least.
+        pinned: Whether the server has one processor and the load generator the other.
+
+    Raises:
+        LoadError: It did not start or did not answer properly.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        *program, store = peer.command.arguments
+        store = str(Path(folder, store)) if store.endswith(".db") else store
+        command = evolve(peer.command, arguments=[*program, store])
+        with running(command, lifetime=_LIFETIME, pinned=pinned) as server:
+            try:
+                return _take(Caller(server, peer.era), peer.name != CALL, seconds)
+            except (LoadError, OSError, ValueError, LookupError) as error:
+                raise LoadError(server.last_words() or str(error)) from error
+
+
+def _take(caller: Caller, tasks: bool, seconds: float) -> Sample:
+    caller.open()
+    results(caller, tasks, _FEWEST, WINDOW)
+    pilot = results(caller, tasks, _FEWEST, 1)
+    rate = results(caller, tasks, max(_FEWEST, int(pilot * seconds)), 1)
+    pilot = results(caller, tasks, 4 * WINDOW, WINDOW)
+    count = max(WINDOW, int(pilot * seconds))
+    before = caller.server.cpu_seconds()
+    rate_many = results(caller, tasks, count, WINDOW)
+    after = caller.server.cpu_seconds()
+    cpu = None if before is None or after is None else (after - before) / count
+    return Sample(rate, rate_many, cpu)
+
+
+def results(caller: Caller, tasks: bool, count: int, window: int) -> float:
+    """Have so many results made and fetched; return how many there were per second.
+
+    Args:
+        caller: Whose server makes them.
+        tasks: Whether each is that of a task.
+        count: How many.
+        window: How many are asked for at once; the next follow when all of them are there.
+
+    Raises:
+        LoadError: A result was wrong.
+    """
+    params = {"name": "job" if tasks else "echo", "arguments": {"text": TEXT}}
+    begin = perf_counter()
+    for first in range(0, count, window):
+        found = ask(caller, "tools/call", [params] * min(window, count - first))
+        if tasks:
+            found = fetch(caller, [each["taskId"] for each in found])
+        if any(each["content"][0]["text"] != TEXT for each in found):
+            raise LoadError("a wrong text came back")
+    return count / (perf_counter() - begin)
+
+
+def fetch(caller: Caller, tasks: Sequence[str]) -> list[Any]:
+    """Ask for tasks until all of them are completed; return their results.
+
+    Raises:
+        LoadError: One of them failed.
+    """
+    while ask(caller, "tasks/get", [{"taskId": tasks[-1]}])[0]["status"] == "working":
+        pass  # the others are older, and so done by then: few requests ask in vain
+    done: list[Any] = []
+    waiting = list(tasks)
+    while waiting:
+        told = ask(caller, "tasks/get", [{"taskId": each} for each in waiting])
+        if any(each["status"] not in ("working", "completed") for each in told):
+            raise LoadError("a task was not completed")
+        done += [each["result"] for each in told if each["status"] == "completed"]
+        waiting = [each["taskId"] for each in told if each["status"] == "working"]
+    return done
+
+
+def ask(caller: Caller, method: str, params: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Send requests in one piece; return their results, in the order in which they came.
+
+    Raises:
+        LoadError: One of them was refused.
+    """
+    first = caller.take(len(params))
+    lines = [
+        caller.era.request(first + number, method, {**each}) for number, each in enumerate(params)
+    ]
+    write_all(caller.server.writer, b"".join(lines))
+    answers: list[Any] = []
+    while len(answers) < len(params):
+        answers += map(json.loads, caller.server.lines.read().splitlines())
+    if any("result" not in each for each in answers):
+        raise LoadError(f"{method} was refused")
+    return [each["result"] for each in answers]
+
+
+def tasks_table(outcomes: Sequence[Outcome[Sample]]) -> str:
+    """Lay out the medians, and the throughput beside that of calls; who is missing is named."""
+    headers = ["tasks, 2026-07-28", *(column.title for column in COLUMNS), "× a call"]
+    return table(headers, [_row(outcome, outcomes) for outcome in outcomes])
+
+
+def _row(outcome: Outcome[Sample], outcomes: Sequence[Outcome[Sample]]) -> list[str]:
+    cells = row(outcome, COLUMNS)
+    if outcome.peer.missing:
+        return cells
+    figure, _ = ratio(outcomes, COLUMNS[1], outcome.peer.name, CALL)
+    return [*cells, "-" if figure is None else f"{figure:.2f}"]
+
+
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured")
+    parser.add_argument("--seconds", type=float, default=1.2, help="length of both runs")
+    parser.add_argument("--budget", type=float, default=30.0, help="seconds; no round starts later")
+    parser.add_argument("--unpinned", action="store_true", help="let servers use any processor")
+
+
+def run(options: Namespace) -> Report:
+    """Measure, and return the report."""
+    outcomes = in_rounds(
+        peers(),
+        partial(take, pinned=not options.unpinned),
+        rounds=min(options.rounds, _MOST_ROUNDS),
+        seconds=options.seconds / 2,
+        budget=options.budget,
+    )
+    panel = Panel(f"results per second, {WINDOW} in flight", bars(outcomes, COLUMNS[1]))
+    return Report("tasks", tasks_table(outcomes), [panel], measurements(outcomes, COLUMNS))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = ArgumentParser(prog="python -m benchmarks.tasks", description=__doc__)
+    add_options(parser)
+    add_output_options(parser)
+    options = parser.parse_args(arguments)
+    publish([run(options)], options)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,81 @@
+"""The benchmarks of what is kept: tasks beside calls, and sessions in stores."""
+
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from benchmarks import stores, tasks
+from benchmarks.contest import Caller, Outcome, in_rounds
+from benchmarks.load import LoadError
+from benchmarks.peers import Peer
+from benchmarks.processes import Command, running
+from benchmarks.stores import MEMORY, NONE, REDIS, SQLITE, store_of
+
+NOTHING = Command(["no-such-program", "memory:"], {})
+
+
+@pytest.mark.parametrize("peer", tasks.peers(), ids=lambda peer: peer.name)
+@pytest.mark.long
+def test_results_are_fetched_and_measured(peer: Peer) -> None:
+    sample = tasks.take(peer, 0, pinned=False)
+    assert min(sample.rate, sample.rate_many) > 0
+
+
+def test_a_task_that_is_refused_is_not_measured() -> None:
+    (call, *_) = tasks.peers()
+    with running(call.command, lifetime=30, pinned=False) as server:
+        caller = Caller(server, call.era)
+        caller.open()
+        assert tasks.results(caller, True, 3, 2) > 0
+        with pytest.raises(LoadError, match="tasks/get was refused"):
+            tasks.fetch(caller, ["no-such-task"])
+
+
+def test_tasks_are_held_against_calls() -> None:
+    found = [
+        Outcome(Peer(name, NOTHING), [tasks.Sample(rate, rate, 1 / rate)])
+        for name, rate in ((tasks.CALL, 1000), (tasks.MEMORY, 250))
+    ]
+    missing = Outcome[tasks.Sample](Peer(tasks.SQLITE, NOTHING).lacking("no room"))
+    *_, memory, sqlite = tasks.tasks_table([*found, missing]).split("\n")
+    assert memory.split()[-4:] == ["250", "250", "4,000", "0.25"]
+    assert sqlite == f"{tasks.SQLITE}  missing: no room"
+
+
+def test_each_server_has_a_store_of_its_own() -> None:
+    by_name = {peer.name: peer for peer in stores.peers()}
+    with store_of(by_name[NONE]) as none, store_of(by_name[MEMORY]) as memory:
+        assert memory.command.arguments == [*none.command.arguments, "memory:"]
+    with store_of(by_name[SQLITE]) as one, store_of(by_name[SQLITE]) as other:
+        paths = {Path(each.command.arguments[-1]) for each in (one, other)}
+        assert len(paths) == 2
+    assert not any(path.parent.exists() for path in paths)
+
+
+@pytest.mark.needs("redis-server")
+def test_a_redis_server_runs_as_long_as_it_is_needed(tmp_path: Path) -> None:
+    (peer,) = (each for each in stores.peers() if each.name == REDIS)
+    with store_of(peer) as ready:
+        assert ready.command.arguments[-1].startswith("redis://127.0.0.1:")
+
+
+def without(*programs: str) -> Callable[[str], str | None]:
+    which = shutil.which
+    return lambda name: None if name in programs else which(name)
+
+
+def test_without_redis_or_a_load_generator_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores.shutil, "which", without("redis-server", "wrk"))
+    found = in_rounds(stores.peers(), stores.take, rounds=1, seconds=0, budget=1)
+    text = stores.stores_table(found)
+    assert text.count("missing: the load generator wrk is not installed") == 3
+    assert f"{REDIS}  missing: redis-server is not installed" in text
+
+
+def test_a_program_that_is_not_there_is_missing() -> None:
+    take = partial(tasks.take, pinned=False)
+    (found,) = in_rounds([Peer("x", NOTHING)], take, rounds=1, seconds=0, budget=1)
+    assert "No such file" in found.peer.missing
