@@ -77,6 +77,7 @@ def test_what_cannot_be_a_configuration_is_told_what_can() -> None:
         ({**COMMAND, "type": "pigeon"}, "type must be one of stdio, http"),
         ({"url": "localhost:80"}, "url must be a URL"),
         ({"url": "http://a", "cwd": "."}, "cwd is for a command"),
+        ({"url": "http://a", "headers": {"A": "x\ny"}}, "headers: A has characters"),
         ({}, 'needs either a "command" or a "url"'),
         ({"command": "${NOBODY}"}, "command needs the variable NOBODY"),
         (7, "must be an object, not a number"),

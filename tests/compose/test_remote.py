@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 import pytest
 import trio
 from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
+from tests.compose.support import Mortal
 from trio_mcp import (
+    Backoff,
     CallToolResult,
     Client,
     Completion,
@@ -253,6 +256,30 @@ async def test_changes_are_passed_on(up: Era, down: Era) -> None:
             assert "talk" not in client.tools
         while watchers:
             await trio.sleep(0.01)
+
+
+@both_eras
+async def test_what_may_have_changed_while_the_server_was_gone_is_told(
+    down: Era, autojump_clock: object
+) -> None:
+    library = Library()
+    remote = Remote("http://127.0.0.1:1/mcp", backoff=Backoff(first=0.1))
+    registry = Registry("front")
+    registry.mount(remote)
+    async with trio.open_nursery() as nursery:
+        server = Mortal(nursery, library.registry)
+        remote.connector = partial(server.open, list_tools=False)
+        async with remote.running(), connect(registry, era=down) as client:
+            await remote.ready()
+            async with client.subscribe(resources=["shelf://one"]) as changes:
+                while "shelf://one" not in library.registry.changes.watchers:
+                    await trio.sleep(0.01)
+                server.die()
+                assert await anext(changes) == ResourceUpdated("shelf://one")
+                with trio.move_on_after(60) as quiet:  # and once
+                    await anext(changes)
+                assert quiet.cancelled_caught
+        nursery.cancel_scope.cancel()
 
 
 @all_eras

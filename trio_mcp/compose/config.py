@@ -178,6 +178,10 @@ class _Reader:
         timeout = self._timeout(name, entry)
         if url_key is not None:
             headers = self._texts(name, entry, "headers")
+            try:
+                HttpOptions(headers=headers)
+            except ValueError as error:
+                raise self._wrong(name, None, str(error)) from None
             return ServerConfig(
                 name=name, target=self._url(name, entry, url_key), headers=headers, timeout=timeout
             )

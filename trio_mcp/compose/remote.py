@@ -188,6 +188,7 @@ class Remote(Part):
         self._shared: Upstream | None = None
         self._watched: dict[str, None] = {}
         self._watching = trio.lowlevel.ParkingLot()
+        self._followed: frozenset[str] = frozenset()  # what the server tells of, or did last
         self._has_resources = False
         self.may_offer: Collection[str] = _OFFERS  # until it is known
         self._real_names: dict[str, str] = {}  # of prompts, for completions
@@ -382,9 +383,11 @@ class Remote(Part):
     async def _follow_resources(self, client: Client, upstream: Upstream) -> None:
         """Subscribe to what is watched here, each time that this changes.
 
-        The next subscription begins before the last one ends, so that nothing is missed.
+        The next subscription begins before the last one ends, so that nothing is missed. What was
+        followed on a connection that was lost may have changed meanwhile.
         """
         current: frozenset[str] = frozenset()
+        missed = self._followed
         last: trio.CancelScope | None = None
         async with trio.open_nursery() as nursery:
             while True:
@@ -394,21 +397,26 @@ class Remote(Part):
                     await trio.sleep(_SETTLING)
                     continue
                 if wanted:
-                    scope = await nursery.start(self._tell, client, upstream, wanted)
+                    scope = await nursery.start(
+                        self._tell, client, upstream, wanted, missed & wanted
+                    )
                 else:
                     scope = None
+                missed = frozenset()
                 if last is not None:
                     last.cancel()
                 current, last = wanted, scope
+                self._followed = wanted
 
     async def _tell(
         self,
         client: Client,
         upstream: Upstream,
         uris: frozenset[str],
+        missed: frozenset[str],
         task_status: trio.TaskStatus[trio.CancelScope],
     ) -> None:
-        """Tell of the changes of some resources, until cancelled."""
+        """Tell of the changes of some resources, and first of what was missed, until cancelled."""
         pace = Pace()
         started = False
         with trio.CancelScope() as scope:
@@ -418,6 +426,9 @@ class Remote(Part):
                         if not started:
                             started = True
                             task_status.started(scope)
+                        for uri in sorted(missed):
+                            self.changes.resource_updated(uri)
+                        missed = uris  # if this ends too
                         async for change in changes:
                             if isinstance(change, ResourceUpdated):
                                 self.changes.resource_updated(change.uri)

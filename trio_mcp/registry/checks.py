@@ -17,7 +17,6 @@ import attrs
 import orjson
 
 from trio_mcp.schema import SchemaError
-from trio_mcp.wire.closest import did_you_mean
 from trio_mcp.wire.conversion import wire_name
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.payloads import Icon
@@ -163,6 +162,8 @@ def _from_mapping(name: str, kind: Any, given: Mapping[str, Any]) -> Any:
     values: dict[str, Any] = {}
     for key, value in given.items():
         if key not in known:
+            from trio_mcp.wire.closest import did_you_mean  # no start waits for it
+
             meant = did_you_mean(str(key), known) or f"; there are {', '.join(known)}"
             raise SchemaError(f"{name} has no {key!r:.60}{meant}")
         values[known[key]] = deepcopy(value)

@@ -40,7 +40,6 @@ from trio_mcp.schema import (
     compile_validator,
     describe_function,
 )
-from trio_mcp.wire.closest import closest
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
 from trio_mcp.wire.headers import mirrored_parameters
 from trio_mcp.wire.jsonrpc import Json, json_type
@@ -300,6 +299,8 @@ def unknown_tool(name: Json, known: Sequence[str]) -> McpError:
 
 def unknown(what: str, name: str, known: Sequence[str]) -> McpError:
     """Make the error for something that does not exist, with the closest name that does."""
+    from trio_mcp.wire.closest import closest  # no start waits for it
+
     message = f"Unknown {what}: {name[:200]}"
     meant = closest(name, known)
     data = {what.partition(" ")[0]: name[:200], **({} if meant is None else {"didYouMean": meant})}

@@ -6,17 +6,19 @@ import base64
 import logging
 from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import frozen
 
 from trio_mcp.registry import Registry
 from trio_mcp.registry.changes import Kind
-from trio_mcp.server.view import View
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.revisions import ALL, Revision
+
+if TYPE_CHECKING:  # most servers hide nothing
+    from trio_mcp.server.view import View
 
 logger = logging.getLogger("trio_mcp")
 

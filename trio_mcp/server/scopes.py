@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trio_mcp.registry import Registry
 from trio_mcp.registry.handlers import Handler
 from trio_mcp.server.request import RequestContext
-from trio_mcp.server.view import View, is_shown
 from trio_mcp.wire.jsonrpc import Batch, Json, Message, Request
+
+if TYPE_CHECKING:  # most servers hide nothing
+    from trio_mcp.server.view import View
 
 _MOST_NAMES: Final = 1000
 
@@ -49,6 +51,8 @@ def view_of(context: RequestContext) -> View | None:
     by_scopes = authorization is not None and registry.filter_lists
     if not (by_scopes or registry.hides_some):
         return None
+    from trio_mcp.server.view import View
+
     scopes = authorization.scopes if by_scopes and authorization is not None else None
     return View(scopes, context.make_context(context.method) if registry.hides_some else None)
 
@@ -57,6 +61,8 @@ def hides(context: RequestContext, handler: Handler) -> bool:
     """Whether a thing is not there for the caller, whose token may allow what it wants."""
     if not handler.visible:
         return False
+    from trio_mcp.server.view import is_shown
+
     return not is_shown(handler, context.make_context(context.method))
 
 
