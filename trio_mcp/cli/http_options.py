@@ -65,6 +65,8 @@ class HttpServerOptions:
     store: str | None = None
     """What several instances share, so that each serves any request: redis://HOST:PORT/0, or a file
     (sqlite:///PATH) on one machine."""
+    workers: Annotated[int | None, Parameter(validator=validators.Number(gte=1))] = None
+    """Serve in that many processes, which are replaced when they die, and anew at SIGHUP."""
     explorer: bool = False
     """Let people try the server out on a page at /explorer."""
 

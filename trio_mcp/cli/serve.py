@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 from cyclopts import Parameter, validators
 
 from trio_mcp import serve as serve_stdio
-from trio_mcp.cli.failures import OK
+from trio_mcp.cli.failures import OK, Usage
 from trio_mcp.cli.http_options import HttpServerOptions
 from trio_mcp.cli.logs import LogFormat, LogLevel, configure
 from trio_mcp.cli.options import Seconds, as_words
@@ -73,6 +73,8 @@ def serve(
     http.check()
     configure(options.log_level, options.log_format)
     if options.reload:
+        if http.workers is not None:
+            raise Usage("--reload and --workers exclude each other; send SIGHUP to replace workers")
         from trio_mcp.cli.reload.command import serve_reloading, source_of
 
         words = [*as_words(http), *as_words(evolve(options, reload=False))]

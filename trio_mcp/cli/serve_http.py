@@ -69,6 +69,7 @@ def http_server(where: HttpServerOptions, limits: Limits) -> Callable[[Registry]
         "limits": limits,
         "explorer": where.explorer,
         "store": where.store,
+        "workers": where.workers,
     }
     named = where.allow_host or where.resource
     if where.http is not None and not named and not where.is_local:
@@ -84,7 +85,11 @@ async def _serve(where: HttpServerOptions, options: dict[str, Any], registry: Re
 
     async with trio.open_nursery() as nursery:
         try:
-            await nursery.start(partial(serve_http, registry, own_process=True, **options))
+            serve = partial(serve_http, registry, own_process=True, **options)
+            if where.workers is None:
+                await nursery.start(serve)
+            else:  # only the workers serve; what ends them all is an exit status
+                await serve()
         except OSError as error:
             raise Failure(_cannot_listen(where, error)) from None
         except ValueError as error:  # the path, or the store

@@ -688,6 +688,11 @@ class Registry(Composed):
         found = frozenset(offer for offer, is_there in there.items() if is_there)
         return found.union(self.may_offer) if self._mounts else found
 
+    def share_state_keys(self, keys: Sequence[str | bytes]) -> None:
+        """Take these keys, which other processes have as well, unless it has some of its own."""
+        if self._state_keys is None:
+            self._state_keys, self._sealer = keys, None
+
     @property
     def sealer(self) -> Sealer:
         """Seals what a client carries from one question to the next."""

@@ -45,7 +45,7 @@ from trio_mcp.transports.http.documents import PublicDocument
 from trio_mcp.transports.http.guard import Guard
 from trio_mcp.transports.http.header_check import VERSION, HeaderCheck
 from trio_mcp.transports.http.legacy_sse import SseEndpoint
-from trio_mcp.transports.http.metrics import CONTENT_TYPE, Metrics
+from trio_mcp.transports.http.metrics import CONTENT_TYPE, Metrics, text_of
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.posted import accepts, bad_message, check_json, read_message
 from trio_mcp.transports.http.request import (
@@ -82,6 +82,7 @@ if TYPE_CHECKING:  # few servers have one
     from trio_mcp.transports.http.explorer import ExplorerPage
     from trio_mcp.transports.http.sharing.instance import Instance
     from trio_mcp.transports.http.sharing.stream import ElsewhereStream
+    from trio_mcp.transports.http.workers.worker import Worker
 
 logger = logging.getLogger("trio_mcp.http")
 
@@ -138,6 +139,8 @@ class HttpApp:
         self._stopping = False
         self.metrics: Final = _metrics()
         """What `/metrics` shows; `None` where `prometheus_client` is not installed."""
+        self.workers: Worker | None = None
+        """This process and the others, where several serve at one port."""
         self._pages: dict[str, Page] = {
             "/health": self._health,
             "/tools": self._tools,
@@ -345,11 +348,13 @@ class HttpApp:
     # -- pages ----------------------------------------------------------------------------
 
     async def _health(self, http: HttpRequest) -> None:
+        workers = {} if self.workers is None else {"workers_live": self.workers.live}
         await http.respond_json(
             {
                 "status": "stopping" if self._stopping else "healthy",
                 "uptime_seconds": round(time.monotonic() - self._since, 3),
                 "tools_registered": len(self.registry.tools),
+                **workers,
                 **self.registry.health(),
             }
         )
@@ -375,7 +380,11 @@ class HttpApp:
         self._guard.require(http)
         if self.metrics is None:
             raise Refusal(404, "Metrics need a package: pip install 'trio-mcp[metrics]'.")
-        await http.respond(200, self.metrics.text(), CONTENT_TYPE)
+        if self.workers is None:
+            text = self.metrics.text()
+        else:
+            text = text_of(await self.workers.total())
+        await http.respond(200, text, CONTENT_TYPE)
 
     # -- POST -----------------------------------------------------------------------------
 

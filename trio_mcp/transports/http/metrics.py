@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
+import orjson
+
 from trio_mcp.server.handlercall import OUTCOMES
 
 if TYPE_CHECKING:
@@ -108,6 +110,42 @@ class Metrics:
         from prometheus_client import generate_latest
 
         return generate_latest(self._registry)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The same as JSON-able values, to be added up (`workers.totals`)."""
+        found: dict[str, Any] = {}
+        for family in self._registry.collect():
+            samples: dict[str, dict[str, float]] = {}
+            for each in family.samples:
+                labels = orjson.dumps(each.labels).decode()
+                samples.setdefault(each.name, {})[labels] = each.value
+            found[family.name] = [family.type, family.documentation, samples]
+        return found
+
+
+def text_of(snapshot: dict[str, Any]) -> bytes:
+    """What a snapshot holds, as text."""
+    from prometheus_client import generate_latest
+
+    return generate_latest(_SnapshotCollector(snapshot))
+
+
+class _SnapshotCollector:
+    """Metrics that were collected before."""
+
+    def __init__(self, snapshot: dict[str, Any]) -> None:
+        self._snapshot = snapshot
+
+    def collect(self) -> Iterator[Any]:
+        """Yield them."""
+        from prometheus_client.core import Metric
+
+        for name, (kind, help_text, samples) in self._snapshot.items():
+            metric = Metric(name, help_text, kind)
+            for sample, values in samples.items():
+                for labels, value in values.items():
+                    metric.add_sample(sample, orjson.loads(labels), value)
+            yield metric
 
 
 class _Observation:

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import Attribute, field, fields, frozen, validators
+from attrs import Attribute, evolve, field, fields, frozen, validators
 
 from trio_mcp.public import public
 from trio_mcp.transports.http.events import EventStore
@@ -171,6 +171,13 @@ class HttpPolicy:
             usual = getattr(fields(HttpPolicy), name).default
             if self.event_store is not None and getattr(self, name) != usual:
                 raise ValueError(f"{name} is not for an event_store, which has its own bounds")
+
+    def sharing_keys(self, keys: Sequence[str | bytes]) -> HttpPolicy:
+        """The same, with keys that other processes have as well for nonces that have none."""
+        dpop = None if self.auth is None else self.auth.dpop
+        if self.auth is None or dpop is None or not dpop.nonces or dpop.nonce_keys is not None:
+            return self
+        return evolve(self, auth=evolve(self.auth, dpop=evolve(dpop, nonce_keys=keys)))
 
     @property
     def asks_for_tokens_of_its_own(self) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import ssl
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -23,8 +23,12 @@ from trio_mcp.server.signals import calling_at_signals
 from trio_mcp.transports.http.app import EXPLORER_PATH, HttpApp, http_app
 from trio_mcp.transports.http.policy import HttpPolicy, is_loopback
 from trio_mcp.transports.http.server import (
+    HttpCounters,
     HttpLimits,
     HttpServer,
+    Listeners,
+    addresses_of,
+    close_all,
     open_tcp,
     open_unix,
     secured,
@@ -36,8 +40,12 @@ from trio_mcp.wire.limits import Limits
 if TYPE_CHECKING:
     from trio_mcp.store.protocol import StoreLike
     from trio_mcp.transports.http.card import ServerCard
+    from trio_mcp.transports.http.workers.worker import Worker
 
 logger = logging.getLogger("trio_mcp.http")
+
+_MORE_PATIENCE: Final = 5.0
+"""Seconds that a worker has to end beyond all that it is bounded by itself, until it is killed."""
 
 
 @public
@@ -112,6 +120,7 @@ async def serve_http(
     card: ServerCard | None = None,
     explorer: bool = False,
     store: StoreLike | None = None,
+    workers: int | None = None,
     own_process: bool = False,
     task_status: trio.TaskStatus[ServerHandle] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -135,6 +144,10 @@ async def serve_http(
         card: What strangers may know of the server, as for `http_app`.
         explorer: Whether people can try the server out on a page at `/explorer`, as for `http_app`.
         store: What several instances share, as for `http_app`: a URL, or a store that is open.
+        workers: Serve in that many processes, which run this program again and are looked after
+            by this one. They share the port and, where `store` is left out, a private store. They
+            need `own_process=True`. Bounds in `policy`, `limits` and `http_limits` are each
+            worker's own.
         own_process: The process is the server's own, as with `serve`: SIGINT and SIGTERM stop it,
             from before it reports that it listens; and a tool or a lifespan that ignores its
             cancellation does not keep the process, which exits with status 70. Otherwise signals
@@ -144,7 +157,9 @@ async def serve_http(
     Raises:
         OSError: It cannot listen there.
         ValueError: A path does not begin with a slash, or both `listeners` and `unix_socket`
-            are given; or the explorer would be for other machines, without a token.
+            are given; or the explorer would be for other machines, without a token; or there
+            cannot be workers.
+        SystemExit: Workers ended at once, again and again; with the exit status of the last one.
         Exception: Whatever the registry's lifespan raises.
 
     When stopped, it accepts no more connections, and closes idle ones after
@@ -163,6 +178,19 @@ async def serve_http(
     check_registry(registry)
     check_import()
     policy, limits = policy or HttpPolicy(), limits or Limits()
+    worker = None
+    if workers is not None:
+        from trio_mcp.transports.http.workers.starting import check_workers
+
+        check_workers(workers, own_process, listeners)
+        from trio_mcp.transports.http.workers.worker import join
+
+        worker = await join()
+    if worker is not None:
+        store = worker.store if store is None else store
+        registry.share_state_keys(worker.keys)
+        policy = policy.sharing_keys(worker.keys)
+        listeners = worker.listeners
     if listeners is not None and unix_socket is not None:
         raise ValueError("listeners and unix_socket exclude each other; start one server for each")
     if explorer and listeners is None and unix_socket is None:
@@ -180,26 +208,85 @@ async def serve_http(
         store=store,
     )
     handle = HttpHandle(path, ssl_context is not None)
+    http_limits = http_limits or HttpLimits()
+    if workers is not None and worker is None:
+        open_ = partial(_open, host, port, unix_socket, unix_socket_mode, None, policy)
+        await _supervise(registry, workers, open_, store, handle, limits, http_limits, task_status)
+        return
     if listeners is not None:
         listeners = secured(listeners, ssl_context)
-    elif unix_socket is not None:
-        listeners = await open_unix(unix_socket, mode=unix_socket_mode, ssl_context=ssl_context)
     else:
-        _warn_if_exposed(host, policy)
-        listeners = await open_tcp(host, port, ssl_context=ssl_context)
+        listeners = await _open(host, port, unix_socket, unix_socket_mode, ssl_context, policy)
     try:
-        with calling_at_signals(handle.stop) if own_process else nullcontext():
-            on_stuck = leave_process if own_process else wait_for_stuck
-            async with app.serving(on_stuck) as here:
-                its = http_limits or HttpLimits()
-                await _serve(app, here, listeners, handle, limits, its, task_status)
+        app.workers = worker
+        async with _as_worker(app, worker, handle):
+            with calling_at_signals(handle.stop) if own_process else nullcontext():
+                on_stuck = leave_process if own_process else wait_for_stuck
+                async with app.serving(on_stuck) as here:
+                    await _serve(app, here, listeners, handle, limits, http_limits, task_status)
     finally:
         try:
-            async with trio.open_nursery() as nursery:  # all of them, even when cancelled
-                for listener in listeners:
-                    nursery.start_soon(listener.aclose)
+            await close_all(listeners)
         finally:
             handle.reach(ServerState.STOPPED)
+
+
+async def _open(
+    host: str,
+    port: int,
+    unix_socket: str | os.PathLike[str] | None,
+    unix_socket_mode: int,
+    ssl_context: ssl.SSLContext | None,
+    policy: HttpPolicy,
+) -> Listeners:
+    if unix_socket is not None:
+        return await open_unix(unix_socket, mode=unix_socket_mode, ssl_context=ssl_context)
+    _warn_if_exposed(host, policy)
+    return await open_tcp(host, port, ssl_context=ssl_context)
+
+
+def _as_worker(
+    app: HttpApp, worker: Worker | None, handle: HttpHandle
+) -> AbstractAsyncContextManager[None]:
+    if worker is None:
+        return nullcontext()
+    return worker.serving(handle.stop, dict if app.metrics is None else app.metrics.snapshot)
+
+
+async def _supervise(
+    registry: Registry,
+    workers: int,
+    open_: Callable[[], Awaitable[Listeners]],
+    store: StoreLike | None,
+    handle: HttpHandle,
+    limits: Limits,
+    http_limits: HttpLimits,
+    task_status: trio.TaskStatus[ServerHandle],
+) -> None:
+    """Have workers serve, and look after them until stopped or cancelled."""
+    from trio_mcp.transports.http.workers.starting import shared_settings
+    from trio_mcp.transports.http.workers.supervisor import Supervisor
+
+    # A worker's own ends come in turn, each in its time, and then it has a moment more.
+    patience = limits.shutdown_grace + 2 * limits.cancel_patience + limits.flush_timeout
+    patience += limits.lifespan_timeout + http_limits.idle_grace + limits.cancel_patience
+    listeners = await open_()
+
+    def started() -> None:
+        handle.server = HttpServer(addresses_of(listeners), HttpCounters())
+        handle.running(supervisor.stop)
+        where = ", ".join(handle.places())
+        logger.info("Serving %s at %s, with %d workers", registry.name, where, workers)
+        task_status.started(handle)
+
+    try:
+        with shared_settings(private_store=store is None) as settings:
+            supervisor = Supervisor(workers, listeners, settings, patience + _MORE_PATIENCE)
+            await supervisor.run(started)
+        supervisor.leave()
+    finally:
+        await close_all(listeners)
+        handle.reach(ServerState.STOPPED)
 
 
 async def _serve(
@@ -233,7 +320,10 @@ async def _serve(
             if value is not None and app.metrics is not None:
                 app.metrics.watch_server(value.counters)
             handle.running(stopped.set)
-            logger.info("Serving %s at %s", app.registry.name, ", ".join(handle.places()))
+            if app.workers is not None:
+                app.workers.listens()
+            level = logging.INFO if app.workers is None else logging.DEBUG  # the parent has said it
+            logger.log(level, "Serving %s at %s", app.registry.name, ", ".join(handle.places()))
             if app.has_explorer:
                 pages = handle.places(EXPLORER_PATH)
                 logger.info("%s can be tried out at %s", app.registry.name, ", ".join(pages))

@@ -7,14 +7,22 @@ and `serve` bring the connections in.
 """
 
 from trio_mcp.transports.http.server.limits import HttpLimits
-from trio_mcp.transports.http.server.listeners import open_tcp, open_unix, secured
-from trio_mcp.transports.http.server.serve import HttpServer, serve_asgi
+from trio_mcp.transports.http.server.listeners import Listeners, open_tcp, open_unix, secured
+from trio_mcp.transports.http.server.serve import (
+    HttpServer,
+    addresses_of,
+    close_all,
+    serve_asgi,
+)
 from trio_mcp.transports.http.server.service import HttpCounters
 
 __all__ = [
     "HttpCounters",
     "HttpLimits",
     "HttpServer",
+    "Listeners",
+    "addresses_of",
+    "close_all",
     "open_tcp",
     "open_unix",
     "secured",

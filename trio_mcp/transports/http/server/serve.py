@@ -97,8 +97,7 @@ async def serve_asgi(
     """
     service = Service(app, limits or HttpLimits(), max_body_bytes, root_path)
     watch = Watch(service.connections)
-    found = (bound_address(listener) for listener in listeners)
-    server = HttpServer(tuple(each for each in found if each is not None), service.counters)
+    server = HttpServer(addresses_of(listeners), service.counters)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(watch.run)
@@ -108,11 +107,11 @@ async def serve_asgi(
                 task_status.started(server)
                 await server.wait_until_stopping()
                 doors.cancel_scope.cancel()
-            await _close(listeners)
+            await close_all(listeners)
             await _drain(service, shutdown_grace)
             nursery.cancel_scope.cancel()
     finally:
-        await _close(listeners)
+        await close_all(listeners)
 
 
 async def _accept(
@@ -161,7 +160,13 @@ async def _drain(service: Service, grace: float) -> None:
         await service.wait_until_fewer(1)
 
 
-async def _close(listeners: Listeners) -> None:
+def addresses_of(listeners: Listeners) -> tuple[Address, ...]:
+    """Where they listen, as far as that can be known."""
+    found = (bound_address(listener) for listener in listeners)
+    return tuple(each for each in found if each is not None)
+
+
+async def close_all(listeners: Listeners) -> None:
     """Close them all, even when cancelled."""
     async with trio.open_nursery() as nursery:
         for listener in listeners:

@@ -1,0 +1,376 @@
+"""The parent: it starts workers, starts others in place of those that die, and ends them all.
+
+It knows processes, signals and sums, and nothing of what is served. Its channel to each worker is
+also what ties them together: when the parent is gone, however that happened, the channel ends, and
+with it the worker.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import trio
+
+from trio_mcp.system.notify import NOTIFY_SOCKET, notify
+from trio_mcp.system.signals import ENDING, end_by
+from trio_mcp.transports.http.workers.channel import ENVIRONMENT, Channel
+from trio_mcp.transports.http.workers.totals import Snapshot, add
+
+assert sys.platform != "win32"  # for type checkers: see `check_workers`
+
+logger = logging.getLogger("trio_mcp.http")
+
+_START_PATIENCE: Final = 60.0
+"""Seconds that a worker has to import the program and open its lifespan, until it listens."""
+_QUICK: Final = 1.0
+"""A worker that listened for fewer seconds has died at once."""
+_MOST_QUICK: Final = 6
+"""Workers that may die at once, one after the other in the same place."""
+_FIRST_DELAY: Final = 0.1
+_MOST_DELAY: Final = 10.0
+_TOLD_PATIENCE: Final = 1.0
+"""Seconds that workers have to tell their metrics."""
+_CANCEL_PATIENCE: Final = 5.0
+
+
+class Child:
+    """A worker, as the parent sees it."""
+
+    def __init__(self, process: trio.Process, channel: Channel) -> None:
+        self.process: Final = process
+        self.channel: Final = channel
+        self.ready: float | None = None
+        """Since when it listens."""
+        self.stopping = False
+        self.ended = False
+        self.metrics: Snapshot = {}
+        """What it told last."""
+        self.asked = False
+        self._changed = trio.lowlevel.ParkingLot()
+
+    def changed(self) -> None:
+        """Wake those who wait for something about it."""
+        self._changed.unpark_all()
+
+    async def until(self, what: Callable[[Child], bool]) -> None:
+        """Wait until something is so, or it has ended."""
+        while not (self.ended or what(self)):
+            await self._changed.park()
+
+    def stop(self) -> None:
+        """Have it finish what it does, and end."""
+        self.stopping = True
+        self.channel.tell(stop=True)
+        self.changed()
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it takes requests."""
+        return self.ready is not None and not self.stopping and not self.ended
+
+    @property
+    def died_at_once(self) -> bool:
+        """Whether it never listened, or only for a moment."""
+        return self.ready is None or trio.current_time() - self.ready < _QUICK
+
+    @property
+    def status(self) -> int:
+        """The exit status to end with because of it, as a shell would give it."""
+        code = self.process.returncode or 1  # it was to serve, so even 0 is none of success
+        return code if code > 0 else 128 - code
+
+    @property
+    def end(self) -> str:
+        """How it ended, in words."""
+        code = self.process.returncode or 0
+        how = f"was killed by signal {-code}" if code < 0 else f"exited with status {code}"
+        return how if self.ready is not None else f"{how} before it listened"
+
+
+class Supervisor:
+    """Runs a program in several processes.
+
+    Args:
+        number: How many.
+        listeners: Their sockets, which are closed when the workers are to stop.
+        settings: What workers are told first, beside the sockets.
+        patience: Seconds that a worker which is to stop has until it is killed.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        listeners: Sequence[trio.abc.Listener[Any]],
+        settings: dict[str, Any],
+        patience: float,
+    ) -> None:
+        self._places: list[Child | None] = [None] * number
+        self._children: set[Child] = set()  # those as well that have been replaced, and drain
+        self._listeners = listeners
+        sockets: list[Any] = [getattr(each, "transport_listener", each) for each in listeners]
+        self._fds: list[int] = [each.socket.fileno() for each in sockets]
+        self._settings = {**settings, "sockets": self._fds}
+        self._patience = patience
+        self._kept: Snapshot = {}  # what workers counted that have ended
+        self._stop = trio.Event()
+        self._hangups = trio.Event()
+        self._ended = trio.lowlevel.ParkingLot()
+        self._failed: Child | None = None
+        self._last_signal = 0
+
+    def stop(self) -> None:
+        """Shut down gracefully."""
+        self._stop.set()
+
+    async def run(self, started: Callable[[], None]) -> None:
+        """Keep the workers running until stopped or cancelled.
+
+        Args:
+            started: Called when all of them listen.
+        """
+        async with trio.open_nursery() as self._processes:
+            await self._processes.start(self._heed_signals)
+            async with trio.open_nursery() as places:
+                places.start_soon(self._start_all, places, started)
+                await self._stop.wait()
+                places.cancel_scope.cancel()
+            notify("STOPPING=1")
+            await self._end_all()
+            self._processes.cancel_scope.cancel()
+
+    def leave(self) -> None:
+        """End this process as well if it has to tell its own parent why, when all is cleaned up.
+
+        Raises:
+            SystemExit: Workers died at once again and again; with the status of the last one.
+        """
+        if self._last_signal:
+            end_by(self._last_signal)
+        if self._failed is not None:
+            raise SystemExit(self._failed.status)
+
+    # -- the places -----------------------------------------------------------------------
+
+    async def _start_all(self, places: trio.Nursery, started: Callable[[], None]) -> None:
+        first, *others = range(len(self._places))
+        await places.start(self._keep, first)  # alone: what is wrong at all is said once
+        async with trio.open_nursery() as starting:
+            for place in others:
+                starting.start_soon(places.start, self._keep, place)
+        notify("READY=1")
+        started()
+        places.start_soon(self._reload_at_hangups)
+
+    async def _keep(self, place: int, task_status: trio.TaskStatus[None]) -> None:
+        """Have a worker in a place, always."""
+        quick = 0
+        child = self._places[place] = await self._spawn()
+        while True:
+            await child.until(lambda child: child.ready is not None)
+            if child.ready is not None and task_status is not trio.TASK_STATUS_IGNORED:
+                task_status.started()
+                task_status = trio.TASK_STATUS_IGNORED
+            await child.until(lambda child: False)
+            if self._places[place] is child:
+                quick = quick + 1 if child.died_at_once else 0
+                await self._back_off(child, quick)
+            if self._places[place] is child:  # or a reload has put another one there
+                fresh = await self._spawn()
+                if self._places[place] is child:
+                    self._places[place] = fresh
+                else:
+                    fresh.stop()
+            child = self._in(place)
+
+    async def _back_off(self, child: Child, quick: int) -> None:
+        """Wait before another worker is started, or give up."""
+        fresh = not any(each is not None and each.ready for each in self._places)
+        if quick > _MOST_QUICK or (quick and fresh):
+            logger.critical("A worker %s; the server ends", child.end)
+            self._failed = child
+            self.stop()
+            await trio.sleep_forever()  # which is cancelled
+        delay = min(_MOST_DELAY, _FIRST_DELAY * 2**quick) * random.uniform(0.5, 1.0)  # noqa: S311
+        logger.error("A worker %s; the next one starts in %.1f s", child.end, delay)
+        await trio.sleep(delay)
+
+    def _in(self, place: int) -> Child:
+        child = self._places[place]
+        assert child is not None
+        return child
+
+    async def _reload_at_hangups(self) -> None:
+        while True:
+            await self._hangups.wait()
+            self._hangups = trio.Event()
+            notify("RELOADING=1")
+            await self._reload()
+            notify("READY=1")
+
+    async def _reload(self) -> None:
+        """Replace the workers, each when the new one listens; none, if new ones do not."""
+        for place in range(len(self._places)):
+            fresh = await self._spawn()
+            await fresh.until(lambda child: child.ready is not None)
+            if fresh.ended:
+                logger.error("A new worker %s; the old ones stay", fresh.end)
+                return
+            old, self._places[place] = self._in(place), fresh
+            old.stop()
+            self._tell_live()
+        logger.info("The workers were replaced")
+
+    # -- processes ------------------------------------------------------------------------
+
+    async def _spawn(self) -> Child:
+        while True:
+            try:
+                ours, theirs = socket.socketpair()
+                with theirs:
+                    try:
+                        process = await self._run_again(theirs.fileno())
+                    except BaseException:
+                        ours.close()
+                        raise
+            except OSError as error:  # no descriptors, memory or processes, for the moment
+                logger.error("Cannot start a worker: %s", error)
+                await trio.sleep(_MOST_DELAY)
+            else:
+                break
+        child = Child(process, Channel(ours))
+        child.channel.tell(settings=self._settings)
+        self._children.add(child)
+        self._processes.start_soon(self._attend, child)
+        return child
+
+    async def _run_again(self, fd: int) -> trio.Process:
+        """Run the program again, with the descriptor of its end of a channel."""
+        kept = {key: each for key, each in os.environ.items() if key != NOTIFY_SOCKET}
+        return await trio.lowlevel.open_process(
+            [sys.executable, *sys.orig_argv[1:]],
+            stdin=subprocess.DEVNULL,
+            pass_fds=(fd, *self._fds),
+            env={**kept, ENVIRONMENT: str(fd)},
+            start_new_session=True,  # Ctrl-C is for the parent, which then stops them once
+        )
+
+    async def _attend(self, child: Child) -> None:
+        """Be there for a process until it has ended, and see to it that it has."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(child.channel.send_news)
+                nursery.start_soon(self._kill_if_late, child)
+                heard = trio.Event()
+                nursery.start_soon(self._hear, child, heard)
+                await child.process.wait()
+                with trio.move_on_after(_TOLD_PATIENCE):
+                    await heard.wait()  # its last words
+                nursery.cancel_scope.cancel()
+        finally:
+            with trio.CancelScope(shield=True):
+                await _end(child.process)
+                await child.channel.aclose()
+            add(self._kept, child.metrics, ended=True)
+            self._children.discard(child)
+            child.ended = True
+            child.changed()
+            self._ended.unpark_all()
+            self._tell_live()
+
+    async def _kill_if_late(self, child: Child) -> None:
+        with trio.move_on_after(_START_PATIENCE):
+            await child.until(lambda child: child.ready is not None)
+        if child.ready is None:
+            logger.error("A worker does not listen after %.0f s", _START_PATIENCE)
+            child.process.kill()
+        await child.until(lambda child: child.stopping)
+        await trio.sleep(self._patience)
+        logger.error("A worker does not end; it is killed")
+        child.process.kill()
+
+    async def _end_all(self) -> None:
+        for listener in self._listeners:
+            await listener.aclose()
+        for child in self._children:
+            child.stop()
+        while self._children:
+            await self._ended.park()
+
+    # -- what workers tell ----------------------------------------------------------------
+
+    async def _hear(self, child: Child, heard: trio.Event) -> None:
+        async for news in child.channel.news():
+            if "ready" in news:
+                child.ready = trio.current_time()
+                self._tell_live()
+            if "metrics" in news:
+                child.metrics, child.asked = news["metrics"], False
+            if "sum" in news:
+                self._processes.start_soon(self._tell_total, child)
+            child.changed()
+        heard.set()
+
+    def _tell_live(self) -> None:
+        live = sum(each.is_live for each in self._children)
+        for each in self._children:
+            each.channel.tell(live=live)
+
+    async def _tell_total(self, asker: Child) -> None:
+        """Tell a worker what all of them have counted; of one that is stuck, what it told last."""
+        for each in self._children:
+            if each.ready is not None and not each.asked:
+                each.asked = True
+                each.channel.tell(ask=True)
+        with trio.move_on_after(_TOLD_PATIENCE):
+            for each in list(self._children):
+                await each.until(lambda child: not child.asked)
+        total: Snapshot = {}
+        add(total, self._kept)
+        for each in self._children:
+            add(total, each.metrics)
+        asker.channel.tell(total=total)
+
+    # -- signals --------------------------------------------------------------------------
+
+    async def _heed_signals(self, task_status: trio.TaskStatus[None]) -> None:
+        wanted = [*ENDING, signal.SIGHUP]
+        heeded = [each for each in wanted if signal.getsignal(each) is not signal.SIG_IGN]
+        had_terminal = _has_terminal()
+        with trio.open_signal_receiver(*heeded) as received:
+            task_status.started()
+            async for number in received:
+                if number == signal.SIGHUP and (_has_terminal() or not had_terminal):
+                    self._hangups.set()
+                elif not self._stop.is_set():
+                    self._stop.set()
+                else:
+                    self._last_signal = number
+                    for child in self._children:
+                        child.process.kill()
+
+
+def _has_terminal() -> bool:
+    """Whether there is a terminal by which it could be stopped: SIGHUP also says that it closed."""
+    with suppress(OSError):
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+        return True
+    return False
+
+
+async def _end(process: trio.Process) -> None:
+    """End a process if it has not, in bounded time."""
+    if process.returncode is None:
+        process.terminate()
+        with trio.move_on_after(_CANCEL_PATIENCE):
+            await process.wait()
+        process.kill()
+        await process.wait()

@@ -1,0 +1,35 @@
+"""Adding up what workers have counted.
+
+A count never falls: what a worker counted before it ended is kept, as far as it was told.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Snapshot = dict[str, Any]
+"""Families by name: their kind, their help, and values by name of sample and by labels (JSON)."""
+
+
+def add(total: Snapshot, snapshot: Snapshot, *, ended: bool = False) -> None:
+    """Add a worker's metrics to those of others.
+
+    Args:
+        total: Those of others, which is changed.
+        snapshot: The worker's.
+        ended: It has ended. What it counted stays; what it had (gauges) does not.
+    """
+    for family, (kind, help_text, samples) in snapshot.items():
+        if ended and kind == "gauge":
+            continue
+        into = total.setdefault(family, [kind, help_text, {}])[2]
+        for name, values in samples.items():
+            _add_values(into.setdefault(name, {}), values, since=name.endswith("_created"))
+
+
+def _add_values(into: dict[str, float], values: dict[str, float], *, since: bool) -> None:
+    for labels, value in values.items():
+        known = into.get(labels)
+        if known is not None:
+            value = min(known, value) if since else known + value
+        into[labels] = value

@@ -1,0 +1,156 @@
+"""A worker: what a process that the parent has started does beside serving."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+import trio
+
+from trio_mcp.peer.background import background_task
+from trio_mcp.transports.http.workers.channel import ENVIRONMENT, Channel
+from trio_mcp.transports.http.workers.totals import Snapshot
+
+assert sys.platform != "win32"  # for type checkers: see `check_workers`
+
+_PATIENCE: Final = 2.0
+"""Seconds that the parent has for an answer, or to take the last words."""
+
+
+async def join() -> Worker | None:
+    """Become a worker if a parent has started this process as one.
+
+    Raises:
+        SystemExit: The parent has gone already.
+    """
+    fd = os.environ.pop(ENVIRONMENT, None)  # what is started from here is no worker
+    if fd is None:
+        return None
+    if threading.current_thread() is threading.main_thread():
+        # For the parent, but it may have been sent to all processes of that name.
+        signal.signal(signal.SIGHUP, lambda *_: None)
+    channel = Channel(_not_inherited(int(fd)))
+    news = channel.news()
+    async for first in news:
+        return Worker(channel, news, first)
+    raise SystemExit("The server that has started this worker is gone.")
+
+
+def _not_inherited(fd: int) -> socket.socket:
+    sock = socket.socket(fileno=fd)
+    sock.set_inheritable(False)
+    return sock
+
+
+class Worker:
+    """This process, as one of several that serve.
+
+    Args:
+        channel: To the parent.
+        news: What it tells.
+        first: The first of that.
+    """
+
+    def __init__(
+        self, channel: Channel, news: AsyncIterator[dict[str, Any]], first: dict[str, Any]
+    ) -> None:
+        self._channel = channel
+        self._news = news
+        settings = first["settings"]
+        self.listeners: Final = [
+            trio.SocketListener(trio.socket.from_stdlib_socket(_not_inherited(fd)))
+            for fd in settings["sockets"]
+        ]
+        """What it accepts connections from."""
+        self.store: Final[str] = settings["store"]
+        """What all workers share, if the program has not said it."""
+        self.keys: Final[list[str]] = settings["keys"]
+        """Keys that all of them have, and nobody else."""
+        self.live: int = first.get("live", 0)
+        """How many workers take requests."""
+        self._folder = _Folder(settings["folder"])
+        self._snapshot: Callable[[], Snapshot] = dict
+        self._total: Snapshot | None = None
+        self._told = trio.lowlevel.ParkingLot()
+
+    @asynccontextmanager
+    async def serving(
+        self, stop: Callable[[], None], snapshot: Callable[[], Snapshot]
+    ) -> AsyncIterator[None]:
+        """Listen to the parent during the block, and have its last word at the end.
+
+        Args:
+            stop: Called when the parent says so, or is gone.
+            snapshot: What was counted here.
+        """
+        self._snapshot = snapshot
+        with self._folder:
+            async with background_task(self._channel.send_news), background_task(self._hear(stop)):
+                yield
+            with trio.move_on_after(_PATIENCE, shield=True):
+                self._channel.tell(metrics=snapshot())
+                await self._channel.flush()
+
+    def listens(self) -> None:
+        """Tell that requests are taken."""
+        self._channel.tell(ready=True)
+
+    async def total(self) -> Snapshot:
+        """What all workers have counted; this one alone while the parent does not answer."""
+        self._total = None
+        self._channel.tell(sum=True)
+        with trio.move_on_after(_PATIENCE):
+            while self._total is None:
+                await self._told.park()
+        return self._total or self._snapshot()
+
+    def _hear(self, stop: Callable[[], None]) -> Callable[[], Any]:
+        async def hear() -> None:
+            async for news in self._news:
+                self.live = news.get("live", self.live)
+                if "ask" in news:
+                    self._channel.tell(metrics=self._snapshot())
+                if "total" in news:
+                    self._total = news["total"]
+                    self._told.unpark_all()
+                if "stop" in news:
+                    stop()
+            self._folder.is_ours = True  # the parent is gone, however that happened
+            stop()
+
+        return hear
+
+
+class _Folder:
+    """The private folder of the workers, which the parent removes; without it, the last of them.
+
+    Each has a lock on it that they share. Who gets it alone is the last one.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self.is_ours = False
+        self._path = path
+        self._fd = -1
+
+    def __enter__(self) -> None:
+        if self._path is not None:
+            self._fd = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(self._fd, fcntl.LOCK_SH)
+
+    def __exit__(self, *_: object) -> None:
+        if self._path is None:
+            return
+        fcntl.flock(self._fd, fcntl.LOCK_UN)  # or two that end together would keep each other out
+        with suppress(BlockingIOError):
+            if self.is_ours:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(self._path, ignore_errors=True)
+        os.close(self._fd)
