@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
@@ -83,19 +84,26 @@ def http_server(where: HttpServerOptions, limits: Limits) -> Callable[[Registry]
 async def _serve(where: HttpServerOptions, options: dict[str, Any], registry: Registry) -> None:
     from trio_mcp import serve_http
 
+    serve = partial(serve_http, registry, own_process=True, **options)
+    if where.workers is not None:  # what ends them all is an exit status, and comes out as it is
+        with _explained(where):
+            await serve()
+        return
     async with trio.open_nursery() as nursery:
-        try:
-            serve = partial(serve_http, registry, own_process=True, **options)
-            if where.workers is None:
-                await nursery.start(serve)
-            else:  # only the workers serve; what ends them all is an exit status
-                await serve()
-        except OSError as error:
-            raise Failure(_cannot_listen(where, error)) from None
-        except ValueError as error:  # the path, or the store
-            raise Usage(str(error)) from None
-        except (StoreError, ImportError) as error:
-            raise Failure(f"--store: {error}") from None
+        with _explained(where):
+            await nursery.start(serve)
+
+
+@contextmanager
+def _explained(where: HttpServerOptions) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise Failure(_cannot_listen(where, error)) from None
+    except ValueError as error:  # the path, the store, or workers
+        raise Usage(str(error)) from None
+    except (StoreError, ImportError) as error:
+        raise Failure(f"--store: {error}") from None
 
 
 def _place(where: HttpServerOptions) -> dict[str, Any]:

@@ -178,6 +178,8 @@ async def serve_http(
     check_registry(registry)
     check_import()
     policy, limits = policy or HttpPolicy(), limits or Limits()
+    if listeners is not None and unix_socket is not None:
+        raise ValueError("listeners and unix_socket exclude each other; start one server for each")
     worker = None
     if workers is not None:
         from trio_mcp.transports.http.workers.starting import check_workers
@@ -191,8 +193,6 @@ async def serve_http(
         registry.share_state_keys(worker.keys)
         policy = policy.sharing_keys(worker.keys)
         listeners = worker.listeners
-    if listeners is not None and unix_socket is not None:
-        raise ValueError("listeners and unix_socket exclude each other; start one server for each")
     if explorer and listeners is None and unix_socket is None:
         from trio_mcp.transports.http.explorer import check_protected
 

@@ -7,7 +7,13 @@ and `serve` bring the connections in.
 """
 
 from trio_mcp.transports.http.server.limits import HttpLimits
-from trio_mcp.transports.http.server.listeners import Listeners, open_tcp, open_unix, secured
+from trio_mcp.transports.http.server.listeners import (
+    Listeners,
+    SharedListener,
+    open_tcp,
+    open_unix,
+    secured,
+)
 from trio_mcp.transports.http.server.serve import (
     HttpServer,
     addresses_of,
@@ -21,6 +27,7 @@ __all__ = [
     "HttpLimits",
     "HttpServer",
     "Listeners",
+    "SharedListener",
     "addresses_of",
     "close_all",
     "open_tcp",

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 import trio
 
+from trio_mcp.transports.http.server.listeners import SharedListener
+
 _AT_ONCE = 64
 
 
@@ -19,11 +21,12 @@ class Backlog:
 
     Args:
         listener: A listener on a socket. At any other (one that speaks TLS, say, where handshakes
-            cost much more than turns) nobody is ever seen to wait.
+            cost much more than turns; or one that is shared, where they are for other processes
+            too) nobody is ever seen to wait.
     """
 
     def __init__(self, listener: trio.abc.Listener[trio.abc.Stream]) -> None:
-        if not isinstance(listener, trio.SSLListener):
+        if not isinstance(listener, trio.SSLListener | SharedListener):
             listener = getattr(listener, "transport_listener", listener)
         self._socket: socket.socket | None = None
         if isinstance(listener, trio.SocketListener):

@@ -118,6 +118,25 @@ class UnixListener(trio.abc.Listener[trio.SocketStream]):
             await self.transport_listener.aclose()
 
 
+class SharedListener(trio.abc.Listener[trio.SocketStream]):
+    """A listener on a socket from which other processes accept connections as well.
+
+    Args:
+        sock: The socket, listening. What it is bound to is not removed with it.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.transport_listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
+
+    async def accept(self) -> trio.SocketStream:
+        """Accept a connection; see `trio.SocketListener.accept`."""
+        return await self.transport_listener.accept()
+
+    async def aclose(self) -> None:
+        """Close the socket in this process."""
+        await self.transport_listener.aclose()
+
+
 def _identity(path: str) -> tuple[int, int] | None:
     try:
         found = os.lstat(path)

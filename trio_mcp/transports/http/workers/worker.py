@@ -16,6 +16,7 @@ from typing import Any, Final
 import trio
 
 from trio_mcp.peer.background import background_task
+from trio_mcp.transports.http.server import SharedListener
 from trio_mcp.transports.http.workers.channel import ENVIRONMENT, Channel
 from trio_mcp.transports.http.workers.totals import Snapshot
 
@@ -65,10 +66,7 @@ class Worker:
         self._channel = channel
         self._news = news
         settings = first["settings"]
-        self.listeners: Final = [
-            trio.SocketListener(trio.socket.from_stdlib_socket(_not_inherited(fd)))
-            for fd in settings["sockets"]
-        ]
+        self.listeners: Final = [SharedListener(_not_inherited(fd)) for fd in settings["sockets"]]
         """What it accepts connections from."""
         self.store: Final[str] = settings["store"]
         """What all workers share, if the program has not said it."""

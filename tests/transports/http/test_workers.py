@@ -1,0 +1,327 @@
+"""One server in several processes: each here is real, and nothing of them is left."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import trio
+
+from tests.support.client import MODERN, modern_meta
+from tests.support.processes import EXAMPLES, ROOT, Server, run, running
+from trio_mcp import DPoP, Handlers, HttpPolicy, Registry, ResourceServer, connect, serve_http
+from trio_mcp.registry.sealing import Sealer
+from trio_mcp.transports.http.workers.totals import Snapshot, add
+
+pytestmark = [
+    pytest.mark.requirement("M1"),
+    pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
+]
+
+PROGRAM = [sys.executable, "-m", "tests.transports.http.worker_program"]
+
+
+class Workers:
+    """A program with workers, as seen from outside."""
+
+    def __init__(self, server: Server, folder: Path) -> None:
+        self.server = server
+        self.folder = folder
+        self.root = server.stderr.partition(b" at ")[2].partition(b"/mcp")[0].decode()
+        self.url = f"{self.root}/mcp"
+
+    async def call(self, name: str, **arguments: object) -> int:
+        """Call a tool over a connection of its own."""
+        params = {"name": name, "arguments": arguments, "_meta": modern_meta()}
+        headers = {"accept": "application/json, text/event-stream", "mcp-name": name}
+        headers |= {"mcp-protocol-version": MODERN[0], "mcp-method": "tools/call"}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        async with httpx2.AsyncClient(trust_env=False, timeout=20) as http:
+            response = await http.post(self.url, json=message, headers=headers)
+        return int(response.json()["result"]["content"][0]["text"])
+
+    async def page(self, name: str) -> str:
+        async with httpx2.AsyncClient(trust_env=False, timeout=20) as http:
+            return (await http.get(f"{self.root}/{name}")).text
+
+    def pids(self) -> set[int]:
+        found = set()
+        for each in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(FileNotFoundError, ProcessLookupError):
+                parent = each.read_text().rpartition(")")[2].split()[1]
+                if int(parent) == self.server.process.pid:
+                    found.add(int(each.parent.name))
+        return found
+
+    async def live(self, number: int) -> None:
+        """Wait until so many take requests, and no other one is left."""
+        while f'"workers_live":{number}' not in await self.page("health"):
+            await trio.lowlevel.checkpoint()
+        while len(self.pids()) != number:
+            await trio.lowlevel.checkpoint()
+
+    async def replace(self) -> None:
+        """Have them replaced, and wait until that is done."""
+        before, told = self.pids(), b"The workers were replaced\n"
+        times = self.server.stderr.count(told) + 1
+        self.server.signal(signal.SIGHUP)
+        await self.server.said(told, times)
+        while self.pids() & before:
+            await trio.lowlevel.checkpoint()
+
+    async def left(self, pids: set[int]) -> None:
+        """Wait until nothing of them is left."""
+        while any(is_running(pid) for pid in pids):
+            await trio.lowlevel.checkpoint()
+        assert not list(self.folder.iterdir())
+        with pytest.raises(httpx2.ConnectError):
+            await self.page("health")
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process; one that nobody has waited for has ended, too."""
+    try:
+        return ") Z" not in Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+
+
+@asynccontextmanager
+async def workers(folder: Path, number: int = 2, **environment: str) -> AsyncIterator[Workers]:
+    """Run the program during the block."""
+    (temporary := folder / "temporary").mkdir()
+    env = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(temporary), **environment}
+    async with running([*PROGRAM, "0", str(number)], env=env, cwd=ROOT) as server:
+        await server.said(b"workers\n")
+        yield Workers(server, temporary)
+
+
+async def test_the_life_of_workers(tmp_path: Path) -> None:
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with manager:
+        manager.bind(str(tmp_path / "manager"))
+        manager.setblocking(False)
+        async with workers(tmp_path, NOTIFY_SOCKET=str(tmp_path / "manager")) as ours:
+            assert manager.recv(100) == b"READY=1"
+            first = ours.pids()
+            calls = 0
+            answered = set[int]()
+            while answered != first:  # both of them serve
+                answered.add(await ours.call("who"))
+                calls += 1
+
+            (victim, *_) = first
+            os.kill(victim, signal.SIGKILL)
+            while victim in ours.pids():
+                await trio.lowlevel.checkpoint()
+            await ours.live(2)
+            assert len(ours.pids() & first) == 1
+
+            before = calls_counted(await ours.page("metrics"))
+            for _ in range(5):
+                await ours.call("who")
+            await ours.replace()
+            await ours.live(2)
+            assert not ours.pids() & first
+            assert calls_counted(await ours.page("metrics")) == before + 5
+            said = manager.recv(100)
+            assert re.fullmatch(rb"RELOADING=1\nMONOTONIC_USEC=\d+", said), said
+            assert manager.recv(100) == b"READY=1"
+
+            last = ours.pids()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(answered_by, ours, last)
+                while "mcp_requests_in_flight 1.0" not in await ours.page("metrics"):
+                    await trio.lowlevel.checkpoint()
+                ours.server.signal(signal.SIGTERM)
+            assert await ours.server.exit() == 0
+            await ours.left(last)
+        assert manager.recv(100) == b"STOPPING=1"
+
+
+def calls_counted(metrics: str) -> float:
+    return sum(float(each) for each in re.findall(r'_total\{.*name="who".*\} (\S+)', metrics))
+
+
+async def answered_by(ours: Workers, pids: set[int]) -> None:
+    assert await ours.call("work", seconds=1.0) in pids
+
+
+async def test_a_client_may_meet_other_workers(tmp_path: Path) -> None:
+    async def answer(params: dict[str, Any]) -> dict[str, Any]:
+        await ours.replace()  # so it is another one that gets the answer
+        (field,) = params["requestedSchema"]["properties"]
+        return {"action": "accept", "content": {field: True}}
+
+    async with workers(tmp_path, 1) as ours:
+        handlers = Handlers(elicitation=answer)
+        async with (
+            connect(ours.url, era="legacy") as legacy,
+            connect(ours.url, era="modern", handlers=handlers) as modern,
+        ):
+            first = (await legacy.call_tool("who")).text
+            assert (await modern.call_tool("agree")).text == "accept"
+            assert (await legacy.call_tool("who")).text != first
+
+
+async def test_workers_end_with_their_parent(tmp_path: Path) -> None:
+    async with workers(tmp_path) as ours:
+        pids = ours.pids()
+        ours.server.signal(signal.SIGKILL)
+        await ours.left(pids)
+
+
+@pytest.mark.long
+async def test_a_second_signal_ends_all_at_once(tmp_path: Path) -> None:
+    async with workers(tmp_path) as ours:
+        pids = ours.pids()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cut_off, ours)
+            while "mcp_requests_in_flight 1.0" not in await ours.page("metrics"):
+                await trio.lowlevel.checkpoint()
+            ours.server.signal(signal.SIGTERM)
+            while await accepts(ours):
+                await trio.lowlevel.checkpoint()
+            ours.server.signal(signal.SIGINT)
+            assert await ours.server.exit() == -signal.SIGINT
+        await ours.left(pids)
+
+
+async def cut_off(ours: Workers) -> None:
+    with pytest.raises(httpx2.TransportError):
+        await ours.call("work", seconds=60.0)
+
+
+async def accepts(ours: Workers) -> bool:
+    try:
+        await ours.page("health")
+    except httpx2.TransportError:
+        return False
+    return True
+
+
+async def test_a_program_whose_workers_end_at_once() -> None:
+    ended = await run([*PROGRAM, "0", "2", "3"], cwd=ROOT)
+    assert ended.returncode == 3
+    assert ended.stderr == b"A worker exited with status 3 before it listened; the server ends\n"
+
+
+async def test_the_command_line(tmp_path: Path) -> None:
+    place = tmp_path / "shop.sock"
+    line = ["serve", str(EXAMPLES / "calculator.py"), "--workers", "2", "--unix-socket", str(place)]
+    async with running([sys.executable, "-m", "trio_mcp.cli", *line]) as server:
+        await server.said(b"with 2 workers\n")
+        transport = httpx2.AsyncHTTPTransport(uds=str(place))
+        async with httpx2.AsyncClient(transport=transport) as http:
+            assert (await http.get("http://localhost/health")).json()["workers_live"] == 2
+        server.signal(signal.SIGTERM)
+        assert await server.exit() == 0
+    assert not place.exists()
+    command = "from trio_mcp.cli import main; main()"
+    refused = await run([sys.executable, "-c", command, *line])
+    assert refused.returncode == 2
+    assert b"workers run this program again, and python -c cannot be" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "program", "why"),
+    [
+        ({"workers": 0, "own_process": True}, "server.py", "1 or more, not 0"),
+        ({"workers": 2}, "server.py", "own_process=True"),
+        ({"workers": 2, "own_process": True, "listeners": []}, "server.py", "give host and port"),
+        ({"workers": 2, "own_process": True}, "", "the interactive interpreter cannot be"),
+    ],
+)
+async def test_where_there_can_be_no_workers(
+    options: dict[str, object], program: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", [program])
+    with pytest.raises(ValueError, match=why):
+        await serve_http(Registry("shop"), **options)  # type: ignore[arg-type]
+
+
+def test_keys_of_the_program_stay_and_others_are_shared() -> None:
+    key, shared = Sealer.generate_key(), Sealer.generate_key()
+    sealed = {}
+    for keys in (None, [key]):
+        registry = Registry("shop", state_keys=keys)
+        registry.share_state_keys([shared])
+        sealed[keys is None] = registry.sealer.seal({}, "tools/call")
+    Sealer([shared]).open(sealed[True], "tools/call")
+    Sealer([key]).open(sealed[False], "tools/call")
+
+    for dpop, found in [
+        (DPoP(nonces=True), [shared]),
+        (DPoP(nonces=True, nonce_keys=[key]), [key]),
+        (DPoP(), None),
+        (None, "no dpop"),
+    ]:
+        auth = ResourceServer(
+            resource="https://shop.example/mcp", issuers=["https://login.example"], dpop=dpop
+        )
+        policy = HttpPolicy(auth=auth).sharing_keys([shared])
+        assert policy.auth is not None
+        assert getattr(policy.auth.dpop, "nonce_keys", "no dpop") == found
+
+
+def test_what_an_ended_worker_has_counted_stays() -> None:
+    def told(calls: float, since: float, open_: float) -> Snapshot:
+        samples = {"calls_total": {"{}": calls}, "calls_created": {"{}": since}}
+        return {"calls": ["counter", "", samples], "open": ["gauge", "", {"open": {"{}": open_}}]}
+
+    total: Snapshot = {}
+    add(total, told(3, 20, 1), ended=True)
+    add(total, told(4, 10, 2))
+    add(total, told(5, 30, 4))
+    assert total == told(12, 10, 6)
+
+
+@pytest.mark.long
+async def test_nothing_is_lost_but_what_a_killed_worker_was_doing(tmp_path: Path) -> None:
+    outcomes = Counter[str]()
+    kills = 0
+
+    async def client(until: trio.Event) -> None:
+        while not until.is_set():
+            try:
+                await ours.call("work", seconds=0.002)
+            except httpx2.TransportError as error:
+                outcomes[type(error).__name__] += 1
+            else:
+                outcomes["answered"] += 1
+
+    async def calling() -> AsyncIterator[None]:
+        over = trio.Event()
+        async with trio.open_nursery() as nursery:
+            for _ in range(8):
+                nursery.start_soon(client, over)
+            yield
+            over.set()
+
+    async with workers(tmp_path, 3) as ours:
+        async with asynccontextmanager(calling)():
+            for _ in range(5):
+                await ours.replace()
+        assert outcomes.keys() == {"answered"}
+        outcomes.clear()
+        async with asynccontextmanager(calling)():
+            for _ in range(5):
+                os.kill(min(ours.pids()), signal.SIGKILL)
+                kills += 1
+                await ours.live(3)
+        assert outcomes.pop("answered") > 0
+        assert outcomes.total() <= 8 * kills
+        pids = ours.pids()
+        ours.server.signal(signal.SIGTERM)
+        assert await ours.server.exit() == 0
+        await ours.left(pids)

@@ -1,0 +1,49 @@
+"""A server in several processes, as its user would write it.
+
+    python -m tests.transports.http.worker_program PLACE NUMBER [STATUS]
+
+It listens at a port, or on the Unix socket of that path. Its tools tell which process answers. With
+a status, each worker exits with it at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from functools import partial
+
+import trio
+
+from trio_mcp import Context, Registry, serve_http
+from trio_mcp.transports.http.workers.channel import ENVIRONMENT
+
+registry = Registry("shop")
+
+
+@registry.tool
+async def who() -> int:
+    """Tell which process this is."""
+    return os.getpid()
+
+
+@registry.tool
+async def work(seconds: float) -> int:
+    """Take some time."""
+    await trio.sleep(seconds)
+    return os.getpid()
+
+
+@registry.tool
+async def agree(context: Context) -> str:
+    """Ask a question."""
+    return (await context.elicit("Really?", bool)).action
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    place, number, *more = sys.argv[1:]
+    if more and ENVIRONMENT in os.environ:
+        sys.exit(int(more[0]))
+    where = {"port": int(place)} if place.isdecimal() else {"unix_socket": place}
+    trio.run(partial(serve_http, registry, workers=int(number), own_process=True, **where))
