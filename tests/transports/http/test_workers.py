@@ -239,6 +239,7 @@ async def test_the_command_line(tmp_path: Path) -> None:
         ({"workers": 0, "own_process": True}, "server.py", "1 or more, not 0"),
         ({"workers": 2}, "server.py", "own_process=True"),
         ({"workers": 2, "own_process": True, "listeners": []}, "server.py", "give host and port"),
+        ({"workers": 2, "own_process": True, "sse_path": "/sse"}, "server.py", "leave sse_path"),
         ({"workers": 2, "own_process": True}, "", "the interactive interpreter cannot be"),
     ],
 )
