@@ -13,6 +13,14 @@ if sys.platform == "win32":
             return False
         return True
 
+    def share_lock(fd: int) -> None:
+        """Lock a file together with others who share it: there is no way."""
+        raise NotImplementedError
+
+    def unlock(fd: int) -> None:
+        """Give a lock back."""
+        raise NotImplementedError
+
 else:
     import fcntl
 
@@ -23,3 +31,11 @@ else:
         except BlockingIOError:
             return False
         return True
+
+    def share_lock(fd: int) -> None:
+        """Lock a file together with others who share it, and keep those out who do not."""
+        fcntl.flock(fd, fcntl.LOCK_SH)
+
+    def unlock(fd: int) -> None:
+        """Give a lock back."""
+        fcntl.flock(fd, fcntl.LOCK_UN)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from trio_mcp.registry.sealing import Sealer
+from trio_mcp.system.capabilities import POLLS
 
 _AGAIN = {"": "the interactive interpreter", "-c": "python -c", "-": "a program on stdin"}
 
@@ -22,7 +23,7 @@ def check_workers(number: int, own_process: bool, listeners: object, sse_path: s
     """
     if number < 1:
         raise ValueError(f"workers must be 1 or more, not {number}")
-    if sys.platform == "win32":
+    if not POLLS:
         raise ValueError("there are no workers on Windows; start several servers at other ports")
     if not own_process:
         raise ValueError(

@@ -20,12 +20,11 @@ from typing import Any, Final
 
 import trio
 
+from trio_mcp.system import flags
 from trio_mcp.system.notify import NOTIFY_SOCKET, notify
 from trio_mcp.system.signals import ENDING, end_by
 from trio_mcp.transports.http.workers.channel import ENVIRONMENT, Channel
 from trio_mcp.transports.http.workers.totals import Snapshot, add
-
-assert sys.platform != "win32"  # for type checkers: see `check_workers`
 
 logger = logging.getLogger("trio_mcp.http")
 
@@ -40,6 +39,7 @@ _MOST_DELAY: Final = 10.0
 _TOLD_PATIENCE: Final = 1.0
 """Seconds that workers have to tell their metrics."""
 _CANCEL_PATIENCE: Final = 5.0
+_HANGUP: Final[int] = getattr(signal, "SIGHUP", 0)  # which Windows does not have, nor workers
 
 
 class Child:
@@ -255,13 +255,13 @@ class Supervisor:
     async def _run_again(self, fd: int) -> trio.Process:
         """Run the program again, with the descriptor of its end of a channel."""
         kept = {key: each for key, each in os.environ.items() if key != NOTIFY_SOCKET}
-        return await trio.lowlevel.open_process(
-            [sys.executable, *sys.orig_argv[1:]],
-            stdin=subprocess.DEVNULL,
-            pass_fds=(fd, *self._fds),
-            env={**kept, ENVIRONMENT: str(fd)},
-            start_new_session=True,  # Ctrl-C is for the parent, which then stops them once
-        )
+        options: dict[str, Any] = {
+            "stdin": subprocess.DEVNULL,
+            "pass_fds": (fd, *self._fds),
+            "env": {**kept, ENVIRONMENT: str(fd)},
+            "start_new_session": True,  # Ctrl-C is for the parent, which then stops them once
+        }
+        return await trio.lowlevel.open_process([sys.executable, *sys.orig_argv[1:]], **options)
 
     async def _attend(self, child: Child) -> None:
         """Be there for a process until it has ended, and see to it that it has."""
@@ -342,13 +342,13 @@ class Supervisor:
     # -- signals --------------------------------------------------------------------------
 
     async def _heed_signals(self, task_status: trio.TaskStatus[None]) -> None:
-        wanted = [*ENDING, signal.SIGHUP]
+        wanted = [*ENDING, _HANGUP]
         heeded = [each for each in wanted if signal.getsignal(each) is not signal.SIG_IGN]
         had_terminal = _has_terminal()
         with trio.open_signal_receiver(*heeded) as received:
             task_status.started()
             async for number in received:
-                if number == signal.SIGHUP and (_has_terminal() or not had_terminal):
+                if number == _HANGUP and (_has_terminal() or not had_terminal):
                     self._hangups.set()
                 elif not self._stop.is_set():
                     self._stop.set()
@@ -361,7 +361,7 @@ class Supervisor:
 def _has_terminal() -> bool:
     """Whether there is a terminal by which it could be stopped: SIGHUP also says that it closed."""
     with suppress(OSError):
-        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+        os.close(os.open("/dev/tty", os.O_RDWR | flags.NOCTTY))
         return True
     return False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import signal
@@ -10,17 +9,17 @@ import socket
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import trio
 
 from trio_mcp.peer.background import background_task
+from trio_mcp.system import flags
+from trio_mcp.system.locks import share_lock, try_lock, unlock
 from trio_mcp.transports.http.server import SharedListener
 from trio_mcp.transports.http.workers.channel import ENVIRONMENT, Channel
 from trio_mcp.transports.http.workers.totals import Snapshot
-
-assert sys.platform != "win32"  # for type checkers: see `check_workers`
 
 _PATIENCE: Final = 2.0
 """Seconds that the parent has for an answer, or to take the last words."""
@@ -35,7 +34,7 @@ async def join() -> Worker | None:
     fd = os.environ.pop(ENVIRONMENT, None)  # what is started from here is no worker
     if fd is None:
         return None
-    if threading.current_thread() is threading.main_thread():
+    if sys.platform != "win32" and threading.current_thread() is threading.main_thread():
         # For the parent, but it may have been sent to all processes of that name.
         signal.signal(signal.SIGHUP, lambda *_: None)
     channel = Channel(_not_inherited(int(fd)))
@@ -140,15 +139,13 @@ class _Folder:
 
     def __enter__(self) -> None:
         if self._path is not None:
-            self._fd = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY)
-            fcntl.flock(self._fd, fcntl.LOCK_SH)
+            self._fd = os.open(self._path, os.O_RDONLY | flags.DIRECTORY)
+            share_lock(self._fd)
 
     def __exit__(self, *_: object) -> None:
         if self._path is None:
             return
-        fcntl.flock(self._fd, fcntl.LOCK_UN)  # or two that end together would keep each other out
-        with suppress(BlockingIOError):
-            if self.is_ours:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(self._path, ignore_errors=True)
+        unlock(self._fd)  # or two that end together would keep each other out
+        if self.is_ours and try_lock(self._fd):
+            shutil.rmtree(self._path, ignore_errors=True)
         os.close(self._fd)
