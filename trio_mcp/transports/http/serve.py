@@ -146,8 +146,7 @@ async def serve_http(
         store: What several instances share, as for `http_app`: a URL, or a store that is open.
         workers: Serve in that many processes, which run this program again and are looked after
             by this one. They share the port and, where `store` is left out, a private store. They
-            need `own_process=True`. Bounds in `policy`, `limits` and `http_limits` are each
-            worker's own.
+            need `own_process=True`. Bounds are each worker's own, but for the rates of `policy`.
         own_process: The process is the server's own, as with `serve`: SIGINT and SIGTERM stop it,
             from before it reports that it listens; and a tool or a lifespan that ignores its
             cancellation does not keep the process, which exits with status 70. Otherwise signals
