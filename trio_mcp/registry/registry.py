@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
@@ -690,7 +691,8 @@ class Registry(Composed):
 
     def share_state_keys(self, keys: Sequence[str | bytes]) -> None:
         """Take these keys, which other processes have as well, unless it has some of its own."""
-        if self._state_keys is None:
+        # Without the package nothing is sealed, and keys would be an error of the program's.
+        if self._state_keys is None and find_spec("cryptography") is not None:
             self._state_keys, self._sealer = keys, None
 
     @property
