@@ -3,7 +3,18 @@
 from argparse import ArgumentParser
 from pathlib import Path
 
-from benchmarks import client, company, features, framing, http, proxy, stdio, stores, tasks
+from benchmarks import (
+    client,
+    company,
+    features,
+    framing,
+    http,
+    proxy,
+    stdio,
+    stores,
+    tasks,
+    workers,
+)
 from benchmarks.complete import FEWEST_ROUNDS, keep
 from benchmarks.report import add_output_options, publish
 
@@ -21,7 +32,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.record and options.rounds < FEWEST_ROUNDS:
         parser.error(f"a record takes at least {FEWEST_ROUNDS} rounds")
-    benchmarks = (framing, stdio, company, features, tasks, client, proxy, http, stores)
+    benchmarks = (framing, stdio, company, features, tasks, client, proxy, http, stores, workers)
     reports = [benchmark.run(options) for benchmark in benchmarks]
     publish(reports, options)
     if options.record:

@@ -124,7 +124,7 @@ def figures(outcomes: Sequence[Outcome[Sample]], endless: Endless) -> dict[str, 
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--rounds", type=int, default=4, help="how often each is measured")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured")
     parser.add_argument("--seconds", type=float, default=1.2, help="length of one measurement")
     parser.add_argument(
         "--budget", type=float, default=170.0, help="seconds; no round starts later"

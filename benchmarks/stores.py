@@ -31,7 +31,7 @@ from benchmarks.wrk import CONNECTIONS, LoadFailed, load, new_sessions, serving
 NONE, MEMORY, SQLITE, REDIS = (
     f"trio-mcp, {each}" for each in ("no store", "memory", "SQLite", "Redis")
 )
-_MOST_ROUNDS = 3
+_MOST_ROUNDS = 2
 _REDIS_SECONDS = 10.0
 _BEGUN = 200
 
@@ -159,7 +159,7 @@ def _row(outcome: Outcome[Sample], outcomes: Sequence[Outcome[Sample]]) -> list[
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured")
+    parser.add_argument("--rounds", type=int, default=2, help="how often each is measured")
     parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement")
     parser.add_argument("--budget", type=float, default=30.0, help="seconds; no round starts later")
 

@@ -32,7 +32,7 @@ CALL, MEMORY, SQLITE = (
 )
 _LIFETIME = 60.0
 _FEWEST = 20
-_MOST_ROUNDS = 3
+_MOST_ROUNDS = 2
 _CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 _ERA = evolve(
     MODERN,
@@ -183,7 +183,7 @@ def _row(outcome: Outcome[Sample], outcomes: Sequence[Outcome[Sample]]) -> list[
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured")
+    parser.add_argument("--rounds", type=int, default=2, help="how often each is measured")
     parser.add_argument("--seconds", type=float, default=1.2, help="length of both runs")
     parser.add_argument("--budget", type=float, default=30.0, help="seconds; no round starts later")
     parser.add_argument("--unpinned", action="store_true", help="let servers use any processor")

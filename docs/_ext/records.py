@@ -22,6 +22,7 @@ CONTESTS = (
     "proxy",
     "http",
     "stores",
+    "workers",
 )
 """What `make bench` measures. A record that is older than a contest has no figures of it."""
 

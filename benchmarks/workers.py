@@ -1,0 +1,152 @@
+"""One process and two on one port: our server, and the official SDK on uvicorn.
+
+The load generator needs a processor as well. Where there are only two, two processes cannot serve
+twice as much, and the processor time for each request says more than the requests per second.
+"""
+
+import shutil
+import subprocess
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from contextlib import closing
+from http.client import HTTPConnection, HTTPException
+
+from attrs import evolve, frozen
+
+from benchmarks.chart import Panel
+from benchmarks.columns import Column, bars, measurements, ratio, row
+from benchmarks.contest import Outcome, in_rounds
+from benchmarks.figures import Target, targets_table
+from benchmarks.load import LoadError
+from benchmarks.peers import Peer, find_python, python_server
+from benchmarks.processes import cpu_seconds
+from benchmarks.report import Report, add_output_options, publish
+from benchmarks.tables import table
+from benchmarks.wrk import CONNECTIONS, LoadFailed, load, serving
+
+OURS = {1: "trio-mcp, 1 process", 2: "trio-mcp, 2 processes"}
+PYTHON = {1: "Python SDK on uvicorn, 1 process", 2: "Python SDK on uvicorn, 2 processes"}
+_MOST_ROUNDS = 2
+_START_SECONDS = 20.0
+
+
+@frozen
+class Sample:
+    """What one round measured of one server."""
+
+    rate: float
+    p99: float
+    """Seconds."""
+    cpu: float | None
+    """Seconds of processor time for each request, of all processes together."""
+
+
+COLUMNS: Sequence[Column[Sample]] = (
+    Column("rate", "req/s", lambda s: s.rate, 1, ",.0f"),
+    Column("p99", "p99 ms", lambda s: s.p99, 1e3, ".1f"),
+    Column("cpu", "CPU µs", lambda s: s.cpu, 1e6, ",.0f"),
+)
+
+
+def peers() -> list[Peer]:
+    """Name what is compared."""
+    python = find_python()
+    ours, theirs = "http_trio_mcp_workers.py", "http_python_sdk_workers.py"
+    return [
+        *(Peer(name, python_server(ours, str(number))) for number, name in OURS.items()),
+        *(
+            evolve(python, name=name, command=python_server(theirs, str(number)))
+            for number, name in PYTHON.items()
+        ),
+    ]
+
+
+def take(peer: Peer, seconds: float) -> Sample:
+    """Start a server, measure it, end it.
+
+    Args:
+        peer: What is measured.
+        seconds: How long the load lasts, about; a second at least.
+
+    Raises:
+        LoadError: It did not start or did not answer properly, or there is no load generator.
+    """
+    if shutil.which("wrk") is None:
+        raise LoadError("the load generator wrk is not installed")
+    try:
+        with serving(peer) as (port, pid):
+            _wait_for_an_answer(port)
+            load(port, 1, [])
+            before = cpu_seconds(pid)
+            found = load(port, seconds, [])
+            after = cpu_seconds(pid)
+    except (LoadFailed, OSError, ValueError, HTTPException, subprocess.SubprocessError) as error:
+        raise LoadError(str(error)) from error
+    cpu = None if before is None or after is None else (after - before) / found.count
+    return Sample(found.rate, found.p99, cpu)
+
+
+def _wait_for_an_answer(port: int) -> None:
+    """Wait until a process serves: the socket listens before there is one."""
+    with closing(HTTPConnection("127.0.0.1", port, timeout=_START_SECONDS)) as connection:
+        connection.request("GET", "/")
+        connection.getresponse().read()
+
+
+def targets(outcomes: Sequence[Outcome[Sample]]) -> list[Target]:
+    """Hold the figures against what was promised."""
+    rate, _, cpu = COLUMNS
+    found = []
+    for number, name in OURS.items():
+        figure, reason = ratio(outcomes, rate, name, PYTHON[number])
+        found.append(Target(f"requests/s to {PYTHON[number]}", 3.2, figure, True, reason))
+    figure, reason = ratio(outcomes, cpu, OURS[2], OURS[1])
+    return [*found, Target("processor time, 2 processes to one", 1.18, figure, reason=reason)]
+
+
+def workers_table(outcomes: Sequence[Outcome[Sample]]) -> str:
+    """Lay out the medians, and the throughput beside ours in one process."""
+    titles = [column.title for column in COLUMNS]
+    headers = [f"HTTP, echo tool, {CONNECTIONS} connections", *titles, "× ours"]
+    return table(headers, [_row(outcome, outcomes) for outcome in outcomes])
+
+
+def _row(outcome: Outcome[Sample], outcomes: Sequence[Outcome[Sample]]) -> list[str]:
+    cells = row(outcome, COLUMNS)
+    if outcome.peer.missing:
+        return cells
+    figure, _ = ratio(outcomes, COLUMNS[0], outcome.peer.name, OURS[1])
+    return [*cells, "-" if figure is None else f"{figure:.2f}"]
+
+
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--rounds", type=int, default=2, help="how often each is measured")
+    parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement")
+    parser.add_argument("--budget", type=float, default=40.0, help="seconds; no round starts later")
+
+
+def run(options: Namespace) -> Report:
+    """Measure, and return the report."""
+    outcomes = in_rounds(
+        peers(),
+        take,
+        rounds=min(options.rounds, _MOST_ROUNDS),
+        seconds=options.seconds,
+        budget=options.budget,
+    )
+    text = f"{workers_table(outcomes)}\n\n{targets_table(targets(outcomes))}"
+    panel = Panel("calls per second, by the number of processes", bars(outcomes, COLUMNS[0]))
+    return Report("workers", text, [panel], measurements(outcomes, COLUMNS))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = ArgumentParser(prog="python -m benchmarks.workers", description=__doc__)
+    add_options(parser)
+    add_output_options(parser)
+    options = parser.parse_args(arguments)
+    publish([run(options)], options)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
