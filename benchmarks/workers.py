@@ -11,6 +11,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from contextlib import closing
 from http.client import HTTPConnection, HTTPException
+from time import monotonic, sleep
 
 from attrs import evolve, frozen
 
@@ -29,6 +30,8 @@ OURS = {1: "trio-mcp, 1 process", 2: "trio-mcp, 2 processes"}
 PYTHON = {1: "Python SDK on uvicorn, 1 process", 2: "Python SDK on uvicorn, 2 processes"}
 _MOST_ROUNDS = 2
 _START_SECONDS = 20.0
+_IDLE = 0.03
+"""Seconds of processor time in half a second: who uses less is not starting."""
 
 
 @frozen
@@ -77,6 +80,7 @@ def take(peer: Peer, seconds: float) -> Sample:
     try:
         with serving(peer) as (port, pid):
             _wait_for_an_answer(port)
+            _wait_until_idle(pid)
             load(port, 1, [])
             before = cpu_seconds(pid)
             found = load(port, seconds, [])
@@ -92,6 +96,15 @@ def _wait_for_an_answer(port: int) -> None:
     with closing(HTTPConnection("127.0.0.1", port, timeout=_START_SECONDS)) as connection:
         connection.request("GET", "/")
         connection.getresponse().read()
+
+
+def _wait_until_idle(pid: int) -> None:
+    """Wait until none of the processes is still starting: one of them may answer before another."""
+    end = monotonic() + _START_SECONDS
+    used, now = 0.0, cpu_seconds(pid)
+    while now is not None and now - used > _IDLE and monotonic() < end:
+        sleep(0.5)
+        used, now = now, cpu_seconds(pid)
 
 
 def targets(outcomes: Sequence[Outcome[Sample]]) -> list[Target]:

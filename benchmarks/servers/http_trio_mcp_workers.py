@@ -1,10 +1,5 @@
-"""The echo tool, served by several processes on one socket; the arguments are how many, and a port.
+"""The echo tool, served by several processes; the arguments are how many, and the port."""
 
-Each process runs this script again, with the descriptor of the socket.
-"""
-
-import socket
-import subprocess
 import sys
 
 import trio
@@ -20,21 +15,9 @@ async def echo(text: str) -> str:
     return text
 
 
-async def serve(descriptor: int) -> None:
-    accepting = trio.socket.from_stdlib_socket(socket.socket(fileno=descriptor))
-    await serve_http(registry, listeners=[trio.SocketListener(accepting)])
+async def main() -> None:
+    number, port = map(int, sys.argv[1:])
+    await serve_http(registry, port=port, workers=number if number > 1 else None, own_process=True)
 
 
-def start(number: int, port: int) -> None:
-    with socket.create_server(("127.0.0.1", port), backlog=128) as accepting:
-        descriptor = accepting.fileno()
-        command = [sys.executable, __file__, str(descriptor)]
-        for each in [subprocess.Popen(command, pass_fds=[descriptor]) for _ in range(number)]:
-            each.wait()
-
-
-match sys.argv[1:]:
-    case [descriptor]:
-        trio.run(serve, int(descriptor))
-    case [number, port]:
-        start(int(number), int(port))
+trio.run(main)
