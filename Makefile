@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all rest peers windows portable clone conformance faults fuzz check format docs bench clean
+.PHONY: help demo test test-all rest peers windows portable clone conformance faults fuzz soak check format docs bench clean
 
 # Tests start hundreds of processes. Without bytecode, each of them compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -62,11 +62,14 @@ conformance: $(VENV)/.test  ## Run the official conformance suite against a serv
 faults: $(VENV)/.test  ## Count what clients see when instances and their store fail
 	@$(BIN)/python -m tests.faults.run --record docs/measured/faults.json
 
-# Seconds that `make fuzz` spends: TIME=3600 for an hour.
+# Seconds that `make fuzz` and `make soak` spend: TIME=3600 for an hour.
 TIME ?= 600
 
 fuzz: $(VENV)/.test  ## Fuzz every entrance, led by coverage, for TIME seconds; what is found is kept
 	@$(BIN)/python -m tests.fuzz.run --time $(TIME)
+
+soak: $(VENV)/.test  ## Call servers for TIME seconds, and see whether they grow
+	@$(BIN)/python -m tests.soak.run --time $(TIME) --record docs/measured/soak.json
 
 check: $(VENV)/.lint docs  ## Check format, lint, types and documentation
 	@$(BIN)/ruff format --check .

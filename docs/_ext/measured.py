@@ -5,8 +5,8 @@
 
 The first word is the record, in `docs/measured`. The second is the part: `run` says how it was
 made; of the benchmarks, a contest by its name; of the conformance suite, `summary`, or the
-scenarios of a side by its name; of the faults, `counted`. A record that is missing or broken breaks
-the build.
+scenarios of a side by its name; of the faults and of the soak, `counted`. A record that is missing
+or broken breaks the build.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +26,7 @@ from docs._ext.records import (
     Made,
     RecordError,
     Scenario,
+    Soak,
     load,
 )
 
@@ -151,12 +152,25 @@ def _show_faults(record: Faults, part: str) -> Iterator[nodes.Node]:
         raise RecordError(f"no part {part!r}; there are: run, counted")
 
 
+# -- soak -------------------------------------------------------------------------------------
+
+
+def _show_soak(record: Soak, part: str) -> Iterator[nodes.Node]:
+    if part == "run":
+        yield _origin(record.made, {"Seconds": f"{record.seconds:g}, for both servers"})
+    elif part == "counted":
+        yield _table(record.counted.headers, record.counted.rows)
+    else:
+        raise RecordError(f"no part {part!r}; there are: run, counted")
+
+
 # -- nodes ------------------------------------------------------------------------------------
 
 _RECORDS: dict[str, tuple[type, str, Callable[[Any, str], Iterator[nodes.Node]]]] = {
     "benchmarks": (Benchmarks, "make bench", _show_benchmarks),
     "conformance": (Conformance, "make conformance", _show_conformance),
     "faults": (Faults, "make faults", _show_faults),
+    "soak": (Soak, "make soak", _show_soak),
 }
 
 

@@ -145,6 +145,15 @@ class Faults:
     counted: Table
 
 
+@frozen
+class Soak:
+    """A long run."""
+
+    made: Made
+    seconds: float
+    counted: Table
+
+
 def load(path: Path, kind: type[R], command: str) -> R:
     """Read a record.
 
