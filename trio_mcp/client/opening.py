@@ -99,7 +99,7 @@ def check_target(name: str, target: object) -> None:
         isinstance(target, str) and _is_url(target)
     ):
         return
-    if isinstance(target, str | bytes) or not isinstance(target, Sequence) or not target:
+    if isinstance(target, str | bytes) or not isinstance(target, Sequence):
         raise TypeError(
             f"{name} needs a command as a list, a URL that begins with http:// or https://, "
             f"a Registry or a stream, not {target!r:.100}"
