@@ -38,7 +38,7 @@ test-all: rest  ## Run all tests, those that need other programs as well
 rest: $(VENV)/.test peers windows  ## Run what `make test` leaves out: it needs other programs, or long
 	@$(BIN)/python -m pytest -m "needs or long"
 	@$(BIN)/python -m pytest -m "hypothesis and not needs" --hypothesis-profile explore
-	@$(MAKE) --no-print-directory fuzz TIME=20
+	@$(BIN)/python -m tests.fuzz.run --runs 500
 	@$(MAKE) --no-print-directory portable conformance demo clone
 
 peers: $(VENV)/.test  ## Install the npm packages, FastMCP, the frameworks and the fuzzer that tests need, below .conformance

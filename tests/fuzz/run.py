@@ -1,9 +1,10 @@
 """Fuzz every entrance for a while, led by coverage.
 
-    python -m tests.fuzz.run --time 600 [--keep] [NAME...]
+    python -m tests.fuzz.run --time 600 [NAME...]
 
 What must never have happened is made as small as it goes and kept in the corpus, so the ordinary
-tests fail until its cause is mended. `--keep` also keeps inputs that reach more than those before.
+tests fail until its cause is mended. With `--runs` in place of `--time`, each target gets so many
+inputs, which are the same each time.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from typing import Final
 from tests.fuzz.judging import kind_of_finding, smaller
 from tests.fuzz.targets import CORPUS, TARGETS, corpus_of
 from tests.interop.packages import FUZZ
-from tests.support.processes import ROOT
+from tests.support.processes import ENVIRONMENT, ROOT
 
 _LONGEST: Final = 2048
 """Bytes of an input that the fuzzer makes."""
-_MOST_KEPT: Final = 40
-"""Inputs in the corpus of a target, unless there are findings among them."""
-_LONGEST_KEPT: Final = 600
 _WORD: Final = re.compile(rb"[A-Za-z$][\w$./-]{2,30}")
 
 
 def _guided(name: str, *options: str) -> str:
     """Run the fuzzer on a target; return what it says."""
     command = [str(FUZZ.python), "-m", "tests.fuzz.guided", name, *options]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, errors="replace")
+    environment = {**ENVIRONMENT, "PYTHONHASHSEED": "0"}
+    run = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, errors="replace"
+    )
     return run.stderr
 
 
@@ -44,8 +45,8 @@ def _words(name: str) -> str:
     return "".join(f'"{word.decode()}"\n' for word in sorted(words))
 
 
-def fuzz(name: str, seconds: float, *, keep: bool) -> list[Path]:
-    """Fuzz a target, and return the files of what was found."""
+def fuzz(name: str, *bounds: str) -> list[Path]:
+    """Fuzz a target, within bounds that libFuzzer knows, and return the files of what was found."""
     with tempfile.TemporaryDirectory(prefix="trio-mcp-fuzz-") as folder:
         grown, found, words = Path(folder, "grown"), Path(folder, "found"), Path(folder, "words")
         grown.mkdir()
@@ -53,7 +54,7 @@ def fuzz(name: str, seconds: float, *, keep: bool) -> list[Path]:
         words.write_text(_words(name))
         said = _guided(
             name,
-            f"-max_total_time={max(1, round(seconds))}",
+            *bounds,
             f"-max_len={_LONGEST}",
             f"-artifact_prefix={found}/",
             f"-dict={words}",
@@ -63,8 +64,6 @@ def fuzz(name: str, seconds: float, *, keep: bool) -> list[Path]:
             str(CORPUS / name),
         )
         print(f"{name}: {_summary(said)}", flush=True)
-        if keep:
-            _keep(name, grown)
         return [_kept(name, each.read_bytes(), said) for each in found.iterdir()]
 
 
@@ -86,34 +85,22 @@ def _kept(name: str, data: bytes, said: str) -> Path:
     return path
 
 
-def _keep(name: str, grown: Path) -> None:
-    """Keep the smallest inputs that reach more than the corpus does."""
-    with tempfile.TemporaryDirectory(prefix="trio-mcp-fuzz-") as merged:
-        for path in sorted((CORPUS / name).iterdir()):
-            Path(merged, path.name).write_bytes(path.read_bytes())
-        _guided(name, "-merge=1", merged, str(grown))
-        known = {path.name for path in (CORPUS / name).iterdir()}
-        new = [path.read_bytes() for path in Path(merged).iterdir() if path.name not in known]
-        for data in sorted(new, key=len)[: max(0, _MOST_KEPT - len(known))]:
-            if len(data) <= _LONGEST_KEPT:
-                (CORPUS / name / sha256(data).hexdigest()[:12]).write_bytes(data)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Fuzz all targets, or those that are named."""
     parser = ArgumentParser(prog="python -m tests.fuzz.run")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(TARGETS))
     parser.add_argument("--time", type=float, default=600.0, help="seconds for all of them")
-    parser.add_argument("--keep", action="store_true", help="keep what reaches more")
+    parser.add_argument("--runs", type=int, help="inputs for each, always the same, instead")
     options = parser.parse_args(arguments)
     names = options.names or list(TARGETS)
     if unknown := set(names) - TARGETS.keys():
         parser.error(f"no target {', '.join(sorted(unknown))}; there are: {', '.join(TARGETS)}")
     if not FUZZ.is_there():
         FUZZ.install()
-    found = [
-        path for name in names for path in fuzz(name, options.time / len(names), keep=options.keep)
-    ]
+    bounds = [f"-max_total_time={max(1, round(options.time / len(names)))}"]
+    if options.runs is not None:
+        bounds = [f"-runs={options.runs}", "-seed=1"]
+    found = [path for name in names for path in fuzz(name, *bounds)]
     for path in found:
         print(f"found: {path.relative_to(ROOT)}")
     sys.exit(bool(found))

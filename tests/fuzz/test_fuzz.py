@@ -57,7 +57,7 @@ def test_what_is_made_of_it_is_survived(target: Target, data: st.DataObject) -> 
 
 @pytest.mark.needs("atheris")
 def test_the_fuzzer_that_is_led_by_coverage_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert fuzz("events", 1, keep=False) == []
+    assert fuzz("events", "-runs=200", "-seed=1") == []
     assert " inputs, cov: " in capsys.readouterr().out
 
 
