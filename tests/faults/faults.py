@@ -21,12 +21,14 @@ class Fault:
         strike: Has it happen; it takes as long as the fault lasts.
         may_break: Whether calls that are under way may be lost.
         may_refuse: Whether calls may be refused while it lasts.
+        may_forget: Whether sessions may be lost that not all instances have met yet.
     """
 
     name: str
     strike: Callable[[Fleet], Awaitable[None]]
     may_break: bool = False
     may_refuse: bool = False
+    may_forget: bool = False
 
 
 _LASTS: Final = 2.0
@@ -90,9 +92,14 @@ FAULTS: Final[Sequence[Fault]] = (
     Fault("an instance is killed (kill -9), and started again after 2 s", _kill, may_break=True),
     Fault("each instance in turn is stopped (SIGTERM) and started", _restart_each, may_break=True),
     Fault("an instance hangs for 2 s", _pause_instance),
-    Fault("Redis is killed, and started empty after 2 s", _restart_store, may_refuse=True),
-    Fault("Redis hangs for 2 s", _pause_store, may_refuse=True),
+    Fault(
+        "Redis is killed, and started empty after 2 s",
+        _restart_store,
+        may_refuse=True,
+        may_forget=True,
+    ),
+    Fault("Redis hangs for 2 s", _pause_store, may_refuse=True, may_forget=True),
     Fault("Redis answers up to 80 ms late for 2 s", _slow_store),
-    Fault("Redis has no memory for 2 s", _fill_store, may_refuse=True),
-    Fault("Redis loses all of its data", _empty_store),
+    Fault("Redis has no memory for 2 s", _fill_store, may_refuse=True, may_forget=True),
+    Fault("Redis loses all of its data", _empty_store, may_forget=True),
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.faults import FAULTS, Fault
+from tests.faults.fleet import SIZE
 from tests.faults.run import CALLERS, try_out
 
 pytestmark = [pytest.mark.needs("redis-server", "nginx"), pytest.mark.requirement("M4")]
@@ -24,4 +25,4 @@ async def test_what_survives(fault: Fault, tmp_path: Path) -> None:
     assert result.unknown <= outcomes["broken"]
     if not fault.may_refuse:
         assert outcomes["refused (503)"] == 0
-    assert outcomes["no session (404)"] <= (CALLERS if fault.may_refuse else 0)
+    assert outcomes["no session (404)"] <= (SIZE * CALLERS if fault.may_forget else 0)

@@ -17,7 +17,7 @@ try {
     reducedMotion: 'reduce',
   });
   const page = await context.newPage();
-  page.setDefaultTimeout(20000);
+  page.setDefaultTimeout(90000);
   const wrong = [];
   const elsewhere = [];
   page.on('pageerror', (error) => wrong.push(String(error.stack)));
