@@ -26,15 +26,22 @@ LIMITS_OF_CLIENT: Final = Limits(max_message_bytes=20_000)
 _URL: Final = "http://server.test/mcp"
 _HANGS: Final = 2000.0
 """Seconds of the clock that jumps."""
+_REALLY_HANGS: Final = 60.0
 _LAST: Final = {"jsonrpc": "2.0", "id": "the last request of all", "method": "ping"}
 
 
 def _run(main: Callable[[], Awaitable[bytes | None]]) -> bytes | None:
-    async def bounded() -> bytes | None:
-        with trio.fail_after(_HANGS):
+    async def bounded(seconds: float) -> bytes | None:
+        with trio.fail_after(seconds):
             return await main()
 
-    sent: bytes | None = trio.run(bounded, clock=MockClock(autojump_threshold=0))
+    sent: bytes | None
+    try:
+        sent = trio.run(bounded, _HANGS, clock=MockClock(autojump_threshold=0))
+    except trio.TooSlowError:
+        # What a thread does takes no time of a clock that jumps while all tasks wait: so a schema
+        # that is checked in one looks as if it took for ever. The real clock decides.
+        sent = trio.run(bounded, _REALLY_HANGS)
     return sent
 
 

@@ -74,8 +74,14 @@ def converse(chunks: list[bytes], limits: Limits) -> list[Any]:
 
 
 def answers(chunks: list[bytes], limits: Limits) -> Counter[str]:
-    """The answers to a conversation, in no order."""
-    return Counter(json.dumps(each, sort_keys=True) for each in converse(chunks, limits))
+    """The answers to a conversation, in no order; nor have those in a batch any."""
+    return Counter(_canonical(each) for each in converse(chunks, limits))
+
+
+def _canonical(answer: Any) -> str:
+    if isinstance(answer, list):
+        return f"[{', '.join(sorted(map(_canonical, answer)))}]"
+    return json.dumps(answer, sort_keys=True)
 
 
 def pieces(data: bytes, sizes: list[int]) -> Iterator[bytes]:
