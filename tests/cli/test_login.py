@@ -73,7 +73,6 @@ def kept(tmp_path: Path) -> Path:
     return tmp_path / "home" / ".local" / "share" / "trio-mcp" / "tokens.json"
 
 
-@pytest.mark.long
 def test_a_login_is_kept_for_all_commands(
     person: CommandLine, shop: str, issuer: Authority, tmp_path: Path
 ) -> None:
@@ -102,7 +101,6 @@ def test_a_login_is_kept_for_all_commands(
         assert secret not in done.out + done.err
 
 
-@pytest.mark.long
 def test_a_command_on_a_terminal_gets_in_by_itself(
     person: CommandLine, shop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,7 +114,6 @@ def test_a_command_on_a_terminal_gets_in_by_itself(
     assert person("call", shop, "close").err == ""
 
 
-@pytest.mark.long
 def test_where_scopes_lack_the_command_that_asks_for_them_is_named(
     person: CommandLine, shop: str
 ) -> None:
@@ -134,7 +131,6 @@ def test_a_scope_cannot_end_the_command_that_names_it() -> None:
     assert way_in.lacking(response) == " --scope 'a$(id)' --scope 'b;c'"
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("shop")
 def test_what_is_kept_is_shown_without_a_token_and_forgotten(
     person: CommandLine, shop: str, issuer: Authority, tmp_path: Path
@@ -180,7 +176,6 @@ def test_what_is_kept_is_shown_without_a_token_and_forgotten(
     assert person("logout", "--all").status == 0
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("refresh", [True, False], ids=["refreshed", "plain"])
 def test_a_login_is_ended_where_it_is_from(
     refresh: bool, person: CommandLine, shop: str, issuer: Authority
@@ -201,7 +196,6 @@ def test_a_login_is_ended_where_it_is_from(
     assert (failed.status, person("whoami", "--json").json) == (0, {"logins": []})
 
 
-@pytest.mark.long
 def test_a_login_is_renewed_without_asking_and_told_when_it_has_ended(
     person: CommandLine, shop: str, issuer: Authority
 ) -> None:
@@ -221,7 +215,6 @@ def test_a_login_is_renewed_without_asking_and_told_when_it_has_ended(
     assert len(issuer.registrations) == 1, "who we are there stays"
 
 
-@pytest.mark.long
 def test_logging_in_again_asks_again_and_keeps_the_old_login_until_then(
     person: CommandLine, shop: str, issuer: Authority, tmp_path: Path
 ) -> None:
@@ -278,7 +271,6 @@ def free_port() -> int:
     raise AssertionError
 
 
-@pytest.mark.long
 def test_a_client_that_was_registered_by_hand(
     person: CommandLine, shop: str, issuer: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,7 +311,6 @@ def test_credentials_of_ones_own_are_used_and_nothing_else(
     assert len(issuer.forms) == before
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("command", ["tools", "doctor", "bench"])
 def test_a_program_gets_in_by_its_own_credentials(
     command: str, cli: CommandLine, shop: str, issuer: Authority, tmp_path: Path
@@ -397,7 +388,6 @@ def test_options_that_do_not_go_together(words: list[str], told: str, cli: Comma
     assert outcome.error.startswith(told)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("broken", ["not JSON", '{"logins": 3}', "late", None], ids=str)
 def test_logins_that_cannot_be_read_are_in_nobodys_way(
     broken: str | None, person: CommandLine, shop: str, tmp_path: Path
@@ -424,7 +414,6 @@ def test_logins_that_cannot_be_read_are_in_nobodys_way(
     assert person("login", shop).status == 0
 
 
-@pytest.mark.long
 def test_where_logins_are_kept(
     person: CommandLine, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -469,7 +458,6 @@ def test_a_server_that_lets_everybody_in(cli: CommandLine, monkeypatch: pytest.M
     assert outcome.err == f"{url.removesuffix('/mcp')} lets you in without a login.\n"
 
 
-@pytest.mark.long
 def test_a_server_that_does_not_say_where_to_log_in(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,7 +63,6 @@ async def hears(server: Server) -> Any:
     return await server.client.receive()
 
 
-@pytest.mark.long
 async def test_the_client_stays_while_the_server_changes(source: Path) -> None:
     async with running(command(source), cwd=source.parent) as server:
         server.client.judging = False
@@ -103,14 +102,12 @@ async def test_the_client_stays_while_the_server_changes(source: Path) -> None:
             os.kill(child, 0)
 
 
-@pytest.mark.long
 async def test_what_is_said_before_the_server_is_there_is_not_lost(source: Path) -> None:
     done = await run(command(source), lines(*[call(number, "version") for number in range(50)]))
     assert done.returncode == 0
     assert sorted(answer["id"] for answer in parse(done.stdout)) == list(range(50))
 
 
-@pytest.mark.long
 async def test_over_http(source: Path) -> None:
     async with running(command(source, "--http", "127.0.0.1:0")) as server:
         await server.said(b" at http://")

@@ -26,7 +26,6 @@ from trio_mcp.cli.screen import Screen
 PROMPT = "mcp>"
 
 
-@pytest.mark.long
 def test_arguments_and_a_form(shop: str, tmp_path: Path) -> None:
     terminal = Terminal("call", shop, "order", "book=Emma", cwd=tmp_path)
     assert "How many." in terminal.sees("count (integer):")
@@ -59,7 +58,6 @@ def test_arguments_and_a_form(shop: str, tmp_path: Path) -> None:
     assert terminal.leaves()[0] == 0
 
 
-@pytest.mark.long
 def test_ctrl_c_in_a_form_ends_the_command(shop: str, tmp_path: Path) -> None:
     words = ("order", "book=Emma", "count=1", "--era", "legacy")
     terminal = Terminal("call", shop, *words, cwd=tmp_path)
@@ -71,7 +69,6 @@ def test_ctrl_c_in_a_form_ends_the_command(shop: str, tmp_path: Path) -> None:
     assert "ordered" not in last
 
 
-@pytest.mark.long
 def test_an_interactive_session(tmp_path: Path) -> None:
     terminal = Terminal("inspect", SHOP, cwd=tmp_path)
     terminal.sees("Connected to shop 2.0, which speaks 2026-07-28.")
@@ -102,7 +99,6 @@ def test_an_interactive_session(tmp_path: Path) -> None:
     assert terminal.leaves()[0] == 0
 
 
-@pytest.mark.long
 def test_questions_progress_and_ctrl_c(tmp_path: Path) -> None:
     terminal = Terminal("inspect", SHOP, "--era", "legacy", cwd=tmp_path)
     terminal.sees("which speaks 2025-11-25.")
@@ -151,7 +147,6 @@ def test_questions_progress_and_ctrl_c(tmp_path: Path) -> None:
     assert terminal.leaves()[0] == 0
 
 
-@pytest.mark.long
 def test_subscriptions_history_and_completion(shop: str, tmp_path: Path) -> None:
     """What was on the screen already is not written again: hence the ends of words."""
     terminal = Terminal("inspect", shop, cwd=tmp_path)
@@ -193,7 +188,6 @@ def test_subscriptions_history_and_completion(shop: str, tmp_path: Path) -> None
     assert history.stat().st_mode & 0o077 == 0, "arguments may be secrets"
 
 
-@pytest.mark.long
 def test_values_are_completed_by_the_server(tmp_path: Path) -> None:
     history = tmp_path / "state" / "trio-mcp" / "history"
     history.parent.mkdir(parents=True)
@@ -226,7 +220,6 @@ def fall_ill() -> str:
 """
 
 
-@pytest.mark.long
 def test_a_server_that_dies_while_nobody_types_is_started_again(tmp_path: Path) -> None:
     source = tmp_path / "mortal.py"
     source.write_text(MORTAL)
@@ -246,7 +239,6 @@ def test_a_server_that_dies_while_nobody_types_is_started_again(tmp_path: Path) 
     assert terminal.leaves()[0] == 0
 
 
-@pytest.mark.long
 def test_a_server_on_a_terminal_is_not_silent(tmp_path: Path) -> None:
     terminal = Terminal("serve", SHOP, cwd=tmp_path)
     terminal.sees("Serving shop on stdin and stdout, where a host is to talk to it")
