@@ -504,16 +504,22 @@ async def test_extra_prompt() -> str:
 
 @registry.tool
 async def test_trigger_tool_change() -> str:
-    """Add a tool, and take it out again, so that all instances of the server have the same."""
-    registry.add_tool(test_extra_tool)
+    """Add a tool, or take it out again; both at once where other instances are to have the same."""
+    if "test_extra_tool" not in registry.tools:
+        registry.add_tool(test_extra_tool)
+        if not STORE:
+            return "There is one more tool."
     registry.remove_tool("test_extra_tool")
     return "The list of tools has changed."
 
 
 @registry.tool
 async def test_trigger_prompt_change() -> str:
-    """Add a prompt, and take it out again."""
-    registry.add_prompt(test_extra_prompt)
+    """Add a prompt, or take it out again, likewise."""
+    if "test_extra_prompt" not in registry.prompts:
+        registry.add_prompt(test_extra_prompt)
+        if not STORE:
+            return "There is one more prompt."
     registry.remove_prompt("test_extra_prompt")
     return "The list of prompts has changed."
 
