@@ -66,7 +66,6 @@ async def test_what_is_no_text_is_a_block_of_its_kind(
     assert result.content == [expected]
 
 
-@pytest.mark.long
 async def test_texts_broken_json_and_nothing() -> None:
     for kind, body, expected in (
         ("text/csv; charset=latin-1", "é".encode("latin-1"), "é"),
@@ -94,7 +93,6 @@ async def test_a_refusal_is_a_result_that_a_model_can_read() -> None:
     assert len(str(refused.value)) < 5000
 
 
-@pytest.mark.long
 async def test_by_default_whatever_comes_is_passed_on_and_with_output_schemas_not() -> None:
     wrong = httpx2.Response(200, json={"id": "no number", "name": "Rex"})
     lenient = Service(wrong).registry()
@@ -122,7 +120,6 @@ async def endless() -> AsyncIterator[bytes]:
         yield b"x" * 65536
 
 
-@pytest.mark.long
 async def test_an_answer_is_bounded_packed_or_not() -> None:
     bomb = gzip.compress(bytes(20_000_000))
     for response in (
@@ -191,7 +188,6 @@ async def test_a_busy_service_is_asked_again_when_it_says(autojump_clock: Any) -
     assert waits == ["1", "1"]  # what is no repeatable method is sent once
 
 
-@pytest.mark.long
 async def test_redirects_are_followed_to_the_same_host_only() -> None:
     def moving(request: httpx2.Request) -> httpx2.Response:
         if request.url.path == "/it":

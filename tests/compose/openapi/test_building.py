@@ -65,7 +65,6 @@ async def test_registries_are_mounted_each_with_its_own_client() -> None:
     assert [each.url.path for each in pets.requests] == ["/v2/pets", "/v2/pets/7"]
 
 
-@pytest.mark.long
 def test_operations_are_chosen_and_renamed() -> None:
     def names(**options: Any) -> list[str]:
         return list(openapi(EVERYTHING, **options).tools)
@@ -147,7 +146,6 @@ def test_yaml_is_read_as_12_has_it() -> None:
     assert made["properties"]["status"]["items"]["enum"] == ["yes", "no", "sold"]
 
 
-@pytest.mark.long
 def test_references_lead_to_other_files_only_when_asked_and_never_out(tmp_path: Path) -> None:
     main = tmp_path / "api" / "main.json"
     main.parent.mkdir()
@@ -265,7 +263,6 @@ async def test_hostile_schemas_cost_little_and_the_tool_works(
     assert service.request.url.path == "/p0"
 
 
-@pytest.mark.long
 def test_yaml_that_holds_itself_or_multiplies_is_bounded(tmp_path: Path) -> None:
     lines = ["a0: &a0 {type: array, items: {}}"]
     lines += [f"a{i}: &a{i} {{anyOf: [{', '.join([f'*a{i - 1}'] * 9)}]}}" for i in range(1, 12)]
@@ -290,7 +287,6 @@ def test_yaml_that_holds_itself_or_multiplies_is_bounded(tmp_path: Path) -> None
         openapi(tmp_path / "deep.yaml")
 
 
-@pytest.mark.long
 def test_too_many_operations_are_refused_before_anything_is_made_of_them() -> None:
     paths = {f"/{index}/{'x' * 100}": get() for index in range(100_000)}
     with pytest.raises(SchemaError, match="100,000 operations, more than max_operations=2500"):

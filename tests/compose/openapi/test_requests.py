@@ -169,7 +169,6 @@ async def test_whatever_an_argument_says_it_stays_in_its_place() -> None:
         await registry.call("pets_get", {"pet-id": "x" * 1_000_000})
 
 
-@pytest.mark.long
 async def test_servers_are_those_of_the_operation_or_those_that_are_given() -> None:
     service = Service()
     await service.registry(variables={"region": "us"}).call("pets_list", {})

@@ -17,7 +17,6 @@ pytestmark = pytest.mark.requirement("L6")
 ARGUMENTS = {"simple": ["a"], "label": ["b"], "matrix": {"c": 1}}
 
 
-@pytest.mark.long
 async def test_each_operation_shows_the_first_of_its_alternatives_that_is_there() -> None:
     service = Service()
     auth = {"key": "s3cret", "bearer": "t0ken", "header": "unused"}
@@ -68,7 +67,6 @@ async def test_keys_are_in_no_schema_and_in_no_error(caplog: pytest.LogCaptureFi
     assert "s3cret" not in repr(registry.tools["pets_list"])
 
 
-@pytest.mark.long
 async def test_a_page_that_links_to_itself_with_the_key_keeps_it_to_itself() -> None:
     def linking(request: httpx2.Request) -> httpx2.Response:
         link = f'<{request.url}&page=2>; rel="next"'
