@@ -21,7 +21,7 @@ from benchmarks.clients.measure import WINDOW
 from benchmarks.figures import Target, paired_ratio, targets_table
 from benchmarks.peers import Peer, find_python, python_server
 from benchmarks.processes import Command
-from benchmarks.report import Report, add_output_options, publish
+from benchmarks.report import Report, run_alone
 from benchmarks.tables import table
 
 _ROOT = Path(__file__).parent.parent
@@ -264,12 +264,8 @@ def run(options: Namespace) -> Report:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = ArgumentParser(prog="python -m benchmarks.client", description=__doc__)
-    add_options(parser)
-    add_output_options(parser)
-    options = parser.parse_args(arguments)
-    publish([run(options)], options)
+    run_alone("client", __doc__, add_options, run, arguments)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

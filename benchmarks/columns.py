@@ -10,6 +10,7 @@ from benchmarks.chart import Bar
 from benchmarks.contest import Outcome, S
 from benchmarks.figures import paired_ratio
 from benchmarks.peers import OURS
+from benchmarks.tables import table
 
 
 @frozen
@@ -41,6 +42,36 @@ def row(outcome: Outcome[S], columns: Sequence[Column[S]]) -> list[str]:
         found = outcome.values(column.pick)
         cells.append(column.text(median(found)) if found else "n/a")
     return [name, *cells]
+
+
+def table_beside(
+    what: str,
+    outcomes: Sequence[Outcome[S]],
+    columns: Sequence[Column[S]],
+    compared: Column[S],
+    other: str,
+    times: str,
+) -> str:
+    """Lay out the medians, and one figure beside that of another; who is missing is named.
+
+    Args:
+        what: The title of the names.
+        outcomes: The rows.
+        columns: The figures.
+        compared: The figure that is compared.
+        other: The name of the one to compare it with.
+        times: The title of the last column.
+    """
+
+    def cells(outcome: Outcome[S]) -> list[str]:
+        found = row(outcome, columns)
+        if outcome.peer.missing:
+            return found
+        figure, _ = ratio(outcomes, compared, outcome.peer.name, other)
+        return [*found, "-" if figure is None else f"{figure:.2f}"]
+
+    headers = [what, *(column.title for column in columns), times]
+    return table(headers, [cells(outcome) for outcome in outcomes])
 
 
 def ratio(

@@ -6,7 +6,6 @@ each, one cheap tool takes the place of the echo.
 """
 
 import json
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -16,7 +15,7 @@ from typing import Any
 from attrs import field, frozen
 
 from benchmarks.chart import Panel
-from benchmarks.columns import Column, bars, measurements, ratio, row, title_of
+from benchmarks.columns import Column, bars, measurements, table_beside, title_of
 from benchmarks.contest import WINDOW, Caller, Outcome, in_rounds
 from benchmarks.endless import MIB
 from benchmarks.eras import TEXT, Calls, Era
@@ -32,8 +31,7 @@ from benchmarks.packages import (
 )
 from benchmarks.peers import OURS, Peer, find_python, find_typescript, python_server
 from benchmarks.processes import Command, running
-from benchmarks.report import Report, add_output_options, publish
-from benchmarks.tables import table
+from benchmarks.report import Report, run_alone
 
 _LIFETIME = 60.0
 _WAIT, _ROWS = 10, 4096
@@ -240,16 +238,8 @@ def check(caller: Caller, tool: Tool) -> None:
 
 def servers_table(outcomes: Sequence[Outcome[Sample]]) -> str:
     """Lay out the medians, and the throughput beside ours; who is missing is named."""
-    headers = [f"company on stdio, @{WINDOW}", *(column.title for column in _COLUMNS), "× ours"]
-    return table(headers, [_row(outcome, outcomes) for outcome in outcomes])
-
-
-def _row(outcome: Outcome[Sample], outcomes: Sequence[Outcome[Sample]]) -> list[str]:
-    cells = row(outcome, _COLUMNS)
-    if outcome.peer.missing:
-        return cells
-    figure, _ = ratio(outcomes, COLUMNS[ECHO], outcome.peer.name, OURS)
-    return [*cells, "-" if figure is None else f"{figure:.2f}"]
+    what = f"company on stdio, @{WINDOW}"
+    return table_beside(what, outcomes, _COLUMNS, COLUMNS[ECHO], OURS, "× ours")
 
 
 def remarks(outcomes: Sequence[Outcome[Sample]]) -> list[str]:
@@ -305,12 +295,8 @@ def run(options: Namespace) -> Report:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = ArgumentParser(prog="python -m benchmarks.company", description=__doc__)
-    add_options(parser)
-    add_output_options(parser)
-    options = parser.parse_args(arguments)
-    publish([run(options)], options)
+    run_alone("company", __doc__, add_options, run, arguments)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

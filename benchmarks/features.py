@@ -4,7 +4,6 @@ All of it in revision 2026-07-28, the only one that has many subscriptions on on
 """
 
 import json
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -21,7 +20,7 @@ from benchmarks.eras import TEXT, Calls, Era
 from benchmarks.load import Load, LoadError, write_all
 from benchmarks.peers import OURS, Peer, feature_peers
 from benchmarks.processes import Server, running
-from benchmarks.report import Report, add_output_options, publish
+from benchmarks.report import Report, run_alone
 from benchmarks.tables import table
 
 LISTENERS = 1000
@@ -256,12 +255,8 @@ def run(options: Namespace) -> Report:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = ArgumentParser(prog="python -m benchmarks.features", description=__doc__)
-    add_options(parser)
-    add_output_options(parser)
-    options = parser.parse_args(arguments)
-    publish([run(options)], options)
+    run_alone("features", __doc__, add_options, run, arguments)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -11,7 +11,6 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -27,7 +26,7 @@ from benchmarks.figures import Target, paired_ratio, targets_table
 from benchmarks.packages import find_fastmcp
 from benchmarks.peers import Peer, find_python, find_typescript, python_server
 from benchmarks.processes import Command
-from benchmarks.report import Report, add_output_options, publish
+from benchmarks.report import Report, run_alone
 from benchmarks.tables import table
 from benchmarks.tokens import Headers, Issuer
 from benchmarks.wrk import (
@@ -297,12 +296,8 @@ def run(options: Namespace) -> Report:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = ArgumentParser(prog="python -m benchmarks.http", description=__doc__)
-    add_options(parser)
-    add_output_options(parser)
-    options = parser.parse_args(arguments)
-    publish([run(options)], options)
+    run_alone("http", __doc__, add_options, run, arguments)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -4,7 +4,6 @@ The processor time is that of all processes on the server's side, per call: of t
 of the proxy and the server behind it. The load generator is not counted.
 """
 
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
@@ -16,7 +15,7 @@ from benchmarks.contest import WINDOW, Outcome, Sample, contest
 from benchmarks.eras import MODERN
 from benchmarks.figures import Target, targets_table
 from benchmarks.peers import Peer, python_server
-from benchmarks.report import Report, add_output_options, publish
+from benchmarks.report import Report, run_alone
 from benchmarks.tables import table
 
 DIRECT = "trio-mcp"
@@ -73,12 +72,8 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = ArgumentParser(prog="python -m benchmarks.proxy", description=__doc__)
-    add_options(parser)
-    add_output_options(parser)
-    options = parser.parse_args(arguments)
-    publish([run(options)], options)
+    run_alone("proxy", __doc__, add_options, run, arguments)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -3,7 +3,7 @@
 import json
 import platform
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,21 @@ def add_output_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--chart", type=Path, metavar="FILE", help="the chart (default: benchmarks/results/)"
     )
+
+
+def run_alone(
+    name: str,
+    description: str | None,
+    add_options: Callable[[ArgumentParser], None],
+    run: Callable[[Namespace], Report],
+    arguments: Sequence[str] | None,
+) -> None:
+    """Run one benchmark as `python -m benchmarks.NAME` does, and publish its report."""
+    parser = ArgumentParser(prog=f"python -m benchmarks.{name}", description=description)
+    add_options(parser)
+    add_output_options(parser)
+    options = parser.parse_args(arguments)
+    publish([run(options)], options)
 
 
 def publish(reports: Sequence[Report], options: Namespace) -> None:

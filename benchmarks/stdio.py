@@ -1,19 +1,17 @@
 """The stdio server beside its peers: start, latency, throughput, memory, processor time."""
 
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
 from benchmarks.chart import Panel
-from benchmarks.columns import Column, bars, measurements, ratio, row
+from benchmarks.columns import Column, bars, measurements, ratio, table_beside
 from benchmarks.contest import WINDOW, Outcome, Sample, contest
 from benchmarks.endless import LIMIT, MIB, Endless, feed_endless_line
 from benchmarks.figures import Target, targets_table
 from benchmarks.peers import BARE, OURS, OURS_1000, PYTHON, TYPESCRIPT, YARDSTICK, peers
-from benchmarks.report import Report, add_output_options, publish
-from benchmarks.tables import table
+from benchmarks.report import Report, run_alone
 
 _SLACK = 1.1
 """An endless line may cost the limit, and a tenth of it for what is being read."""
@@ -36,16 +34,8 @@ COLUMNS = {column.key: column for column in _COLUMNS}
 
 def servers_table(outcomes: Sequence[Outcome[Sample]]) -> str:
     """Lay out the medians, and the throughput beside ours; who is missing is named."""
-    headers = ["stdio, echo tool", *(column.title for column in _COLUMNS), "× ours"]
-    return table(headers, [_row(outcome, outcomes) for outcome in outcomes])
-
-
-def _row(outcome: Outcome[Sample], outcomes: Sequence[Outcome[Sample]]) -> list[str]:
-    cells = row(outcome, _COLUMNS)
-    if outcome.peer.missing:
-        return cells
-    figure, _ = ratio(outcomes, COLUMNS["rate_many"], outcome.peer.name, OURS)
-    return [*cells, "-" if figure is None else f"{figure:.2f}"]
+    rate = COLUMNS["rate_many"]
+    return table_beside("stdio, echo tool", outcomes, _COLUMNS, rate, OURS, "× ours")
 
 
 _TARGETS: Sequence[tuple[str, str, str, str, float, bool]] = (
@@ -149,12 +139,8 @@ def run(options: Namespace) -> Report:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = ArgumentParser(prog="python -m benchmarks.stdio", description=__doc__)
-    add_options(parser)
-    add_output_options(parser)
-    options = parser.parse_args(arguments)
-    publish([run(options)], options)
+    run_alone("stdio", __doc__, add_options, run, arguments)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -7,7 +7,6 @@ store can serve it. The load is that of the HTTP benchmark.
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
@@ -19,13 +18,12 @@ from time import monotonic, perf_counter, sleep
 from attrs import evolve, frozen
 
 from benchmarks.chart import Panel
-from benchmarks.columns import Column, bars, measurements, ratio, row
+from benchmarks.columns import Column, bars, measurements, table_beside
 from benchmarks.contest import Outcome, in_rounds
 from benchmarks.load import LoadError
 from benchmarks.peers import Peer, python_server
 from benchmarks.processes import cpu_seconds
-from benchmarks.report import Report, add_output_options, publish
-from benchmarks.tables import table
+from benchmarks.report import Report, run_alone
 from benchmarks.wrk import CONNECTIONS, LoadFailed, load, new_sessions, serving
 
 NONE, MEMORY, SQLITE, REDIS = (
@@ -145,17 +143,8 @@ def take(peer: Peer, seconds: float) -> Sample:
 
 def stores_table(outcomes: Sequence[Outcome[Sample]]) -> str:
     """Lay out the medians, and the throughput beside that without a store."""
-    titles = [column.title for column in COLUMNS]
-    headers = [f"a session's calls, {CONNECTIONS} connections", *titles, "× without"]
-    return table(headers, [_row(outcome, outcomes) for outcome in outcomes])
-
-
-def _row(outcome: Outcome[Sample], outcomes: Sequence[Outcome[Sample]]) -> list[str]:
-    cells = row(outcome, COLUMNS)
-    if outcome.peer.missing:
-        return cells
-    figure, _ = ratio(outcomes, COLUMNS[0], outcome.peer.name, NONE)
-    return [*cells, "-" if figure is None else f"{figure:.2f}"]
+    what = f"a session's calls, {CONNECTIONS} connections"
+    return table_beside(what, outcomes, COLUMNS, COLUMNS[0], NONE, "× without")
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -178,12 +167,8 @@ def run(options: Namespace) -> Report:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = ArgumentParser(prog="python -m benchmarks.stores", description=__doc__)
-    add_options(parser)
-    add_output_options(parser)
-    options = parser.parse_args(arguments)
-    publish([run(options)], options)
+    run_alone("stores", __doc__, add_options, run, arguments)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -4,7 +4,6 @@ A task counts once its result has been fetched: it is a call, and at least one `
 """
 
 import json
-import sys
 import tempfile
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
@@ -16,14 +15,13 @@ from typing import Any
 from attrs import evolve, frozen
 
 from benchmarks.chart import Panel
-from benchmarks.columns import Column, bars, measurements, ratio, row
+from benchmarks.columns import Column, bars, measurements, table_beside
 from benchmarks.contest import WINDOW, Caller, Outcome, in_rounds
 from benchmarks.eras import MODERN, TEXT
 from benchmarks.load import LoadError, write_all
 from benchmarks.peers import Peer, python_server
 from benchmarks.processes import running
-from benchmarks.report import Report, add_output_options, publish
-from benchmarks.tables import table
+from benchmarks.report import Report, run_alone
 
 CALL, MEMORY, SQLITE = (
     "trio-mcp, a call",
@@ -170,16 +168,8 @@ def ask(caller: Caller, method: str, params: Sequence[Mapping[str, Any]]) -> lis
 
 def tasks_table(outcomes: Sequence[Outcome[Sample]]) -> str:
     """Lay out the medians, and the throughput beside that of calls; who is missing is named."""
-    headers = ["tasks, 2026-07-28", *(column.title for column in COLUMNS), "× a call"]
-    return table(headers, [_row(outcome, outcomes) for outcome in outcomes])
-
-
-def _row(outcome: Outcome[Sample], outcomes: Sequence[Outcome[Sample]]) -> list[str]:
-    cells = row(outcome, COLUMNS)
-    if outcome.peer.missing:
-        return cells
-    figure, _ = ratio(outcomes, COLUMNS[1], outcome.peer.name, CALL)
-    return [*cells, "-" if figure is None else f"{figure:.2f}"]
+    what = "tasks, 2026-07-28"
+    return table_beside(what, outcomes, COLUMNS, COLUMNS[1], CALL, "× a call")
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -203,12 +193,8 @@ def run(options: Namespace) -> Report:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = ArgumentParser(prog="python -m benchmarks.tasks", description=__doc__)
-    add_options(parser)
-    add_output_options(parser)
-    options = parser.parse_args(arguments)
-    publish([run(options)], options)
+    run_alone("tasks", __doc__, add_options, run, arguments)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

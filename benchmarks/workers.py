@@ -6,7 +6,6 @@ twice as much, and the processor time for each request says more than the reques
 
 import shutil
 import subprocess
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from contextlib import closing
@@ -16,14 +15,13 @@ from time import monotonic, sleep
 from attrs import evolve, frozen
 
 from benchmarks.chart import Panel
-from benchmarks.columns import Column, bars, measurements, ratio, row
+from benchmarks.columns import Column, bars, measurements, ratio, table_beside
 from benchmarks.contest import Outcome, in_rounds
 from benchmarks.figures import Target, targets_table
 from benchmarks.load import LoadError
 from benchmarks.peers import Peer, find_python, python_server
 from benchmarks.processes import cpu_seconds
-from benchmarks.report import Report, add_output_options, publish
-from benchmarks.tables import table
+from benchmarks.report import Report, run_alone
 from benchmarks.wrk import CONNECTIONS, LoadFailed, load, serving
 
 OURS = {1: "trio-mcp, 1 process", 2: "trio-mcp, 2 processes"}
@@ -120,17 +118,8 @@ def targets(outcomes: Sequence[Outcome[Sample]]) -> list[Target]:
 
 def workers_table(outcomes: Sequence[Outcome[Sample]]) -> str:
     """Lay out the medians, and the throughput beside ours in one process."""
-    titles = [column.title for column in COLUMNS]
-    headers = [f"HTTP, echo tool, {CONNECTIONS} connections", *titles, "× ours"]
-    return table(headers, [_row(outcome, outcomes) for outcome in outcomes])
-
-
-def _row(outcome: Outcome[Sample], outcomes: Sequence[Outcome[Sample]]) -> list[str]:
-    cells = row(outcome, COLUMNS)
-    if outcome.peer.missing:
-        return cells
-    figure, _ = ratio(outcomes, COLUMNS[0], outcome.peer.name, OURS[1])
-    return [*cells, "-" if figure is None else f"{figure:.2f}"]
+    what = f"HTTP, echo tool, {CONNECTIONS} connections"
+    return table_beside(what, outcomes, COLUMNS, COLUMNS[0], OURS[1], "× ours")
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -154,12 +143,8 @@ def run(options: Namespace) -> Report:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = ArgumentParser(prog="python -m benchmarks.workers", description=__doc__)
-    add_options(parser)
-    add_output_options(parser)
-    options = parser.parse_args(arguments)
-    publish([run(options)], options)
+    run_alone("workers", __doc__, add_options, run, arguments)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
