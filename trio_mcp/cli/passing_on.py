@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,7 +24,7 @@ from trio_mcp.errors import ConfigError
 from trio_mcp.wire.limits import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterable, AsyncIterator
 
     from trio_mcp import Gateway
     from trio_mcp.registry import Registry
@@ -125,29 +125,34 @@ async def _gathered(file: Path, watch: bool, options: dict[str, Any]) -> AsyncIt
 
     process = ProcessOptions(env=dict(os.environ), stderr="forward")
     try:
-        async with open_gateway(file, process_options=process, **options) as found:
+        async with AsyncExitStack() as stack:
             path = await trio.Path(file).resolve()
-            async with background_task(partial(_follow, path, found) if watch else _nothing):
-                yield found.registry
+            changes = None
+            if watch:  # from before the file is read, so that no change of it goes unseen
+                changes = await stack.enter_async_context(_changes_of(Path(path)))
+            opened = open_gateway(path, process_options=process, **options)
+            found = await stack.enter_async_context(opened)
+            if changes is not None:
+                follow = partial(_follow, Path(path), changes, found)
+                await stack.enter_async_context(background_task(follow))
+            yield found.registry
     except ConfigError as error:
         raise Failure(str(error)) from None
 
 
-async def _nothing() -> None:
-    """Do nothing."""
-
-
-async def _follow(file: trio.Path, found: Gateway) -> None:
-    """Read the file again whenever it changes; one that is wrong changes nothing."""
+def _changes_of(file: Path) -> AbstractAsyncContextManager[AsyncIterable[None]]:
     from trio_mcp.cli.reload.watching import watching
 
-    is_it = Path(file.name).__eq__
-    async with watching(Path(file.parent), is_it, recursive=False) as changes:
-        async for _ in changes:
-            try:
-                await found.load(file)
-            except (ConfigError, OSError) as error:
-                print(f"trio-mcp: {one_line(str(error))}", file=sys.stderr)
+    return watching(file.parent, Path(file.name).__eq__, recursive=False)
+
+
+async def _follow(file: Path, changes: AsyncIterable[None], found: Gateway) -> None:
+    """Read the file again whenever it changes; one that is wrong changes nothing."""
+    async for _ in changes:
+        try:
+            await found.load(file)
+        except (ConfigError, OSError) as error:
+            print(f"trio-mcp: {one_line(str(error))}", file=sys.stderr)
 
 
 def _serve(
