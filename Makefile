@@ -62,14 +62,15 @@ conformance: $(VENV)/.test  ## Run the official conformance suite against a serv
 faults: $(VENV)/.test  ## Count what clients see when instances and their store fail
 	@$(BIN)/python -m tests.faults.run --record docs/measured/faults.json
 
-# Seconds that `make fuzz` and `make soak` spend: TIME=3600 for an hour.
+# Seconds that `make fuzz` and `make soak` spend: TIME=3600 for an hour. Or CALLS=10000000, of a soak.
 TIME ?= 600
 
 fuzz: $(VENV)/.test  ## Fuzz every entrance, led by coverage, for TIME seconds; what is found is kept
 	@$(BIN)/python -m tests.fuzz.run --time $(TIME)
 
-soak: $(VENV)/.test  ## Call servers for TIME seconds, and see whether they grow
-	@$(BIN)/python -m tests.soak.run --time $(TIME) --record docs/measured/soak.json
+soak: $(VENV)/.test  ## Call servers for TIME seconds, or CALLS times, and see whether they grow
+	@$(BIN)/python -m tests.soak.run $(if $(CALLS),--calls $(CALLS),--time $(TIME)) \
+		--record docs/measured/soak.json
 
 check: $(VENV)/.lint docs  ## Check format, lint, types and documentation
 	@$(BIN)/ruff format --check .

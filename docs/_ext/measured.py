@@ -5,8 +5,8 @@
 
 The first word is the record, in `docs/measured`. The second is the part: `run` says how it was
 made; of the benchmarks, a contest by its name; of the conformance suite, `summary`, or the
-scenarios of a side by its name; of the faults and of the soak, `counted`. A record that is missing
-or broken breaks the build.
+scenarios of a side by its name; of the faults, `counted`; of the soak, `counted` and `seen`. A
+record that is missing or broken breaks the build.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -157,11 +157,13 @@ def _show_faults(record: Faults, part: str) -> Iterator[nodes.Node]:
 
 def _show_soak(record: Soak, part: str) -> Iterator[nodes.Node]:
     if part == "run":
-        yield _origin(record.made, {"Seconds": f"{record.seconds:g}, for both servers"})
+        yield _origin(record.made, {})
     elif part == "counted":
         yield _table(record.counted.headers, record.counted.rows)
+    elif part == "seen":
+        yield _table(record.seen.headers, record.seen.rows)
     else:
-        raise RecordError(f"no part {part!r}; there are: run, counted")
+        raise RecordError(f"no part {part!r}; there are: run, counted, seen")
 
 
 # -- nodes ------------------------------------------------------------------------------------

@@ -150,8 +150,8 @@ class Soak:
     """A long run."""
 
     made: Made
-    seconds: float
     counted: Table
+    seen: Table
 
 
 def load(path: Path, kind: type[R], command: str) -> R:

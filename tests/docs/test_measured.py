@@ -25,6 +25,7 @@ from docs._ext.records import (
 from tests.conformance.install import VERSION
 from tests.conformance.run import REVISIONS
 from tests.docs.test_readme import table
+from tests.soak.picture import picture as memory
 from tests.support.processes import ROOT
 
 DOCS = ROOT / "docs"
@@ -223,6 +224,14 @@ def test_a_drawing_can_be_read_out_and_has_a_dark_side(path: Path) -> None:
     assert 'body[data-theme="dark"] {' in page
     assert 'body:not([data-theme="light"])' in page
     assert page.count("{") == page.count("}")
+
+
+def test_the_chart_of_memory_shows_the_record() -> None:
+    record = json.loads((MEASURED / "soak.json").read_text())
+    shown = MEASURED / "soak.svg"
+    assert f"({shown.relative_to(DOCS)})" in (DOCS / "soak.md").read_text()
+    assert shown.read_text() == memory(record), "`python -m tests.soak.picture` draws it anew"
+    assert len(record["memory"]) == len(record["seen"]["rows"]) == 4
 
 
 def test_the_picture_on_the_front_page_shows_the_record() -> None:

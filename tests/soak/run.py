@@ -1,79 +1,69 @@
-"""Call servers for a long time, and see whether they grow.
+"""Call servers for a long time, and see whether they or their clients grow.
 
     python -m tests.soak.run --time 600 --record docs/measured/soak.json
+    python -m tests.soak.run --calls 10000000
 
-Half of the time goes to a server on stdio, with one client; the other half to one over HTTP, whose
-clients come and go. Among the calls are some that are cancelled, and subscriptions that begin and end.
+First comes a server on stdio, with one client; then one over HTTP, whose clients come and go. Among
+the calls are some that are cancelled, and subscriptions that begin and end.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from argparse import ArgumentParser
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from itertools import cycle
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count, cycle
 from pathlib import Path
-from statistics import linear_regression, median
 from typing import Any, Final
 
 import psutil
 import trio
-from attrs import define, field
+from attrs import define, field, frozen
 
 from benchmarks.records import provenance, write
 from benchmarks.tables import table
+from tests.soak import raw
+from tests.soak.picture import draw
+from tests.soak.seen import CALLERS, Seen
 from tests.support.processes import ROOT
 from trio_mcp import Client, connect
 from trio_mcp.transports.process import ProcessOptions
 
 SAMPLES: Final = 60
 """In a run, however long it is."""
-WARM_UP: Final = 1 / 3
-"""Of a run, before which a process may grow."""
-MOST_GROWTH: Final = 1024 * 1024
-"""Bytes by which memory may grow from the end of the warm-up to the end: pages come in lumps."""
-CALLERS: Final = 16
-MOST_MORE: Final = 2 * CALLERS
-"""Descriptors, threads or tasks by which two thirds may differ: calls come and go."""
+_LOOK_AGAIN: Final = 0.02
 COMMAND: Final = [sys.executable, "-m", "tests.soak.server"]
 
-Connecting = Callable[[], AbstractAsyncContextManager[Client]]
+
+@frozen
+class Goal:
+    """When a run is over: after so many calls, or so many seconds."""
+
+    calls: float = float("inf")
+    seconds: float = float("inf")
+
+    def share(self, calls: int, seconds: float) -> float:
+        """How much of a run is over, where 1 is all of it."""
+        return max(calls / self.calls, seconds / self.seconds)
 
 
 @define
 class Soak:
-    """What was seen in a run."""
+    """What was done in a run, and what was seen."""
 
     name: str
     calls: int = 0
     cancelled: int = 0
     subscriptions: int = 0
     connections: int = 0
-    seconds: list[float] = field(factory=list)
-    memory: list[int] = field(factory=list)
-    held: list[dict[str, int]] = field(factory=list)
-    """Descriptors, threads and tasks."""
+    server: Seen = field(init=False)
+    client: Seen = field(init=False)
 
-    @property
-    def growth(self) -> float:
-        """Bytes by which memory grew after the warm-up, by the line through the samples."""
-        first = int(len(self.memory) * WARM_UP)
-        times, memory = self.seconds[first:], self.memory[first:]
-        return linear_regression(times, memory).slope * (times[-1] - times[0])
-
-    def range_of(self, what: str) -> tuple[int, int]:
-        """Medians of the first and of the last third after the warm-up."""
-        values = [each[what] for each in self.held[int(len(self.held) * WARM_UP) :]]
-        third = max(1, len(values) // 3)
-        return int(median(values[:third])), int(median(values[-third:]))
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether nothing has grown."""
-        grown = [last - first for first, last in map(self.range_of, self.held[0])]
-        return self.growth <= MOST_GROWTH and max(grown) <= MOST_MORE
+    def __attrs_post_init__(self) -> None:
+        self.server, self.client = Seen(f"{self.name}, server"), Seen(f"{self.name}, client")
 
 
 async def use(client: Client, soak: Soak, rounds: int) -> None:
@@ -90,104 +80,139 @@ async def use(client: Client, soak: Soak, rounds: int) -> None:
         soak.calls += 50
 
 
-async def call(connecting: Connecting, soak: Soak) -> None:
+async def use_for_ever(client: Client, soak: Soak) -> None:
+    """Be one of the callers of a connection."""
+    while True:
+        await use(client, soak, 1)
+
+
+async def come_and_go(url: str, revision: str, soak: Soak) -> None:
     """Connect, call, leave and begin again."""
     while True:
-        async with connecting() as client:
+        async with connect(url, revision=revision) as client:
             soak.connections += 1
             await use(client, soak, 4)
 
 
-async def sample(soak: Soak, process: psutil.Process, client: Client, seconds: float) -> None:
-    """Look at the server until the time is over."""
-    start = trio.current_time()
+async def call_raw(port: int, soak: Soak) -> None:
+    """Call on a connection that lasts, without the work of a client."""
+    soak.connections += 1
+    async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+        for id in count():
+            await raw.echo(stream, id)
+            soak.calls += 1
+
+
+async def sample(soak: Soak, process: psutil.Process, client: Client, goal: Goal) -> None:
+    """Look at the server and at this process until the goal is reached."""
+    start, ourselves = trio.current_time(), psutil.Process()
     for number in range(SAMPLES):
-        await trio.sleep_until(start + seconds * (number + 1) / SAMPLES)
-        held = await client.call_tool("holdings", returns=dict[str, int])
-        soak.seconds.append(round(trio.current_time() - start, 3))
-        soak.memory.append(process.memory_info().rss)
-        soak.held.append({"descriptors": process.num_fds(), **held})
+        while goal.share(soak.calls, trio.current_time() - start) < (number + 1) / SAMPLES:
+            await trio.sleep(_LOOK_AGAIN)
+        theirs = await client.call_tool("holdings", returns=dict[str, int])
+        tasks = trio.lowlevel.current_statistics().tasks_living
+        ours = {"tasks": tasks, "threads": threading.active_count()}
+        for seen, of, held in ((soak.server, process, theirs), (soak.client, ourselves, ours)):
+            rest = {"descriptors": of.num_fds(), **held}
+            seen.add(soak.calls, of.memory_info().rss, rest)
 
 
-async def over_stdio(seconds: float) -> Soak:
+async def over_stdio(goal: Goal) -> Soak:
     """Soak a server on stdio."""
     soak = Soak("stdio", connections=1)
     options = ProcessOptions(cwd=ROOT)
     async with connect([*COMMAND, "stdio"], process_options=options) as client:
-
-        async def go_on() -> None:
-            while True:
-                await use(client, soak, 1)
-
         server = psutil.Process().children()[-1]
         async with trio.open_nursery() as nursery:
             for _ in range(CALLERS):
-                nursery.start_soon(go_on)
-            await sample(soak, server, client, seconds)
+                nursery.start_soon(use_for_ever, client, soak)
+            await sample(soak, server, client, goal)
             nursery.cancel_scope.cancel()
     return soak
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[tuple[psutil.Process, str]]:
-    """Run a server over HTTP."""
+async def serving() -> AsyncIterator[tuple[psutil.Process, int]]:
+    """Run a server over HTTP; yields it and its port."""
     process = await trio.lowlevel.open_process([*COMMAND, "http"], cwd=ROOT, stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
-        port = int(await process.stdout.receive_some())
-        yield psutil.Process(process.pid), f"http://127.0.0.1:{port}/mcp"
+        yield psutil.Process(process.pid), int(await process.stdout.receive_some())
     finally:
         process.kill()
         with trio.CancelScope(shield=True):
             await process.wait()
 
 
-async def over_http(seconds: float) -> Soak:
-    """Soak a server over HTTP, whose clients come and go: with sessions, and without."""
+async def over_http(goal: Goal) -> Soak:
+    """Soak a server over HTTP: clients come and go, with sessions and without; others stay."""
     soak = Soak("HTTP")
     revisions = cycle(["2025-11-25", "2026-07-28"])
-    async with serving() as (server, url), connect(url) as client, trio.open_nursery() as nursery:
-        for _ in range(CALLERS):
-            nursery.start_soon(call, lambda: connect(url, revision=next(revisions)), soak)
-        await sample(soak, server, client, seconds)
+    async with serving() as (server, port), trio.open_nursery() as nursery:
+        url = f"http://127.0.0.1:{port}/mcp"
+        for _ in range(CALLERS // 2):
+            nursery.start_soon(come_and_go, url, next(revisions), soak)
+            nursery.start_soon(call_raw, port, soak)
+        async with connect(url) as client:
+            await sample(soak, server, client, goal)
         nursery.cancel_scope.cancel()
     return soak
 
 
 # -- how it is shown -----------------------------------------------------------------------------
 
-_TITLES: Final = (
-    *("server", "calls", "cancelled", "subscriptions", "connections", "memory, MiB"),
-    *("growth, KiB", "descriptors", "threads", "tasks", "flat"),
-)
+_DONE: Final = ("server", "calls", "cancelled", "subscriptions", "connections")
+_HELD: Final = ("descriptors", "threads", "tasks")
+_SEEN: Final = ("process", "memory, MiB", "growth, KiB", *_HELD, "flat")
 
 
 def row_of(soak: Soak) -> list[str]:
-    """Write a run as a row of the table."""
+    """Write what was done as a row of a table."""
     counts = (soak.calls, soak.cancelled, soak.subscriptions, soak.connections)
-    held = ["{} → {}".format(*soak.range_of(each)) for each in ("descriptors", "threads", "tasks")]
-    memory = [f"{soak.memory[-1] / 2**20:.1f}", f"{soak.growth / 1024:+.0f}"]
-    flat = "yes" if soak.is_flat else "no"
-    return [soak.name, *(f"{each:,}" for each in counts), *memory, *held, flat]
+    return [soak.name, *(f"{each:,}" for each in counts)]
 
 
-async def _run(seconds: float) -> list[Soak]:
-    return [await over_stdio(seconds / 2), await over_http(seconds / 2)]
+def row_of_seen(seen: Seen) -> list[str]:
+    """Write what was seen as a row of a table."""
+    held = ["{} → {}".format(*seen.range_of(each)) for each in _HELD]
+    memory = [f"{seen.memory[-1] / 2**20:.1f}", f"{seen.growth / 1024:+.0f}"]
+    return [seen.name, *memory, *held, "yes" if seen.is_flat else "no"]
+
+
+def record_of(found: list[Soak]) -> dict[str, Any]:
+    """Return the record as JSON values."""
+    seen = [each for soak in found for each in (soak.server, soak.client)]
+    return {
+        "made": provenance(),
+        "counted": {"headers": list(_DONE), "rows": [row_of(each) for each in found]},
+        "seen": {"headers": list(_SEEN), "rows": [row_of_seen(each) for each in seen]},
+        "memory": [{"name": x.name, "calls": x.calls, "bytes": x.memory} for x in seen],
+    }
+
+
+async def _run(stdio: Goal, http: Goal) -> list[Soak]:
+    return [await over_stdio(stdio), await over_http(http)]
 
 
 def main() -> None:
     """Soak both servers."""
     parser = ArgumentParser(prog="python -m tests.soak.run")
-    parser.add_argument("--time", type=float, default=600.0, help="seconds for both of them")
+    ends = parser.add_mutually_exclusive_group()
+    ends.add_argument("--time", type=float, default=600.0, help="seconds for both of them")
+    ends.add_argument("--calls", type=int, help="calls on stdio, and a tenth of them over HTTP")
     parser.add_argument("--record", type=Path, metavar="FILE", help="keep the figures there")
     options = parser.parse_args()
-    found = trio.run(_run, options.time)
-    rows = [row_of(each) for each in found]
-    print(table(_TITLES, rows))
+    goals = [Goal(seconds=options.time / 2)] * 2
+    if options.calls:
+        goals = [Goal(calls=options.calls), Goal(calls=options.calls / 10)]
+    found = trio.run(_run, *goals)
+    record = record_of(found)
+    for each in ("counted", "seen"):
+        print(table(record[each]["headers"], record[each]["rows"]), end="\n\n")
     if options.record:
-        counted: dict[str, Any] = {"headers": list(_TITLES), "rows": rows}
-        write(options.record, {"made": provenance(), "seconds": options.time, "counted": counted})
-    sys.exit(not all(each.is_flat for each in found))
+        write(options.record, record)
+        draw(options.record)
+    sys.exit(not all(each.server.is_flat and each.client.is_flat for each in found))
 
 
 if __name__ == "__main__":
