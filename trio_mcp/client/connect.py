@@ -241,6 +241,10 @@ def connect(
     way = way_to(target, handshake, process_options, http)
     if added is not None:
         way = added.running(way)
+    if middleware:
+        from trio_mcp.registry.middleware import opened_around
+
+        way = opened_around(middleware, way)
     return ClientConnection(_shut_down_after(way) if send_shutdown else way, states, lines)
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from trio_mcp.registry.completers import Completers
     from trio_mcp.registry.completions import Completer
     from trio_mcp.registry.extensions import Extensions
+    from trio_mcp.registry.middleware import OpenLifespan
     from trio_mcp.registry.mounting import Mount
     from trio_mcp.registry.resources import Resource
     from trio_mcp.registry.transform import Transform
@@ -274,8 +275,8 @@ class Composed(Part):
 
     @property
     def needs_running(self) -> bool:
-        """Whether there is a lifespan, its own, an extension's or a part's, and it is not open."""
-        there = self._lifespan is not None or self.extensions is not None
+        """Whether there is a lifespan, of its own or of what it has, and it is not open."""
+        there = self._has_lifespan or self.extensions is not None
         closed = self._shared is _CLOSED
         return closed and (there or any(each.part.needs_running for each in self._mounts))
 
@@ -287,19 +288,39 @@ class Composed(Part):
     @asynccontextmanager
     async def lifespan(self, limits: Limits) -> AsyncIterator[Any]:
         """Open its own lifespan alone, where the registry is a part of another one."""
-        if self._lifespan is None or self._shared is not _CLOSED:
+        if not self._has_lifespan or self._shared is not _CLOSED:
             yield self._shared.state
             return
-        way = opened(self.name, partial(self._lifespan, self), limits.lifespan_timeout)
-        async with way as state:
+        async with opened(self.name, self._open_own, limits.lifespan_timeout) as state:
             yield state
+
+    @asynccontextmanager
+    async def _open_own(self) -> AsyncIterator[Any]:
+        async with AsyncExitStack() as stack:
+            state = None
+            if self._lifespan is not None:
+                state = await stack.enter_async_context(self._lifespan(self))
+            for each in self._lifespans_of_middleware():
+                await stack.enter_async_context(each())
+            yield state
+
+    def _lifespans_of_middleware(self) -> Sequence[OpenLifespan]:
+        if not (self.middleware or self.call_middleware):
+            return ()
+        from trio_mcp.registry.middleware import lifespans_of
+
+        return lifespans_of([*self.middleware, *self.call_middleware])
+
+    @property
+    def _has_lifespan(self) -> bool:
+        return self._lifespan is not None or bool(self._lifespans_of_middleware())
 
     @asynccontextmanager
     async def opened(self, limits: Limits | None = None) -> AsyncIterator[Opened]:
         """Yield what `running` shares; outside of it, open the lifespans for the block.
 
-        After the registry's own come those of its parts, then those of extensions. They are closed
-        in the opposite order.
+        After the registry's own and those of its middleware come those of its parts, then those of
+        extensions. They are closed in the opposite order.
 
         Raises:
             LifespanError: A lifespan failed when it was opened, or closed.
@@ -309,7 +330,7 @@ class Composed(Part):
             return
         self._times_open += 1
         try:
-            if self._lifespan is None and self.extensions is None and not self._mounts:
+            if not (self._has_lifespan or self.extensions is not None or self._mounts):
                 yield Opened()
             else:
                 async with AsyncExitStack() as stack:

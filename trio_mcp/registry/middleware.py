@@ -11,7 +11,8 @@ changed copy (`attrs.evolve`).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, Literal, TypeVar
 
 from attrs import field, frozen
@@ -154,6 +155,28 @@ CallNext = Callable[[McpCall], Awaitable[Any]]
 
 CallMiddleware = Callable[[McpCall, CallNext], Awaitable[Any]]
 """Runs around calls."""
+
+
+OpenLifespan = Callable[[], AbstractAsyncContextManager[Any]]
+"""The method `lifespan` of middleware that has something open while it is in use."""
+
+
+def lifespans_of(middleware: Iterable[object]) -> list[OpenLifespan]:
+    """Find what middleware has to have open, each once, however often it is in the list."""
+    unique = {id(each): each for each in middleware}.values()
+    found = (getattr(each, "lifespan", None) for each in unique)
+    return [each for each in found if callable(each)]
+
+
+@asynccontextmanager
+async def opened_around(
+    middleware: Iterable[object], inner: AbstractAsyncContextManager[T]
+) -> AsyncIterator[T]:
+    """Open what middleware has to have open, and within that something else."""
+    async with AsyncExitStack() as stack:
+        for each in lifespans_of(middleware):
+            await stack.enter_async_context(each())
+        yield await stack.enter_async_context(inner)
 
 
 def chained(

@@ -99,7 +99,8 @@ class Registry(Composed):
         extensions: Extensions of the protocol that the server has (`ServerExtension`).
         middleware: Async functions that run around every request, the first one outermost: each
             gets an `McpRequest` and `call_next`, and returns the members of a result. They may be
-            async callable objects, such as those in ``trio_mcp.middleware``.
+            async callable objects, such as those in ``trio_mcp.middleware``. If one has a method
+            `lifespan` that makes an async context manager, that is entered after the registry's.
         call_middleware: Async functions that run around every call of a tool, resource, prompt or
             completion, in the task and the time limit of the call, also by `Registry.call`: each
             gets an `McpCall` and `call_next`, and returns what a function may return.

@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # what verifies tokens costs those nothing who need none
     from trio_mcp.auth.server.authenticator import Authenticator, Shared
     from trio_mcp.auth.server.resource import ResourceServer
     from trio_mcp.store.protocol import Store
-    from trio_mcp.transports.http.sharing.rates import SharedBuckets
+    from trio_mcp.store.rates import SharedBuckets
 
 logger = logging.getLogger("trio_mcp.http")
 
@@ -299,7 +299,7 @@ class _Rates:
 
     def share(self, store: Store, name: str) -> None:
         """Count together with other instances; then `fill` before each `take`."""
-        from trio_mcp.transports.http.sharing.rates import SharedBuckets
+        from trio_mcp.store.rates import SharedBuckets
 
         if self._bounds[0] < math.inf:
             self._buckets = self._shared = SharedBuckets(*self._bounds, store, name)

@@ -11,6 +11,7 @@ joins it to the others.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 import secrets
@@ -276,6 +277,11 @@ def _deadline_of(authorization: Authorization | None) -> float:
     return inf if authorization is None else authorization.deadline
 
 
+def _connection_id(session: str) -> str:
+    """Name a session in logs and to handlers, at all instances alike: its id lets people in."""
+    return hashlib.sha256(session.encode()).hexdigest()[:16]
+
+
 class HttpSession:
     """One session.
 
@@ -310,7 +316,7 @@ class HttpSession:
         self.owner: Final = owner
         """To whose share of all sessions it counts."""
         self.session: Final = Session(
-            secrets.token_hex(4), principal=self.principal, authorization=authorization
+            _connection_id(id), principal=self.principal, authorization=authorization
         )
         """What is known of the client."""
         self.headers: Final = [(b"mcp-session-id", self.id.encode())]

@@ -1,6 +1,6 @@
-"""Rates that hold for all instances together, without asking the store about each request.
+"""Rates that hold for several processes together, without asking the store about each request.
 
-What is left of a client's rate is in the store. An instance takes some tokens at a time and spends
+What is left of a client's rate is in the store. A process takes some tokens at a time and spends
 them by itself. The entry has no value: it lives for as long as the rate needs to fill the bucket
 again, so its time to live says what is left, by the store's own clock, and a full bucket is none.
 """
@@ -20,11 +20,11 @@ from trio_mcp.store.errors import StoreError
 from trio_mcp.store.protocol import Store
 from trio_mcp.wire.bucket import Buckets, TokenBucket
 
-logger = logging.getLogger("trio_mcp.http")
+logger = logging.getLogger("trio_mcp.store")
 
 _PORTIONS: Final = 10
-"""In a full bucket: each instance has one of them at most. So a client gets no more than so large a
-part of it above the rate, for each instance."""
+"""In a full bucket: each process has one of them at most. So a client gets no more than so large a
+part of it above the rate, for each process."""
 
 _PAUSE: Final = 5.0
 """Seconds for which a store is left alone that could not be used: each try may take as long."""
@@ -35,10 +35,10 @@ _ROUNDING: Final = 1e-6
 
 @define(eq=False)
 class SharedBucket(TokenBucket):
-    """What this instance has of a client's rate: a `TokenBucket` that has to be filled before use.
+    """What this process has of a client's rate: a `TokenBucket` that has to be filled before use.
 
     Args:
-        rate: As for `TokenBucket`, of all instances together.
+        rate: As for `TokenBucket`, of all processes together.
         burst: Likewise.
         key: Where the store has what is left.
     """
@@ -73,7 +73,7 @@ class SharedBucket(TokenBucket):
         self._held = max(-self.burst, self._held - 1.0)
 
     def fill_alone(self) -> None:
-        """Have a token here if this instance alone would have one."""
+        """Have a token here if this process alone would have one."""
         now = trio.current_time()
         if self._alone is None:
             self._alone = TokenBucket(self.rate, self.burst)
@@ -105,7 +105,7 @@ class SharedBucket(TokenBucket):
             try:
                 await self._take(store)
                 return
-            except Conflict:  # another instance was quicker, or the time to live is over
+            except Conflict:  # another process was quicker, or the time to live is over
                 await self._look(store)
 
     def _note_use(self) -> None:
@@ -149,14 +149,14 @@ class SharedBucket(TokenBucket):
 
 
 class SharedBuckets(Buckets[str, SharedBucket]):
-    """A bucket for each client, which all instances have together.
+    """A bucket for each client, which all processes have together.
 
     Args:
         rate: As for `TokenBucket`.
         burst: Likewise.
         most: So many are remembered here.
-        store: What the instances share.
-        name: What it is whose rate that is.
+        store: What the processes share.
+        name: Tells the rates in one store apart.
     """
 
     def __init__(self, rate: float, burst: float, most: int, store: Store, name: str) -> None:
@@ -172,7 +172,7 @@ class SharedBuckets(Buckets[str, SharedBucket]):
     async def fill(self, client: str) -> None:
         """Have a token of a client's here, if others leave one.
 
-        While the store cannot be used, each instance counts for itself.
+        While the store cannot be used, each process counts for itself.
         """
         bucket = self.of(client)
         if bucket.needs_nothing():
@@ -185,6 +185,6 @@ class SharedBuckets(Buckets[str, SharedBucket]):
                     await bucket.fill(self._store)
                     return
                 except StoreError as error:
-                    logger.warning("Each instance counts requests for itself now: %s", error)
+                    logger.warning("Each process counts requests for itself now: %s", error)
                     self._away_until = trio.current_time() + _PAUSE
             bucket.fill_alone()
