@@ -12,7 +12,6 @@ import collections.abc as abc
 import enum
 import math
 import sys
-import types
 import typing
 from collections.abc import Callable
 from typing import Any
@@ -23,9 +22,11 @@ from trio_mcp.schema.constraints import apply_metadata
 from trio_mcp.schema.docstrings import parse_docstring
 from trio_mcp.schema.errors import SchemaError
 from trio_mcp.schema.fields import (
+    UNIONS,
     Field,
     class_of,
     fields_of,
+    is_hashable,
     is_named_tuple,
     is_record,
     own_docstring,
@@ -35,7 +36,7 @@ from trio_mcp.schema.models import Model, adopt, is_model, is_old_model
 from trio_mcp.schema.texts import text_type
 from trio_mcp.schema.unstructuring import unstructure
 
-__all__ = ["Builder", "annotation_text", "published_default", "schema_of"]
+__all__ = ["ARRAYS", "OBJECTS", "Builder", "annotation_text", "published_default", "schema_of"]
 
 _EXACT: dict[Any, dict[str, Any]] = {
     str: {"type": "string"},
@@ -54,21 +55,13 @@ _EXACT: dict[Any, dict[str, Any]] = {
     abc.Sequence: {"type": "array"},
     abc.Iterable: {"type": "array"},
     abc.Mapping: {"type": "object"},
-    typing.List: {"type": "array"},  # noqa: UP006 - somebody may still write it
-    typing.Dict: {"type": "object"},  # noqa: UP006
-    typing.Tuple: {"type": "array"},  # noqa: UP006
+    typing.Tuple: {"type": "array"},  # noqa: UP006 - somebody may still write it
     bytes: {"type": "string", "contentEncoding": "base64"},
 }
 
-_ARRAYS = (
-    list,
-    abc.Sequence,
-    abc.MutableSequence,
-    abc.Iterable,
-    abc.Collection,
-)
+ARRAYS = (list, abc.Sequence, abc.MutableSequence, abc.Iterable, abc.Collection)
 _SETS = (set, frozenset, abc.Set, abc.MutableSet)
-_OBJECTS = (dict, abc.Mapping, abc.MutableMapping)
+OBJECTS = (dict, abc.Mapping, abc.MutableMapping)
 
 _SUPPORTED = (
     "use str, int, float, bool, list, dict[str, ...], Literal, Enum, a date or time type, UUID, "
@@ -141,28 +134,30 @@ class Builder:
 
     def build(self, annotation: Any) -> dict[str, Any]:
         """Return the schema of `annotation`, which may refer to definitions."""
-        exact = _exact(annotation)
-        if exact is not None:
-            return dict(exact)
+        if is_hashable(annotation) and annotation in _EXACT:
+            return dict(_EXACT[annotation])
         if is_model(annotation):
             return self._model(annotation)
-        origin = typing.get_origin(annotation)
-        if origin is not None:
-            return self._generic(annotation, origin)
-        if isinstance(annotation, type):
-            return self._class(annotation)
-        if isinstance(annotation, str | typing.ForwardRef):
-            raise SchemaError(
-                f"the annotation {annotation_text(annotation)} is a name that cannot be resolved; "
-                "define it at module level, outside `if TYPE_CHECKING`"
-            )
+        origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+        if origin in _BY_ORIGIN and (arguments or origin is tuple):  # `tuple[()]` is empty
+            return _BY_ORIGIN[origin](self, arguments)
+        if origin is not None and not arguments:  # as `typing.Mapping` alone
+            return self.build(origin)
+        if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
+            return self._enum(annotation)
+        text = text_type(annotation)
+        if text is not None:
+            return {"type": "string", "format": text.format}
+        if is_record(annotation):
+            words = [getattr(each, "__name__", str(each)) for each in arguments]
+            name = "_".join([class_of(annotation).__name__, *words])
+            return self._shared(annotation, name, lambda: self._record(annotation))
         if hasattr(annotation, "__supertype__"):
             return self.build(annotation.__supertype__)
         if is_type_alias(annotation):
-            return self._alias(annotation)
-        raise SchemaError(
-            f"the annotation {annotation_text(annotation)} has no JSON Schema; {_SUPPORTED}"
-        )
+            name = annotation.__name__
+            return self._shared(annotation, name, lambda: self.build(alias_value(annotation)))
+        raise _unsupported(annotation)
 
     def finish(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Put what is referred to once in its place, and the rest under `$defs`."""
@@ -178,20 +173,6 @@ class Builder:
         return schema
 
     # Generic aliases ------------------------------------------------------------------------
-
-    def _generic(self, annotation: Any, origin: Any) -> dict[str, Any]:
-        arguments = typing.get_args(annotation)
-        if not arguments and origin is not tuple:  # as `typing.Mapping` alone; `tuple[()]` is empty
-            return self.build(origin)
-        rule = _BY_ORIGIN.get(origin)
-        if rule is not None:
-            return rule(self, arguments)
-        if is_record(origin):
-            words = (getattr(each, "__name__", str(each)) for each in (origin, *arguments))
-            return self._shared(annotation, "_".join(words), lambda: self._record(annotation))
-        raise SchemaError(
-            f"the annotation {annotation_text(annotation)} has no JSON Schema; {_SUPPORTED}"
-        )
 
     def _annotated(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
         kind, *metadata = arguments
@@ -252,31 +233,11 @@ class Builder:
 
     # Classes --------------------------------------------------------------------------------
 
-    def _class(self, kind: type) -> dict[str, Any]:
-        if issubclass(kind, enum.Enum):
-            return self._enum(kind)
-        text = text_type(kind)
-        if text is not None:
-            return {"type": "string", "format": text.format}
-        if is_record(kind):
-            return self._shared(kind, kind.__name__, lambda: self._record(kind))
-        if is_old_model(kind):
-            raise SchemaError(
-                f"{kind.__qualname__} is a model of Pydantic 1; derive it from the BaseModel of "
-                "Pydantic 2, which is pydantic.BaseModel and not pydantic.v1.BaseModel"
-            )
-        raise SchemaError(f"the class {kind.__qualname__} has no JSON Schema; {_SUPPORTED}")
-
     def _model(self, annotation: Any) -> dict[str, Any]:
         self.has_models = self.raw = True
         if self._open_models:
             return {}
         return adopt(Model(annotation).schema(output=self._output), self._shared)
-
-    def _alias(self, annotation: Any) -> dict[str, Any]:
-        return self._shared(
-            annotation, annotation.__name__, lambda: self.build(alias_value(annotation))
-        )
 
     def _shared(self, key: Any, name: str, build: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """A reference to the definition of `key`, which is built when it is first met."""
@@ -312,7 +273,7 @@ class Builder:
                     f"the value {value!r} cannot be one of a choice, because JSON has no such "
                     "value; use strings, numbers, booleans or None"
                 )
-        kinds = list(dict.fromkeys(_json_type(value) for value in values))
+        kinds = list(dict.fromkeys(map(_json_type, values)))
         return {"type": kinds[0] if len(kinds) == 1 else kinds, "enum": values}
 
     def _record(self, kind: Any) -> dict[str, Any]:
@@ -350,16 +311,15 @@ class Builder:
 
 _BY_ORIGIN: dict[Any, Callable[[Builder, tuple[Any, ...]], dict[str, Any]]] = {
     typing.Annotated: Builder._annotated,
-    typing.Union: Builder._union,
-    types.UnionType: Builder._union,
+    **dict.fromkeys(UNIONS, Builder._union),
     typing.Literal: Builder._literal,
     tuple: Builder._tuple,
     typing.Required: Builder._inner,
     typing.NotRequired: Builder._inner,
     typing.Final: Builder._inner,
-    **dict.fromkeys(_ARRAYS, Builder._array),
+    **dict.fromkeys(ARRAYS, Builder._array),
     **dict.fromkeys(_SETS, Builder._set),
-    **dict.fromkeys(_OBJECTS, Builder._object),
+    **dict.fromkeys(OBJECTS, Builder._object),
 }
 
 
@@ -405,20 +365,24 @@ def _fixed(schemas: list[dict[str, Any]], required: int) -> dict[str, Any]:
 
 
 def _json_type(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int):
-        return "integer"
-    return "number" if isinstance(value, float) else "string"
+    return next(str(_EXACT[each]["type"]) for each in type(value).__mro__ if each in _EXACT)
 
 
-def _exact(annotation: Any) -> dict[str, Any] | None:
-    try:
-        return _EXACT.get(annotation)
-    except TypeError:  # not hashable, so no type
-        return None
+def _unsupported(annotation: Any) -> SchemaError:
+    text = annotation_text(annotation)
+    if isinstance(annotation, str | typing.ForwardRef):
+        return SchemaError(
+            f"the annotation {text} is a name that cannot be resolved; define it at module level, "
+            "outside `if TYPE_CHECKING`"
+        )
+    if not isinstance(annotation, type):
+        return SchemaError(f"the annotation {text} has no JSON Schema; {_SUPPORTED}")
+    if is_old_model(annotation):
+        return SchemaError(
+            f"{text} is a model of Pydantic 1; derive it from the BaseModel of Pydantic 2, which "
+            "is pydantic.BaseModel and not pydantic.v1.BaseModel"
+        )
+    return SchemaError(f"the class {text} has no JSON Schema; {_SUPPORTED}")
 
 
 def annotation_text(annotation: Any) -> str:

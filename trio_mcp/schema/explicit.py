@@ -21,6 +21,7 @@ from trio_mcp.schema.keywords import REFERENCES
 from trio_mcp.schema.parameters import Parameter
 from trio_mcp.schema.sentences import listed
 from trio_mcp.schema.signatures import Taken
+from trio_mcp.schema.structuring import as_they_came
 
 __all__ = ["accept_schema", "declare"]
 
@@ -107,12 +108,8 @@ def accept_schema(
             )
     closed = direct and schema.get("additionalProperties") is False
     if needs <= set(schema.get("required", ())) and (closed or (open_ended and context is None)):
-        return _as_they_came
+        return as_they_came
     return _Passing(takes, needs, open_ended, context)
-
-
-def _as_they_came(arguments: dict[str, Any]) -> dict[str, Any]:
-    return arguments
 
 
 @frozen

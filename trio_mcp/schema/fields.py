@@ -20,9 +20,11 @@ from attrs import NOTHING, field, frozen
 from trio_mcp.schema.errors import SchemaError
 
 __all__ = [
+    "UNIONS",
     "Field",
     "class_of",
     "fields_of",
+    "is_hashable",
     "is_named_tuple",
     "is_opaque",
     "is_record",
@@ -32,23 +34,23 @@ __all__ = [
     "with_usual_types",
 ]
 
+UNIONS = (typing.Union, types.UnionType)
+"""The origins of `Union[A, B]` and of `A | B`."""
 
-def resolve_names(
-    annotation: Any, known: dict[str, Any], local: dict[str, Any], *, describe: bool = True
-) -> Any:
+
+def resolve_names(annotation: Any, known: dict[str, Any], local: dict[str, Any]) -> Any:
     """Replace the names within an annotation by what they stand for.
 
     Args:
         annotation: What may hold names.
         known: The global names.
         local: The local ones.
-        describe: Whether what stands beside a type in `Annotated` is kept.
 
     Raises:
         NameError, AttributeError, TypeError, SyntaxError: One of them stands for nothing.
     """
     holder = types.SimpleNamespace(__annotations__={"it": annotation})
-    return typing.get_type_hints(holder, known, local, include_extras=describe)["it"]
+    return typing.get_type_hints(holder, known, local, include_extras=True)["it"]
 
 
 _QUALIFIERS = {"Required": True, "NotRequired": False, "ReadOnly": None}
@@ -72,6 +74,15 @@ class Field:
 def class_of(annotation: Any) -> Any:
     """The class of a generic one with its types: `Page` of `Page[Note]`; others as they are."""
     return typing.get_origin(annotation) or annotation
+
+
+def is_hashable(annotation: Any) -> bool:
+    """Whether an annotation can be looked up; one with a mapping in `Annotated` cannot."""
+    try:
+        hash(annotation)
+    except TypeError:
+        return False
+    return True
 
 
 def is_typed_dict(kind: Any) -> bool:
@@ -99,12 +110,7 @@ def is_record(kind: Any) -> bool:
     kind = class_of(kind)
     return (
         isinstance(kind, type)
-        and (
-            attrs.has(kind)
-            or dataclasses.is_dataclass(kind)
-            or is_typed_dict(kind)
-            or is_named_tuple(kind)
-        )
+        and any(recognise(kind) for recognise, _ in _READERS)
         and not is_opaque(kind)
     )
 

@@ -15,20 +15,18 @@ import functools
 import json
 import re
 import sys
-import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from trio_mcp.schema.constraints import needs_pydantic
 from trio_mcp.schema.errors import SchemaError, Unfit
+from trio_mcp.schema.fields import UNIONS
 from trio_mcp.schema.keywords import parts_of
 from trio_mcp.schema.sentences import cut, join_path, json_kind
 from trio_mcp.wire.jsonrpc import encode
 
 __all__ = ["Model", "adopt", "is_model", "is_old_model", "without_references"]
-
-_UNIONS = (typing.Union, types.UnionType)
 
 _MOST_WORK: Final = 250_000
 """Before others get their turn; the unit is about 0.1 µs."""
@@ -52,7 +50,7 @@ def is_model(annotation: Any) -> bool:
     if origin is typing.Annotated:
         kind, *metadata = typing.get_args(annotation)
         return is_model(kind) or needs_pydantic(metadata)
-    if origin in _UNIONS:
+    if origin in UNIONS:
         members = [each for each in typing.get_args(annotation) if each is not type(None)]
         return any(map(_mentions_model, members)) and (
             len(members) == 1 or _adapter_or_error(annotation)[1] is None

@@ -7,19 +7,24 @@ as far as that is plain: a class that has no JSON form, and no subclasses that m
 
 from __future__ import annotations
 
-import collections.abc as abc
 import inspect
-import types
 import typing
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
 from attrs import frozen
 
-from trio_mcp.schema.annotations import Builder, alias_value, annotation_text, is_type_alias
+from trio_mcp.schema.annotations import (
+    ARRAYS,
+    OBJECTS,
+    Builder,
+    alias_value,
+    annotation_text,
+    is_type_alias,
+)
 from trio_mcp.schema.building import bounded, build_at
 from trio_mcp.schema.errors import SchemaError
-from trio_mcp.schema.fields import fields_of, is_named_tuple, is_opaque, is_record
+from trio_mcp.schema.fields import UNIONS, fields_of, is_named_tuple, is_opaque, is_record
 from trio_mcp.schema.models import is_model
 from trio_mcp.schema.structuring import bare, is_plain
 from trio_mcp.schema.unstructuring import can_unstructure, unstructure
@@ -32,9 +37,7 @@ USE_OF_BYTES = (
     "AudioContent(data, 'audio/wav'), EmbeddedResource(BlobResourceContents(uri, data)), or text"
 )
 
-_LISTS = (list, tuple, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable)
-_OBJECTS = (dict, abc.Mapping, abc.MutableMapping)
-_UNIONS = (typing.Union, types.UnionType)
+_LISTS = (tuple, *ARRAYS)
 _WHAT_CAN_BE = (
     "a tool returns str, numbers, bool, None, dates and times, UUID, Path, Enum, lists, dicts, "
     "attrs classes, dataclasses, TypedDicts, content blocks or a CallToolResult"
@@ -115,9 +118,9 @@ _TEXT: Final = ({"type": "string"}, {"type": "null"})
 
 def _may_be_bytes(annotation: Any) -> bool:
     annotation = bare(annotation)
-    if typing.get_origin(annotation) in _UNIONS:
+    if typing.get_origin(annotation) in UNIONS:
         return any(map(_may_be_bytes, typing.get_args(annotation)))
-    return any(annotation is kind for kind in BYTES)
+    return annotation in BYTES
 
 
 def _mentions(annotation: Any, kinds: Collection[type]) -> bool:
@@ -132,7 +135,7 @@ def _lists(annotation: Any, kinds: Collection[type]) -> bool:
     annotation = bare(annotation)
     if typing.get_origin(annotation) in _LISTS:
         return _mentions(annotation, kinds)
-    if typing.get_origin(annotation) in _UNIONS:
+    if typing.get_origin(annotation) in UNIONS:
         return any(_lists(each, kinds) for each in typing.get_args(annotation))
     return False
 
@@ -146,7 +149,7 @@ def _is_object(annotation: Any) -> bool:
     if is_model(annotation):
         return False  # it may be, and then its schema says so
     origin = typing.get_origin(annotation) or annotation
-    return any(origin is kind for kind in _OBJECTS)
+    return origin in OBJECTS
 
 
 # What has no JSON form --------------------------------------------------------------------------
@@ -162,7 +165,7 @@ def _formless(annotation: Any, seen: list[Any]) -> Iterator[Any]:
         yield from _formless(alias_value(annotation), seen)
         return
     origin = typing.get_origin(annotation)
-    if origin in _UNIONS or origin in (*_LISTS, *_OBJECTS, set, frozenset):
+    if origin in (*UNIONS, *_LISTS, *OBJECTS, set, frozenset):
         for each in typing.get_args(annotation):
             yield from _formless(each, seen)
     elif is_record(annotation):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import types
 import typing
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 from attrs import NOTHING, frozen
 
 from trio_mcp.schema.errors import SchemaError
-from trio_mcp.schema.fields import resolve_names
+from trio_mcp.schema.fields import UNIONS, resolve_names
 from trio_mcp.schema.sentences import cut
 
 __all__ = [
@@ -114,7 +113,7 @@ class Hints:
             return False
         if typing.get_origin(annotation) is typing.Annotated:
             annotation = typing.get_args(annotation)[0]
-        if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        if typing.get_origin(annotation) in UNIONS:
             members = typing.get_args(annotation)
             return any(self.is_context(each) for each in members)
         annotation = typing.get_origin(annotation) or annotation

@@ -17,18 +17,19 @@ import base64
 import collections.abc as abc
 import enum
 import functools
-import types
 import typing
 from collections.abc import Callable
 from typing import Any
 
 import attrs
 
-from trio_mcp.schema.annotations import alias_value, is_type_alias, schema_of
+from trio_mcp.schema.annotations import ARRAYS, OBJECTS, alias_value, is_type_alias, schema_of
 from trio_mcp.schema.errors import ArgumentError, Problem, Unfit
 from trio_mcp.schema.fields import (
+    UNIONS,
     class_of,
     fields_of,
+    is_hashable,
     is_named_tuple,
     is_record,
     is_typed_dict,
@@ -42,12 +43,13 @@ from trio_mcp.schema.validate import compile_test
 if typing.TYPE_CHECKING:
     from cattrs import Converter
 
-__all__ = ["bare", "hook_for", "is_plain", "reason_of", "structure_arguments"]
+__all__ = ["as_they_came", "bare", "hook_for", "is_plain", "reason_of", "structure_arguments"]
 
 Hook = Callable[[Any], Any]
 
-_PLAIN = {str, bool, type(None), None, Any, object}
-_UNIONS = (typing.Union, types.UnionType)
+# Anything may be anything: on the way out it has to be looked at.
+_PLAIN = {str, bool, type(None), None, Any, object, list, dict}
+_PLAIN_RESULTS = {str, bool, type(None), None, int, float}
 _WRAPPERS = {"Required", "NotRequired", "ReadOnly", "Final"}
 
 
@@ -59,21 +61,13 @@ def is_plain(annotation: Any, *, numbers: bool = True) -> bool:
         numbers: Whether `int` and `float` count; on the way in they do not, because JSON does
             not tell them apart.
     """
-    annotation = bare(annotation)
-    if _is_in(annotation, _PLAIN):
-        # Anything may be anything: on the way out it has to be looked at.
-        return not (numbers and annotation in (Any, object))
-    if annotation in (int, float):
-        return numbers
-    if annotation in (list, dict):
-        return not numbers
+    annotation, plain = bare(annotation), _PLAIN_RESULTS if numbers else _PLAIN
+    if is_hashable(annotation) and annotation in plain:
+        return True
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin in (list, dict, *_UNIONS):
+    if origin in (list, dict, *UNIONS):
         return all(is_plain(each, numbers=numbers) for each in arguments)
-    if origin is typing.Literal:
-        allowed = (str, bool, type(None), int) if numbers else (str, bool, type(None))
-        return all(type(each) in allowed for each in arguments)
-    return False
+    return origin is typing.Literal and all(type(each) in plain for each in arguments)
 
 
 def bare(annotation: Any) -> Any:
@@ -108,12 +102,14 @@ def structure_arguments(
         for name, annotation in annotations.items()
         if not is_plain(annotation, numbers=False)
     }
-    if rest is not None and not is_plain(rest, numbers=False):
-        return _Structure(wanted, frozenset(annotations), rest)
-    return _Structure(wanted, frozenset(annotations), None) if wanted else _identity
+    rest = None if is_plain(rest, numbers=False) else rest
+    if not wanted and rest is None:
+        return as_they_came
+    return _Structure(wanted, frozenset(annotations), rest)
 
 
-def _identity(arguments: dict[str, Any]) -> dict[str, Any]:
+def as_they_came(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments: what structures those that need nothing."""
     return arguments
 
 
@@ -237,23 +233,17 @@ def _undescribed(annotation: Any) -> Any:
     plain = tuple(map(_undescribed, parts))
     if plain == parts:
         return annotation
-    return typing.Union[plain] if origin in _UNIONS else origin[plain]  # noqa: UP007
-
-
-def _int(value: Any) -> int:
-    return value if type(value) is int else int(value)
+    return typing.Union[plain] if origin in UNIONS else origin[plain]  # noqa: UP007
 
 
 def _float(value: Any) -> float:
-    if type(value) is float:
-        return value
     try:
         return float(value)
     except OverflowError:
         raise Unfit("a number that fits a float", value) from None
 
 
-_SCALARS: dict[Any, Hook] = {str: str, int: _int, float: _float}
+_SCALARS: dict[Any, Hook] = {str: str, int: int, float: _float}
 
 
 def _parse(make: Callable[[Any], Any], expected: str) -> Callable[[Any, Any], Any]:
@@ -268,8 +258,7 @@ def _parse(make: Callable[[Any], Any], expected: str) -> Callable[[Any, Any], An
     return parse
 
 
-def _bytes(text: str) -> bytes:
-    return base64.b64decode(text, validate=True)
+_from_base64 = functools.partial(base64.b64decode, validate=True)
 
 
 @functools.cache
@@ -282,7 +271,7 @@ def _converter() -> Converter:
         converter.register_structure_hook(kind, _structure_scalar)
     for kind in (bool, type(None)):
         converter.register_structure_hook(kind, _as_is)
-    converter.register_structure_hook(bytes, _parse(_bytes, "base64 text"))
+    converter.register_structure_hook(bytes, _parse(_from_base64, "base64 text"))
     converter.register_structure_hook_func(lambda kind: kind is object, _as_is)
     for recognise, make in _FACTORIES:
         converter.register_structure_hook_factory(recognise, make)
@@ -308,10 +297,8 @@ def _make_text(kind: Any) -> Callable[[Any, Any], Any]:
 @functools.lru_cache(maxsize=512)
 def _make_choice(kind: Any) -> Callable[[Any, Any], Any]:
     """A hook for an `Enum` or a `Literal`: JSON's value to the member itself."""
-    if isinstance(kind, type):
-        members = {_key(each.value): each for each in kind}  # type: ignore[attr-defined]
-    else:
-        members = {_key(getattr(each, "value", each)): each for each in typing.get_args(kind)}
+    choices = typing.get_args(kind) or kind
+    members = {_key(getattr(each, "value", each)): each for each in choices}
     return lambda value, _: members[_key(value)]
 
 
@@ -343,7 +330,7 @@ def _overrides(kind: Any) -> dict[str, Any]:
     return {
         each.name: override(struct_hook=_later(each.annotation))
         for each in fields_of(kind)
-        if is_generic or not _is_hashable(each.annotation)
+        if is_generic or not is_hashable(each.annotation)
     }
 
 
@@ -357,22 +344,9 @@ def _later(annotation: Any) -> Callable[[Any, Any], Any]:
     return lambda value, _: hook()(value)
 
 
-def _is_hashable(annotation: Any) -> bool:
-    try:
-        hash(annotation)
-    except TypeError:
-        return False
-    return True
-
-
 def _make_named_tuple(kind: Any) -> Callable[[Any, Any], Any]:
-    fields = fields_of(kind)
-
-    def structure_named_tuple(value: list[Any], _: Any) -> Any:
-        hooks = [hook_for(each.annotation) for each in fields]
-        return kind(*(hook(each) for hook, each in zip(hooks, value, strict=False)))
-
-    return structure_named_tuple
+    hooks = [_once(each.annotation) for each in fields_of(kind)]
+    return lambda value, _: kind(*(hook()(each) for hook, each in zip(hooks, value, strict=False)))
 
 
 def _make_model(kind: Any) -> Callable[[Any, Any], Any]:
@@ -406,7 +380,7 @@ def _make_collection(kind: Any) -> Callable[[Any, Any], Any]:
 
 
 _COLLECTIONS: dict[Any, Any] = {
-    **dict.fromkeys((list, abc.Sequence, abc.MutableSequence, abc.Iterable, abc.Collection), list),
+    **dict.fromkeys(ARRAYS, list),
     **dict.fromkeys((frozenset, abc.Set), frozenset),
     **dict.fromkeys((set, abc.MutableSet), set),
 }
@@ -426,9 +400,6 @@ def _make_mapping(kind: Any) -> Callable[[Any, Any], Any]:
         return mapping
 
     return structure_mapping
-
-
-_MAPPINGS = (dict, abc.Mapping, abc.MutableMapping)
 
 
 def _make_union(kind: Any) -> Callable[[Any, Any], Any]:
@@ -491,16 +462,9 @@ _FACTORIES: list[tuple[Callable[[Any], bool], Callable[[Any], Callable[[Any, Any
     (is_record, _make_record),
     (is_named_tuple, _make_named_tuple),  # which is a record, too: the later row wins
     (is_type_alias, _make_alias),
-    (lambda kind: _is_in(typing.get_origin(kind) or kind, _COLLECTIONS), _make_collection),
-    (lambda kind: _is_in(typing.get_origin(kind) or kind, _MAPPINGS), _make_mapping),
-    (lambda kind: typing.get_origin(kind) in _UNIONS, _make_union),
+    (lambda kind: class_of(kind) in _COLLECTIONS, _make_collection),
+    (lambda kind: class_of(kind) in OBJECTS, _make_mapping),
+    (lambda kind: typing.get_origin(kind) in UNIONS, _make_union),
     (lambda kind: text_type(kind) is not None, _make_text),
     (is_model, _make_model),
 ]
-
-
-def _is_in(kind: Any, known: typing.Container[Any]) -> bool:
-    try:
-        return kind in known
-    except TypeError:  # not hashable
-        return False
