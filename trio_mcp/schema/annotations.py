@@ -20,7 +20,7 @@ from attrs import NOTHING
 
 from trio_mcp.schema.constraints import apply_metadata
 from trio_mcp.schema.docstrings import parse_docstring
-from trio_mcp.schema.errors import SchemaError
+from trio_mcp.schema.errors import SchemaError, errors_at
 from trio_mcp.schema.fields import (
     UNIONS,
     Field,
@@ -293,12 +293,8 @@ class Builder:
         return schema
 
     def _field(self, kind: Any, field: Field, written: str | None) -> dict[str, Any]:
-        try:
+        with errors_at(f"field {field.name!r} of {annotation_text(kind)}"):
             schema = self.build(field.annotation)
-        except SchemaError as error:
-            raise SchemaError(
-                f"field {field.name!r} of {annotation_text(kind)}: {error}"
-            ) from error
         describe(schema, field.description or written, field.default)
         return schema
 

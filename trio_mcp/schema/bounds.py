@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from trio_mcp.schema.dialects import dialect_of
 from trio_mcp.schema.engine import pattern_size, patterns_of
-from trio_mcp.schema.errors import SchemaError
+from trio_mcp.schema.errors import SchemaError, errors_at
 from trio_mcp.schema.keywords import place_in_words
 from trio_mcp.schema.references import References
 from trio_mcp.schema.sentences import cut
@@ -49,10 +49,8 @@ def check_schema(
 def _check_patterns(schema: Mapping[str, Any]) -> None:
     total = 0
     for path, pattern in patterns_of(schema):
-        try:
+        with errors_at(f"the schema at {place_in_words(path)}"):
             total += pattern_size(pattern)
-        except SchemaError as error:
-            raise SchemaError(f"the schema at {place_in_words(path)}: {error}") from None
         if total > _MOST_OF_PATTERNS:
             raise SchemaError("the patterns of the schema are too large together; simplify them")
 

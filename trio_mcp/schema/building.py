@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trio_mcp.schema.annotations import Builder
-from trio_mcp.schema.errors import SchemaError
+from trio_mcp.schema.errors import errors_at
 from trio_mcp.schema.signatures import where
 from trio_mcp.schema.size import check_size
 
@@ -18,10 +18,8 @@ def build_at(builder: Builder, tool: str, parameter: str, annotation: Any) -> di
     Raises:
         SchemaError: The annotation has none; the message names function and parameter.
     """
-    try:
+    with errors_at(f"function {tool!r}, {where(parameter)}"):
         return builder.build(annotation)
-    except SchemaError as error:
-        raise SchemaError(f"function {tool!r}, {where(parameter)}: {error}") from error
 
 
 def bounded(tool: str, builder: Builder, schema: dict[str, Any]) -> dict[str, Any]:
@@ -30,7 +28,7 @@ def bounded(tool: str, builder: Builder, schema: dict[str, Any]) -> dict[str, An
     Raises:
         SchemaError: It is out of bounds, or not valid.
     """
-    try:
+    with errors_at(f"function {tool!r}"):
         if builder.raw:
             from trio_mcp.schema.bounds import check_schema  # imports much, and is seldom needed
 
@@ -41,6 +39,4 @@ def bounded(tool: str, builder: Builder, schema: dict[str, Any]) -> dict[str, An
                 from trio_mcp.schema.references import References  # few schemas refer to anything
 
                 References(schema)
-    except SchemaError as error:
-        raise SchemaError(f"function {tool!r}: {error}") from error
     return schema

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 from trio_mcp.schema.sentences import cut, json_kind
@@ -14,6 +16,15 @@ class SchemaError(ValueError):
     """
 
     __module__ = "trio_mcp.errors"
+
+
+@contextmanager
+def errors_at(place: str) -> Iterator[None]:
+    """Put a place before the message of a `SchemaError` that comes out of the block."""
+    try:
+        yield
+    except SchemaError as error:
+        raise SchemaError(f"{place}: {error}") from error
 
 
 class Problem(str):

@@ -98,10 +98,8 @@ class FormField:
         if self._options:
             beside = self._titles_beside or revision not in SINCE[_2025_11]
             schema |= _write_options(shape, self._options, beside)
-        if "default" in schema:
-            default = schema.pop("default")
-            if revision in SINCE[shape.default_since]:
-                schema["default"] = default
+        if revision not in SINCE[shape.default_since]:
+            schema.pop("default", None)
         return schema
 
     def missed_format(self, value: Json) -> str | None:

@@ -23,11 +23,10 @@ from trio_mcp.schema.annotations import (
     annotation_text,
     describe,
     is_type_alias,
-    published_default,
 )
 from trio_mcp.schema.dialects import dialect_of
 from trio_mcp.schema.docstrings import parse_docstring
-from trio_mcp.schema.errors import ArgumentError, SchemaError, Unfit
+from trio_mcp.schema.errors import ArgumentError, SchemaError, Unfit, errors_at
 from trio_mcp.schema.fields import (
     class_of,
     fields_of,
@@ -118,7 +117,12 @@ class Form(Generic[T]):
                 answers[each.name] = each.read(content[each.name])
             elif each.none_if_empty:
                 answers[each.name] = None
-        return self._make(answers)
+        try:
+            return self._make(answers)
+        except Unfit as error:
+            raise ArgumentError(error.tell("Field", "")) from None
+        except Exception as error:
+            raise ArgumentError(f"The form is not acceptable{reason_of(error)}.") from error
 
 
 @overload
@@ -164,12 +168,14 @@ def form_of(kind: Any, revision: Revision) -> Form[Any]:
     record = _without_names(kind)
     if is_record(record) and not is_named_tuple(record):
         owner = f" of {annotation_text(record)}"
-        return _finish(_questions_of(record), revision, _maker(record), owner)
+        return _finish(_questions_of(record, owner), revision, _maker(record), owner)
     if is_model(record):
-        schema = without_references(Model(record).schema(output=False))
+        model = Model(record)
+        schema = without_references(model.schema(output=False))
         if schema.get("type") == "object":
-            return _form_of_model(record, schema, revision)
-    only = _question(_ONLY, kind, required=True)
+            owner = f" of {annotation_text(record)}"
+            return _finish(_questions_of_model(schema, owner), revision, model.read, owner)
+    only = _question_of_type(_ONLY, kind, required=True)
     return _finish([only], revision, lambda answers: answers[_ONLY])
 
 
@@ -188,10 +194,8 @@ def _finish(
 ) -> Form[Any]:
     properties = {}
     for each in questions:
-        try:
+        with errors_at(f"field {each.name!r}{owner}"):
             properties[each.name] = each.field.to_schema(revision)
-        except SchemaError as error:
-            raise SchemaError(f"field {each.name!r}{owner}: {error}") from error
     schema: dict[str, Json] = {} if dialect is None else {"$schema": dialect}
     schema |= {"type": "object", "properties": properties}
     required = [each.name for each in questions if each.required]
@@ -202,26 +206,41 @@ def _finish(
     return Form(schema, questions, make, validate)
 
 
+def _question(
+    name: str,
+    schema: Json,
+    *,
+    required: bool,
+    optional: bool = False,
+    annotation: Any = Any,
+    owner: str = "",
+) -> _Question:
+    """The question that a schema asks; `optional` says whether it allowed null as well."""
+    with errors_at(f"field {name!r}{owner}"):
+        field = read_field(schema)
+    return _Question(name, field, required and not optional, annotation, required and optional)
+
+
 # Types ----------------------------------------------------------------------------------------
 
 
-def _questions_of(kind: Any) -> list[_Question]:
+def _questions_of(kind: Any, owner: str) -> list[_Question]:
     docs = parse_docstring(own_docstring(class_of(kind)))
     return [
-        _question(
+        _question_of_type(
             each.name,
             each.annotation,
             required=each.required,
             default=each.default,
             description=each.description or docs.parameters.get(each.name),
-            owner=f" of {annotation_text(kind)}",
+            owner=owner,
         )
         for each in fields_of(kind)
         if each.init
     ]
 
 
-def _question(
+def _question_of_type(
     name: str,
     annotation: Any,
     *,
@@ -231,24 +250,12 @@ def _question(
     owner: str = "",
 ) -> _Question:
     builder = _Builder()
-    try:
+    with errors_at(f"field {name!r}{owner}"):
         schema, optional = _without_null(builder.finish(builder.build(annotation)))
-        describe(schema, description, NOTHING)
-        default = published_default(default)
-        if default is not NOTHING and default is not None:
-            schema["default"] = default
-        field = read_field(schema)
-    except SchemaError as error:
-        raise SchemaError(f"field {name!r}{owner}: {error}") from error
-    return _Question(name, field, required and not optional, annotation, required and optional)
-
-
-def _plain_question(name: str, schema: Json, required: bool, owner: str = "") -> _Question:
-    """One whose answer is taken as it comes."""
-    try:
-        return _Question(name, read_field(schema), required)
-    except SchemaError as error:
-        raise SchemaError(f"field {name!r}{owner}: {error}") from error
+    describe(schema, description, default)
+    return _question(
+        name, schema, required=required, optional=optional, annotation=annotation, owner=owner
+    )
 
 
 class _Builder(Builder):
@@ -290,35 +297,20 @@ def _maker(kind: Any) -> Callable[[dict[str, Any]], Any]:
         return lambda answers: answers
     owner = class_of(kind)
     names = {each.name: each.alias for each in attrs.fields(owner)} if attrs.has(owner) else {}
-
-    def make(answers: dict[str, Any]) -> Any:
-        try:
-            return kind(**{names.get(name) or name: value for name, value in answers.items()})
-        except Exception as error:
-            raise ArgumentError(f"The form is not acceptable{reason_of(error)}.") from error
-
-    return make
+    return lambda answers: kind(
+        **{names.get(name) or name: value for name, value in answers.items()}
+    )
 
 
-def _form_of_model(kind: Any, schema: Mapping[str, Json], revision: Revision) -> Form[Any]:
-    questions, owner = [], f" of {annotation_text(kind)}"
+def _questions_of_model(schema: Mapping[str, Json], owner: str) -> list[_Question]:
+    questions = []
     for name, each in schema.get("properties", {}).items():
         asked, optional = _without_null(each)
         if asked.get("default", NOTHING) is None:
             del asked["default"]
-        required = name in schema.get("required", ()) and not optional
-        questions.append(_plain_question(name, asked, required, owner))
-    model = Model(kind)
-
-    def make(answers: dict[str, Any]) -> Any:
-        try:
-            return model.read(answers)
-        except Unfit as error:
-            raise ArgumentError(error.tell("Field", "")) from None
-        except Exception as error:
-            raise ArgumentError(f"The form is not acceptable{reason_of(error)}.") from error
-
-    return _finish(questions, revision, make, owner)
+        required = name in schema.get("required", ())
+        questions.append(_question(name, asked, required=required, optional=optional, owner=owner))
+    return questions
 
 
 # Raw schemas ----------------------------------------------------------------------------------
@@ -344,7 +336,7 @@ def _form_of_schema(schema: Mapping[str, Json], revision: Revision) -> Form[dict
     for name, each in properties.items():
         if not isinstance(name, str):
             raise SchemaError(f"field {cut(name)}: its name must be a string")
-        questions.append(_plain_question(name, each, name in required))
+        questions.append(_question(name, each, required=name in required))
     dialect = schema.get("$schema")
     if dialect is not None:
         dialect_of(schema)

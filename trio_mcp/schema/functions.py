@@ -23,7 +23,6 @@ from trio_mcp.schema.signatures import (
     check_function,
     docstring_of,
     name_of,
-    resolve,
     taken_by,
 )
 from trio_mcp.schema.structuring import structure_arguments
@@ -107,8 +106,8 @@ def describe_function(
     name = name_of(function)
     if parameters is not None and input_schema is not None:
         raise SchemaError("parameters= and input_schema= exclude each other; give one of them")
-    hints = Hints(function, context_type)
-    taken, context, returns = taken_by(function, name, hints)
+    hints = Hints(name, function, context_type)
+    taken, context, returns = taken_by(function, hints)
     docs = parse_docstring(docstring_of(function))
 
     structure = structure_arguments(
@@ -126,7 +125,7 @@ def describe_function(
         accepted = checked = declare(name, taken, parameters)
     else:
         accepted, checked = _infer(name, taken, docs)
-    result = resolve(name, "return", hints, returns) if describe_result else Any
+    result = hints.resolve("return", returns) if describe_result else Any
     returned = describe_return(name, result, result_types)
     return FunctionSchema(
         name=name,

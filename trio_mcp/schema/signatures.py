@@ -24,7 +24,6 @@ __all__ = [
     "check_function",
     "docstring_of",
     "name_of",
-    "resolve",
     "taken_by",
     "where",
 ]
@@ -88,7 +87,8 @@ class Hints:
     its name even where it was imported for type checking alone.
     """
 
-    def __init__(self, function: Any, context_type: type | None) -> None:
+    def __init__(self, tool: str, function: Any, context_type: type | None) -> None:
+        self.tool = tool
         function = _innermost(function)
         if not inspect.isroutine(function):
             function = type(function).__call__
@@ -99,13 +99,24 @@ class Hints:
         if context_type is not None:
             self._locals.setdefault(context_type.__name__, context_type)
 
-    def resolve(self, annotation: Any) -> Any:
-        """Replace the names in an annotation by what they stand for."""
+    def resolve(self, parameter: str, annotation: Any) -> Any:
+        """Replace the names in the annotation of a parameter, or of `return`.
+
+        Raises:
+            SchemaError: It names what is not known.
+        """
         if annotation is inspect.Parameter.empty:
             return Any
         # Names that are meant beat those that are merely known: globals shadow the context's.
         known = {key: value for key, value in self._locals.items() if key not in self._globals}
-        return resolve_names(annotation, self._globals, known)
+        try:
+            return resolve_names(annotation, self._globals, known)
+        except (NameError, AttributeError, TypeError, SyntaxError) as error:
+            raise SchemaError(
+                f"function {self.tool!r}, {where(parameter)}: the annotation {annotation!r} cannot "
+                f"be resolved ({error}); define what it names at module level, outside "
+                "`if TYPE_CHECKING`"
+            ) from error
 
     def is_context(self, annotation: Any) -> bool:
         """Whether a parameter of that annotation is for the context."""
@@ -133,22 +144,6 @@ def _enclosed_names(function: Any) -> dict[str, Any]:
     return known
 
 
-def resolve(tool: str, parameter: str, hints: Hints, annotation: Any) -> Any:
-    """Resolve the annotation of one parameter, or of `return`.
-
-    Raises:
-        SchemaError: It names what is not known.
-    """
-    try:
-        return hints.resolve(annotation)
-    except (NameError, AttributeError, TypeError, SyntaxError) as error:
-        raise SchemaError(
-            f"function {tool!r}, {where(parameter)}: the annotation {annotation!r} cannot be "
-            f"resolved ({error}); define what it names at module level, outside "
-            "`if TYPE_CHECKING`"
-        ) from error
-
-
 def where(parameter: str) -> str:
     """Where an annotation stands, in words."""
     return "return annotation" if parameter == "return" else f"parameter {parameter!r}"
@@ -170,12 +165,12 @@ class Taken:
         return self.default is NOTHING and not self.rest
 
     @classmethod
-    def read(cls, parameter: inspect.Parameter, hints: Hints, tool: str) -> Taken:
+    def read(cls, parameter: inspect.Parameter, hints: Hints) -> Taken:
         """Read a parameter of a signature."""
         refusal = _REFUSED.get(parameter.kind)
         if refusal is not None:
-            raise SchemaError(f"function {tool!r}, parameter {parameter.name!r}: {refusal}")
-        annotation = resolve(tool, parameter.name, hints, parameter.annotation)
+            raise SchemaError(f"function {hints.tool!r}, parameter {parameter.name!r}: {refusal}")
+        annotation = hints.resolve(parameter.name, parameter.annotation)
         return cls(
             name=parameter.name,
             annotation=annotation,
@@ -195,14 +190,13 @@ _REFUSED: dict[Any, str] = {
 }
 
 
-def taken_by(
-    function: Callable[..., Any], name: str, hints: Hints
-) -> tuple[list[Taken], str | None, Any]:
+def taken_by(function: Callable[..., Any], hints: Hints) -> tuple[list[Taken], str | None, Any]:
     """Read a signature: what is taken from callers, the parameter for the context, the return.
 
     Raises:
         SchemaError: A parameter cannot be filled.
     """
+    name = hints.tool
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError) as error:
@@ -210,7 +204,7 @@ def taken_by(
             f"function {name!r}: its signature cannot be read ({error}); wrap it in a function"
         ) from error
     _check_bound(function, name, signature)
-    taken = [Taken.read(each, hints, name) for each in signature.parameters.values()]
+    taken = [Taken.read(each, hints) for each in signature.parameters.values()]
     contexts = [each.name for each in taken if each.is_context]
     if len(contexts) > 1:
         names = " and ".join(map(repr, contexts))
