@@ -30,7 +30,6 @@ from tests.soak.picture import draw
 from tests.soak.seen import CALLERS, Seen
 from tests.support.processes import ROOT
 from trio_mcp import Client, connect
-from trio_mcp.transports.process import ProcessOptions
 
 SAMPLES: Final = 60
 """In a run, however long it is."""
@@ -64,6 +63,10 @@ class Soak:
 
     def __attrs_post_init__(self) -> None:
         self.server, self.client = Seen(f"{self.name}, server"), Seen(f"{self.name}, client")
+
+    def add_one(self) -> None:
+        """Count a prepared call."""
+        self.calls += 1
 
 
 async def use(client: Client, soak: Soak, rounds: int) -> None:
@@ -100,7 +103,7 @@ async def call_raw(port: int, soak: Soak) -> None:
     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
         for id in count():
             await raw.echo(stream, id)
-            soak.calls += 1
+            soak.add_one()
 
 
 async def sample(soak: Soak, process: psutil.Process, client: Client, goal: Goal) -> None:
@@ -118,26 +121,27 @@ async def sample(soak: Soak, process: psutil.Process, client: Client, goal: Goal
 
 
 async def over_stdio(goal: Goal) -> Soak:
-    """Soak a server on stdio."""
+    """Soak a server on stdio, with a client and prepared calls on one connection."""
     soak = Soak("stdio", connections=1)
-    options = ProcessOptions(cwd=ROOT)
-    async with connect([*COMMAND, "stdio"], process_options=options) as client:
-        server = psutil.Process().children()[-1]
-        async with trio.open_nursery() as nursery:
+    async with started("stdio") as process:
+        stream = raw.Shared(process, soak.add_one)
+        async with connect(stream) as client, trio.open_nursery() as nursery:
+            await stream.start()
             for _ in range(CALLERS):
                 nursery.start_soon(use_for_ever, client, soak)
-            await sample(soak, server, client, goal)
+            await sample(soak, psutil.Process(process.pid), client, goal)
             nursery.cancel_scope.cancel()
     return soak
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[tuple[psutil.Process, int]]:
-    """Run a server over HTTP; yields it and its port."""
-    process = await trio.lowlevel.open_process([*COMMAND, "http"], cwd=ROOT, stdout=subprocess.PIPE)
+async def started(*arguments: str) -> AsyncIterator[trio.Process]:
+    """Run the server."""
+    command = [*COMMAND, *arguments]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    process = await trio.lowlevel.open_process(command, cwd=ROOT, **pipes)
     try:
-        assert process.stdout is not None
-        yield psutil.Process(process.pid), int(await process.stdout.receive_some())
+        yield process
     finally:
         process.kill()
         with trio.CancelScope(shield=True):
@@ -148,13 +152,15 @@ async def over_http(goal: Goal) -> Soak:
     """Soak a server over HTTP: clients come and go, with sessions and without; others stay."""
     soak = Soak("HTTP")
     revisions = cycle(["2025-11-25", "2026-07-28"])
-    async with serving() as (server, port), trio.open_nursery() as nursery:
+    async with started("http") as process, trio.open_nursery() as nursery:
+        assert process.stdout is not None
+        port = int(await process.stdout.receive_some())
         url = f"http://127.0.0.1:{port}/mcp"
         for _ in range(CALLERS // 2):
             nursery.start_soon(come_and_go, url, next(revisions), soak)
             nursery.start_soon(call_raw, port, soak)
         async with connect(url) as client:
-            await sample(soak, server, client, goal)
+            await sample(soak, psutil.Process(process.pid), client, goal)
         nursery.cancel_scope.cancel()
     return soak
 
