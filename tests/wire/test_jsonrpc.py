@@ -269,8 +269,8 @@ def test_a_repeated_id_is_no_id(padding):
 @pytest.mark.long
 def test_repeated_keys_are_found_however_many_there_are():
     """Not in the square of their number: that would be half an hour here."""
-    many = ",".join(f'"{number}":0' for number in range(500_000))
-    id, code, message = refused(request_with("{" + many + ',"499999":1}'))
+    many = ",".join(f'"{number}":0' for number in range(400_000))
+    id, code, message = refused(request_with("{" + many + ',"399999":1}'))
     assert (id, code, message) == (1, INVALID_REQUEST, "Invalid request: repeated key")
     few = ",".join(f'"{number}":0' for number in range(20_000))
     assert refused(request_with("{" + few + ',"19999":1}'))[2].endswith('repeated key "19999"')

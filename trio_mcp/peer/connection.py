@@ -23,13 +23,14 @@ from typing import Final
 import trio
 
 from trio_mcp.peer.channel import ReplyChannel
+from trio_mcp.peer.decoding import decoded
 from trio_mcp.peer.inbound import Handler, Inbound, InboundRequest, Slots
 from trio_mcp.peer.lines import IO_ERRORS, LineTransport, OutgoingLines
 from trio_mcp.peer.requests import OutgoingRequests
 from trio_mcp.peer.runner import Runner
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.wire.framing import Frame, Oversized
-from trio_mcp.wire.jsonrpc import Json, Message, Request, Response, decode
+from trio_mcp.wire.jsonrpc import Json, Message, Request, Response
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.oversize import answer_oversized, megabytes
 
@@ -74,7 +75,6 @@ class Connection(ReplyChannel):
         self.id = secrets.token_hex(4)
         self._transport = transport
         self._limits = limits
-        self._max_batch = limits.max_batch
         self._other_side = other_side
         self._on_line = on_line
         self._on_drain = on_drain
@@ -188,7 +188,7 @@ class Connection(ReplyChannel):
                 most = self._limits.max_waiting_bytes
                 others = 0  # than calls: mostly responses, and each wakes who waits for it
                 for frame in frames:
-                    if not self._take(frame):
+                    if not await self._take(frame):
                         others += 1
                     if self._lines.full or self._inbound.waiting_bytes > most:
                         await self._relief()
@@ -221,12 +221,12 @@ class Connection(ReplyChannel):
 
     # -- what comes in --------------------------------------------------------------------
 
-    def _take(self, frame: Frame) -> bool:
+    async def _take(self, frame: Frame) -> bool:
         """Deal with a frame. Returns whether it became a call that runs, and nothing else."""
         if isinstance(frame, bytes):
             if self._on_line is not None:
                 self._on_line(frame)
-            message = decode(frame, self._max_batch)
+            message = await decoded(frame, self._limits)
             if isinstance(message, Request):  # most of them, by the shortest way
                 admitted = self._inbound.admit(message, self, len(frame))
                 if isinstance(admitted, InboundRequest):

@@ -25,11 +25,12 @@ from typing import Final
 import orjson
 from attrs import frozen
 
+from trio_mcp.peer.decoding import decoded
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.transports.memory import Embedded
 from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
-from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Id, Json, decode, encode, is_id, json_type
+from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Id, Json, encode, is_id, json_type
 from trio_mcp.wire.jsonrpc import error_line as encode_error
 from trio_mcp.wire.limits import Limits
 
@@ -123,7 +124,7 @@ class ControlRouter:
             error = McpError(METHOD_NOT_FOUND, f"Server not found: {name}", data)
             return orjson.loads(encode_error(_id_of(message), error))
         # Neither side is to be able to change what the other one holds.
-        copied = decode(encode(message)[:-1], self._limits.max_batch)
+        copied = await decoded(encode(message)[:-1], self._limits)
         line = None if copied is None else await server.answer(copied)
         return None if line is None else json.loads(line)
 

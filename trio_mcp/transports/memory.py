@@ -21,6 +21,7 @@ from attrs import evolve
 from trio_mcp.peer.background import background_task
 from trio_mcp.peer.channel import ResponseOnly
 from trio_mcp.peer.connection import Connection
+from trio_mcp.peer.decoding import decoded
 from trio_mcp.peer.inbound import Inbound, Slots
 from trio_mcp.peer.runner import Runner
 from trio_mcp.public import public
@@ -33,7 +34,7 @@ from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.transports.stream import run_connection
 from trio_mcp.wire.framing import Frame
-from trio_mcp.wire.jsonrpc import Message, decode
+from trio_mcp.wire.jsonrpc import Message
 from trio_mcp.wire.limits import Limits
 
 
@@ -180,8 +181,8 @@ class Embedded:
 
         Cancelled, the calls in it are cancelled with it.
         """
-        decoded = decode(message.strip(b"\n"), self._limits.max_batch)
-        line = None if decoded is None else await self.answer(decoded)
+        taken = await decoded(message.strip(b"\n"), self._limits)
+        line = None if taken is None else await self.answer(taken)
         return None if line is None else line.rstrip(b"\n")
 
     async def answer(self, message: Message) -> bytes | None:

@@ -21,6 +21,7 @@ _TOKEN: Final = re.compile(
     rb"|[][{}:,]"
     rb'|[^][{}:,"\s]+(?=[][{}:,"\s])'  # a whole number or name
 )
+_LAST: Final = re.compile(rb'[,{]\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)\s*}\s*$')
 _AROUND: Final = "\ufeff \t\r\n"
 
 
@@ -38,6 +39,16 @@ def id_of_unreadable(line: bytes) -> str | int | None:
         return None
     ids = [value for name, value in members if name == "id"]
     return _usable(ids[0]) if len(ids) == 1 else None
+
+
+def id_of_heavy(line: bytes) -> str | int | None:
+    """Return the top-level `id` of a line with too much in it, if it is the first or last member.
+
+    Many put it last. The brace that ends a line is that of the outermost object.
+    """
+    found = find_id(line[:HEAD_BYTES])
+    last = _LAST.search(line[-HEAD_BYTES:]) if found is None else None
+    return found if last is None else _scalar(last[1])
 
 
 def find_id(head: bytes) -> str | int | None:

@@ -17,7 +17,7 @@ from typing import Any, Final
 import orjson
 from attrs import Factory, define, evolve, field, frozen
 
-from trio_mcp.wire.collector import collector_paused
+from trio_mcp.wire.collector import collector_paused, collector_spared
 from trio_mcp.wire.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -26,8 +26,9 @@ from trio_mcp.wire.errors import (
     McpError,
 )
 from trio_mcp.wire.exact import RepeatedKey, exact
-from trio_mcp.wire.ids import id_of_unreadable
+from trio_mcp.wire.ids import id_of_heavy, id_of_unreadable
 from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.weight import is_heavier, is_long
 
 Json = Any
 """A JSON value: what a peer may put where the protocol does not say."""
@@ -92,10 +93,13 @@ Message = Single | Batch
 
 
 _MAX_BATCH: Final = Limits().max_batch
+_MAX_VALUES: Final = Limits().max_message_values
 _LONG: Final = 64 * 1024
 
 
-def decode(line: bytes, max_batch: int = _MAX_BATCH) -> Message | None:
+def decode(
+    line: bytes, max_batch: int = _MAX_BATCH, max_values: int = _MAX_VALUES
+) -> Message | None:
     """Turn one line into a message.
 
     Args:
@@ -103,12 +107,16 @@ def decode(line: bytes, max_batch: int = _MAX_BATCH) -> Message | None:
         max_batch: The most messages in a batch, `Limits.max_batch`. A longer one is refused here,
             before there is anything of it but what the parser made: each of its messages would
             take many times the memory of its text.
+        max_values: The most values in it, `Limits.max_message_values`.
 
     Returns:
         The message, or `Malformed` with the error to answer; `None` for a blank line.
     """
+    may_be_much = len(line) >= _LONG
+    if may_be_much and is_heavier(line, max_values):
+        return _too_much(line, max_values)
     try:
-        value = orjson.loads(line) if len(line) < _LONG else _loads_long(line)
+        value = _loads_long(line) if may_be_much else orjson.loads(line)
         again = orjson.dumps(value)
         if again != line:
             value = exact(line, again, value)
@@ -117,7 +125,7 @@ def decode(line: bytes, max_batch: int = _MAX_BATCH) -> Message | None:
     except TypeError:  # what was parsed can be encoded, unless it is too deep
         return _too_deep(value, len(line))
     except ValueError as error:
-        return _unread(line, error, max_batch)
+        return _unread(line, error, max_batch, max_values)
     try:  # most messages are plain requests and results: this is the short way for them
         id: Json = value["id"]
         if value["jsonrpc"] == "2.0" and (id.__class__ is int or id.__class__ is str):
@@ -134,7 +142,7 @@ def decode(line: bytes, max_batch: int = _MAX_BATCH) -> Message | None:
 
 
 def _loads_long(line: bytes) -> Json:
-    with collector_paused():
+    with collector_spared() if is_long(line) else collector_paused():
         return orjson.loads(line)
 
 
@@ -230,7 +238,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 _MOST_OF_A_KEY: Final = 100
 
 
-def _unread(line: bytes, error: ValueError, max_batch: int) -> Message | None:
+def _unread(line: bytes, error: ValueError, max_batch: int, max_values: int) -> Message | None:
     """Make sense of a line that the parser refused, or say what is wrong with it."""
     bare = line.strip(_SPACE)
     if not bare:
@@ -238,7 +246,7 @@ def _unread(line: bytes, error: ValueError, max_batch: int) -> Message | None:
     if bare.startswith(_BOM):  # RFC 8259, section 8.1: a byte order mark may be ignored
         bare = bare[len(_BOM) :].lstrip(_SPACE)
         if not bare.startswith(_BOM):  # one of them: this does not go on for ever
-            return decode(bare, max_batch)
+            return decode(bare, max_batch, max_values)
     reason = _explain(bare, error)
     told = McpError(PARSE_ERROR, f"Parse error: {reason}", {"reason": reason})
     return Malformed(_or_unknown(id_of_unreadable(bare)), told, len(line))
@@ -249,6 +257,12 @@ def _repeats(value: Json, repeated: RepeatedKey, size: int) -> Malformed:
     error = McpError(INVALID_REQUEST, f"Invalid request: repeated key{named}")
     id = UNKNOWN_ID if repeated.is_id else _id_of(value)
     return Malformed(id, error, size, "Invalid request: repeated key")
+
+
+def _too_much(line: bytes, most: int) -> Malformed:
+    why = f"Invalid request: more than {most} values in one message"
+    error = McpError(INVALID_REQUEST, why, {"maxValues": most})
+    return Malformed(_or_unknown(id_of_heavy(line)), error, len(line))
 
 
 def _too_deep(value: Json, size: int) -> Malformed:

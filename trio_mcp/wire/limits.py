@@ -38,6 +38,10 @@ class Limits:
     """The longest message that is read, in bytes: a line without its newline, the body of a
     request or a response, the data of an event."""
 
+    max_message_values: int = field(default=3_000_000, validator=_positive)
+    """The most values in one message. An array, an object and a name count as five each, which is
+    what they cost."""
+
     max_batch: int = field(default=1000, validator=_positive)
     """The most messages in one JSON-RPC batch."""
 

@@ -251,7 +251,7 @@ async def test_answers_have_a_bound_however_they_are_made_up() -> None:
         (key,) = (await until(ours, id, "input_required")).questions
         longs: list[Any] = [
             "x" * 3_000_000,
-            [[]] * 1_000_000,
+            [["long enough"]] * 300_000,
             {str(n): n for n in range(300_000)},
         ]
         for long in longs:

@@ -38,6 +38,7 @@ from trio_mcp.errors import (
     ProtocolError,
     SessionExpired,
 )
+from trio_mcp.peer.decoding import decoded
 from trio_mcp.peer.outbound import ConnectionEnded, notification_line
 from trio_mcp.peer.requests import OpenRequests
 from trio_mcp.peer.time_limits import TimeLimit, pausable
@@ -58,7 +59,6 @@ from trio_mcp.wire.jsonrpc import (
     Request,
     Response,
     Single,
-    decode,
 )
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import Method
@@ -265,7 +265,7 @@ class HttpTransport:
         body = await reply.read_all(self._most)
         await self._take(body, pending.session, pending)
         if pending.response is None:
-            message = decode(body, self.limits.max_batch)
+            message = await decoded(body, self.limits)
             error = rpc_error(_value(body))
             if error is not None:
                 raise error
@@ -365,7 +365,7 @@ class HttpTransport:
     ) -> None:
         """Deal with a message that came on the stream of a request, or on no request's."""
         self.inbound.on_line(line)
-        message = decode(line, self.limits.max_batch)
+        message = await decoded(line, self.limits)
         singles: list[Single] = []
         if isinstance(message, Batch):
             singles = message.messages

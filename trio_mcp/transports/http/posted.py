@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from functools import lru_cache
 
+from trio_mcp.peer.decoding import decoded
 from trio_mcp.transports.http.request import EVENTS, JSON, HttpRequest, Refusal
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
-from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Id, Malformed, Message, decode, error_line
+from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Id, Malformed, Message, error_line
 from trio_mcp.wire.limits import Limits
 
 logger = logging.getLogger("trio_mcp.http")
@@ -28,7 +29,7 @@ async def read_message(http: HttpRequest, limits: Limits) -> tuple[Message, byte
         Disconnected: The client left before all of it had come.
     """
     body = await http.body(limits.max_message_bytes)
-    message = decode(body, limits.max_batch)
+    message = await decoded(body, limits)
     if message is None:
         raise bad_message(UNKNOWN_ID, McpError(INVALID_REQUEST, "Invalid request: it is empty"))
     if isinstance(message, Malformed):

@@ -1,0 +1,43 @@
+"""Decoding messages without holding the event loop, however much is in them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+from trio_mcp.wire.jsonrpc import Message, decode
+from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.weight import is_long
+
+_SHORT: Final = 64 * 1024
+_THREAD: Final = trio.lowlevel.RunVar[trio.CapacityLimiter]("decoding")
+
+
+async def decoded(line: bytes, limits: Limits) -> Message | None:
+    """Turn a line into a message, as `decode` does; in a worker thread if that takes long.
+
+    No checkpoint if it does not. Cancelled, it leaves the thread behind, which ends by itself.
+    """
+    if len(line) < _SHORT or not is_long(line):
+        return decode(line, limits.max_batch, limits.max_message_values)
+    return await trio.to_thread.run_sync(
+        decode,
+        line,
+        limits.max_batch,
+        limits.max_message_values,
+        abandon_on_cancel=True,
+        limiter=_thread(),
+    )
+
+
+def _thread() -> trio.CapacityLimiter:
+    """Allow one at a time: each holds the interpreter for a while, and others have to get a turn.
+
+    It is apart from the usual threads, which may all be taken by calls that only a message ends.
+    """
+    try:
+        return _THREAD.get()
+    except LookupError:
+        _THREAD.set(trio.CapacityLimiter(1))
+        return _THREAD.get()
