@@ -17,8 +17,8 @@ class StoreFull(StoreError):
 class StoreUnavailable(StoreError):
     """The store cannot be reached now: locked, gone, closed, or its disk fails.
 
-    What was to be written may have been written, or not. So whoever tries again does it in a way
-    that works in both cases: with `expect`, or by looking first.
+    What was to be written may have been written, or not, or may be once the network is whole again.
+    So whoever tries again does it in a way that works in each case: with `expect`, say.
     """
 
 

@@ -5,6 +5,10 @@ the time is the server's. A script that was sent and not answered may have been 
 sent twice, and whoever made it is told `StoreUnavailable`. When the connection has broken, the next
 operations wait for a new one, but not for long.
 
+A network that splits breaks no connection: nothing is answered any more, and perhaps never will be,
+even when the network is whole again. So connections on which an answer did not come in time are
+given up. They are given up with their whole pool, which would not use what they leave free again.
+
 News is published. What was published while the connection for it was broken is lost, so when it is
 back, every watch is told that there may be news.
 """
@@ -18,6 +22,7 @@ import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -32,6 +37,7 @@ from coredis.exceptions import (
     ClusterDownError,
     ReadOnlyError,
     RedisError,
+    ResponseError,
     WrongTypeError,
 )
 from coredis.retry import NoRetryPolicy
@@ -73,6 +79,15 @@ _UNSUBSCRIBING: Final = 1.0
 """Seconds that it may take to say that a channel is of no interest any more."""
 
 Argument = str | bytes
+Client = coredis.client.Client[bytes]
+
+_COMMIT: Final = Script[bytes](script=scripts.COMMIT)
+_GET: Final = Script[bytes](script=scripts.GET)
+_SCAN: Final = Script[bytes](script=scripts.SCAN)
+_CLAIM: Final = Script[bytes](script=scripts.CLAIM)
+_READ: Final = Script[bytes](script=scripts.READ)
+
+_FAILURES: Final = (RedisError, OSError, trio.TooSlowError)
 
 
 class RedisStore(Store):
@@ -89,7 +104,7 @@ class RedisStore(Store):
     def __init__(
         self, url: str, *, patience: float = 5.0, clock: Callable[[], float] | None = None
     ) -> None:
-        self._client, self._place, self._prefix = _client_of(url, patience)
+        self._make, self._place, self._prefix = _client_of(url, patience)
         self._patience = patience
         self._clock = clock
         self._name = secrets.token_hex(8).encode()
@@ -99,12 +114,11 @@ class RedisStore(Store):
         self._listening = trio.Event()
         self._subscribing = trio.Lock()
         self._hears = self._missed = False
-        self._broken = False
         self._is_open = False
-        register = self._client.register_script
-        self._commit, self._get = register(scripts.COMMIT), register(scripts.GET)
-        self._scan, self._claim = register(scripts.SCAN), register(scripts.CLAIM)
-        self._read = register(scripts.READ)
+        self._client: Client | None = None
+        self._broken = trio.Event()  # the connections of this client
+        self._tried = trio.lowlevel.ParkingLot()
+        self._failure = self._error(trio.TooSlowError())  # why there is no client
 
     # -- its life -----------------------------------------------------------------------------
 
@@ -117,40 +131,68 @@ class RedisStore(Store):
             StoreUnavailable: It cannot be reached.
         """
         failure: BaseException | None = None
-        async with self._client, trio.open_nursery() as self._nursery:
-            try:
-                await self._reconnect()
-                await self._look_at_memory()
-                self._is_open = True
-                yield self
-            except BaseException as error:  # raised again below, and not in a group
-                failure = error
-            self._is_open = False
-            self._nursery.cancel_scope.cancel()
+        async with trio.open_nursery() as self._clients:
+            async with trio.open_nursery() as self._nursery:
+                try:
+                    self._nursery.start_soon(self._keep_connected)
+                    await self._look_at_memory(await self._connected())
+                    self._is_open = True
+                    yield self
+                except BaseException as error:  # raised again below, and not in a group
+                    failure = error
+                self._is_open = False
+                self._nursery.cancel_scope.cancel()
+            self._clients.cancel_scope.cancel()  # when nobody uses them any more
         if failure is not None:
             raise failure
 
-    async def _reconnect(self) -> None:
-        """Wait until the server answers, for as long as we have patience."""
+    async def _keep_connected(self) -> None:
+        """Have a client, and another one whenever its connections break; until cancelled."""
         pause = _FIRST_PAUSE
-        ends = trio.current_time() + self._patience
         while True:
+            broken = trio.Event()
             try:
-                with self._failures():
-                    await self._client.ping()
-                self._broken = False
-                return
-            except StoreUnavailable:
-                if trio.current_time() + pause > ends:
-                    raise
-            await trio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
-            pause = min(2 * pause, _LONGEST_PAUSE)
+                self._client = await self._clients.start(self._have_client, broken)
+                self._broken = broken
+                self._tried.unpark_all()
+                pause = _FIRST_PAUSE
+                await broken.wait()
+            except StoreError as error:
+                self._failure = error
+                self._tried.unpark_all()
+                await trio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
+                pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _look_at_memory(self) -> None:
+    async def _have_client(self, over: trio.Event, task_status: trio.TaskStatus[Client]) -> None:
+        """Have a client with connections of its own, until that is over."""
+        failure: BaseException | None = None
+        client: Any
+        try:
+            with trio.fail_after(self._patience) as connecting:
+                async with self._make() as client:
+                    await client.ping()
+                    connecting.deadline = math.inf
+                    task_status.started(client)
+                    await over.wait()
+        except* _FAILURES as group:  # raised again below, and not in a group
+            failure = _first(group)
+        if failure is not None and not over.is_set():
+            raise self._error(failure)
+
+    async def _connected(self) -> Client:
+        """Return a client once there is one, if that is soon."""
+        with trio.move_on_after(self._patience):
+            while self._client is None and not isinstance(self._failure, StoreUnusable):
+                await self._tried.park()
+        if self._client is None:
+            raise type(self._failure)(str(self._failure))  # a traceback for each who is told
+        return self._client
+
+    async def _look_at_memory(self, client: Client) -> None:
         """Warn of a server that forgets what it was given when it has no more memory."""
         try:
-            found = await self._client.config_get(["maxmemory-policy"])
-        except RedisError:
+            found = await client.config_get(["maxmemory-policy"])
+        except _FAILURES:
             return  # many hosts do not let us look
         policy = found.get(b"maxmemory-policy", b"noeviction")
         if policy not in (b"noeviction", "noeviction"):
@@ -162,46 +204,53 @@ class RedisStore(Store):
             )
 
     @contextmanager
-    def _failures(self) -> Iterator[None]:
-        """Say in words of ours what fails."""
+    def _failures(self, client: Client | None = None) -> Iterator[None]:
+        """Say in words of ours what fails; a client without connection is given up."""
         try:
             yield
-        except (RedisError, OSError, trio.TooSlowError) as error:
-            kind, reason = _meaning(error)
-            self._broken |= kind is StoreUnavailable
-            # The message of coredis may have what was sent in it.
-            raise kind(f"the store at {self._place} cannot be used: {reason}") from None
+        except _FAILURES as error:
+            failure = self._error(error)
+            if client is not None and client is self._client and not _is_answer(error):
+                self._client, self._failure = None, failure
+                self._broken.set()
+            raise failure from None  # the message of coredis may have what was sent in it
+
+    def _error(self, error: BaseException) -> StoreError:
+        if isinstance(error, StoreError):
+            return error
+        kind, reason = _meaning(error)
+        return kind(f"the store at {self._place} cannot be used: {reason}")
 
     # -- operations ---------------------------------------------------------------------------
 
     async def _run(self, script: Script[bytes], key: str, *arguments: Argument) -> Any:
         """Run a script that changes nothing; if the connection breaks, once more."""
-        await self._ready()
+        client = await self._ready()
         try:
-            return await self._send(script, key, arguments)
+            return await self._send(client, script, key, arguments)
         except StoreUnavailable:
-            await self._reconnect()
-            return await self._send(script, key, arguments)
+            return await self._send(await self._ready(), script, key, arguments)
 
     async def _run_once(self, script: Script[bytes], key: str, *arguments: Argument) -> Any:
         """Run a script that changes something."""
-        await self._ready()
+        client = await self._ready()
         # What was sent cannot be called back. Whoever is told "cancelled" has to be sure that
         # nothing was written, so this waits for the answer, as long as there is patience.
         with trio.CancelScope(shield=True):
-            return await self._send(script, key, arguments)
+            return await self._send(client, script, key, arguments)
 
-    async def _ready(self) -> None:
+    async def _ready(self) -> Client:
         await trio.lowlevel.checkpoint_if_cancelled()
         if not self._is_open:
             raise StoreUnavailable("the store is closed")
-        if self._broken:
-            await self._reconnect()
+        return await self._connected()
 
-    async def _send(self, script: Script[bytes], key: str, arguments: Sequence[Argument]) -> Any:
+    async def _send(
+        self, client: Client, script: Script[bytes], key: str, arguments: Sequence[Argument]
+    ) -> Any:
         now = "" if self._clock is None else _time(self._clock())
-        with self._failures(), trio.fail_after(self._patience):
-            return await script([self._base(key)], [now, *arguments])
+        with self._failures(client), trio.fail_after(self._patience):
+            return await script([self._base(key)], [now, *arguments], client=client)
 
     def _base(self, key: str) -> str:
         return f"{self._prefix}:{{{partition_of(key)}}}"
@@ -218,7 +267,7 @@ class RedisStore(Store):
             arguments += _WRITTEN[type(change)](change)
             if isinstance(change, News):
                 arguments.append(self._channel(change.key))
-        outcome, *results = await self._run_once(self._commit, changes[0].key, *arguments)
+        outcome, *results = await self._run_once(_COMMIT, changes[0].key, *arguments)
         if outcome != b"done":
             raise _refusal(outcome, changes[int(results[0])])
         self._watches.tell(each.key for each in changes if isinstance(each, News))
@@ -226,7 +275,7 @@ class RedisStore(Store):
 
     async def get(self, key: str) -> Entry | None:
         """Return an entry, if it is there."""
-        row = await self._run(self._get, check_key(key), _name_of(key))
+        row = await self._run(_GET, check_key(key), _name_of(key))
         return _entry(key, *row) if row else None
 
     async def scan(self, folder: str, cursor: str = "", *, most: int = 100) -> Page:
@@ -234,7 +283,7 @@ class RedisStore(Store):
         check_more_than_0(check_key(folder), most)
         begin = f"({_name_of(cursor)}" if cursor.startswith(f"{folder}/") else "-"
         more, rows = await self._run(
-            self._scan, folder, _name_of(folder), begin, str(most), str(PAGE_BYTES)
+            _SCAN, folder, _name_of(folder), begin, str(most), str(PAGE_BYTES)
         )
         entries = self._entries(folder, rows)
         return Page(entries, entries[-1].key if more else None)
@@ -242,9 +291,7 @@ class RedisStore(Store):
     async def claim(self, folder: str, lease: float, *, most: int = 1) -> Claimed:
         """Take entries that are due, so that nobody else gets them for a while."""
         check_more_than_0(check_key(folder), most, lease)
-        wait, rows = await self._run_once(
-            self._claim, folder, _name_of(folder), _time(lease), str(most)
-        )
+        wait, rows = await self._run_once(_CLAIM, folder, _name_of(folder), _time(lease), str(most))
         return Claimed(self._entries(folder, rows), int(wait) / 1e6 if wait else math.inf)
 
     async def read(
@@ -253,7 +300,7 @@ class RedisStore(Store):
         """Return items of a log."""
         check_more_than_0(check_key(log), most, most_bytes)
         limits = str(after), str(most), str(most_bytes)
-        first, last, position, items = await self._run(self._read, log, _name_of(log), *limits)
+        first, last, position, items = await self._run(_READ, log, _name_of(log), *limits)
         return LogPage(list(enumerate(items, int(position))), int(first), int(last))
 
     @staticmethod
@@ -313,37 +360,41 @@ class RedisStore(Store):
         while True:
             try:
                 await self._hear_until_it_breaks()
-                pause = _FIRST_PAUSE
-            except* (RedisError, OSError) as group:
-                logger.debug(
-                    "No news from the store at %s: %s", self._place, _meaning(_first(group))
-                )
+            except* (*_FAILURES, StoreError) as group:
+                logger.debug("No news: %s", self._error(_first(group)))
             finally:
+                if self._listening.is_set():
+                    pause = _FIRST_PAUSE
                 self._pubsub = None
                 self._listening = trio.Event()
             await trio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _hear_until_it_breaks(self) -> None:
-        client: Any = self._client
+        over = trio.Event()
+        client: Any = await self._clients.start(self._have_client, over)
         subscribing = client.pubsub(
             ignore_subscribe_messages=True,
             retry_policy=NoRetryPolicy(),
             subscription_timeout=self._patience,
+            max_idle_seconds=self._patience,  # then it is seen whether the server is there
         )
         start = len(self._channel(""))
-        async with subscribing as pubsub:
-            async with self._subscribing:
-                # Its loop ends when it has no channel left, so it has one that nobody writes to.
-                await self._subscribe_to(pubsub, [self._name.decode(), *self._subscribed])
-                self._pubsub = pubsub
-                self._listening.set()
-            if self._missed:
-                self._watches.tell_all()
-            self._missed = True  # what comes between this connection and the next
-            async for message in pubsub:
-                if message["data"] != self._name:  # else they were told when it was written
-                    self._watches.tell([message["channel"][start:].decode()])
+        try:
+            async with subscribing as pubsub:
+                async with self._subscribing:
+                    # Its loop ends when it has no channel left: so it has one that is nobody's.
+                    await self._subscribe_to(pubsub, [self._name.decode(), *self._subscribed])
+                    self._pubsub = pubsub
+                    self._listening.set()
+                if self._missed:
+                    self._watches.tell_all()
+                self._missed = True  # what comes between this connection and the next
+                async for message in pubsub:
+                    if message["data"] != self._name:  # else they were told when it was written
+                        self._watches.tell([message["channel"][start:].decode()])
+        finally:
+            over.set()
 
 
 # -- how changes are written for the script -------------------------------------------------------
@@ -451,11 +502,17 @@ def _meaning(error: BaseException) -> tuple[type[StoreError], str]:
     return StoreUnavailable, f"no connection ({type(error).__name__})"
 
 
+def _is_answer(error: Exception) -> bool:
+    """Whether the connection that it came by is good still."""
+    # What is a replica now may have been replaced: by another machine with the same name.
+    return isinstance(error, ResponseError) and not isinstance(error, ReadOnlyError)
+
+
 # -- the URL ---------------------------------------------------------------------------------------
 
 
-def _client_of(url: str, patience: float) -> tuple[coredis.client.Client[bytes], str, str]:
-    """Make a client for a URL. Return it, its place for messages, and the prefix of keys."""
+def _client_of(url: str, patience: float) -> tuple[Callable[[], Client], str, str]:
+    """Return what makes a client for a URL, its place for messages, and the prefix of keys."""
     parts = urlsplit(url)
     scheme, _, kind = parts.scheme.partition("+")
     query = dict(parse_qsl(parts.query))
@@ -473,9 +530,10 @@ def _client_of(url: str, patience: float) -> tuple[coredis.client.Client[bytes],
         options |= {"username": parts.username, "password": parts.password, **query}
         nodes = [_location_of(each) for each in hosts.split(",")]
         tls = scheme == "rediss"
-        return coredis.RedisCluster(startup_nodes=nodes, ssl=tls, **options), place, prefix
+        make = partial(coredis.RedisCluster, startup_nodes=nodes, ssl=tls, **options)
+        return make, place, prefix
     plain = urlunsplit(("unix" if kind == "unix" else scheme, *parts[1:3], urlencode(query), ""))
-    return coredis.Redis.from_url(plain, decode_components=True, **options), place, prefix
+    return partial(coredis.Redis.from_url, plain, decode_components=True, **options), place, prefix
 
 
 def _location_of(host: str) -> TCPLocation:
