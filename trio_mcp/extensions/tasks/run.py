@@ -18,7 +18,7 @@ from trio_mcp.extensions.tasks.exact import dumps
 from trio_mcp.extensions.tasks.kept import Claim, Damaged, KeptTasks, Move, NoTask, as_it_is
 from trio_mcp.extensions.tasks.record import Record
 from trio_mcp.store.changes import Conflict, Touch
-from trio_mcp.store.errors import LeaseLost, StoreError, StoreFull
+from trio_mcp.store.errors import StoreError, StoreFull
 from trio_mcp.store.leases import heartbeat
 
 logger = logging.getLogger("trio_mcp.tasks")
@@ -158,7 +158,11 @@ class Run(CallChannel):
     # -- its life ---------------------------------------------------------------------------
 
     async def live(self, call: KeptCall, serving: ExtensionServing) -> None:
-        """Run the task, to its end or as far as this process gets."""
+        """Run the task, to its end or as far as this process gets.
+
+        Raises:
+            LeaseLost: The store could not be reached in time.
+        """
         touch = Touch(
             self._kept.key("queue", self._claim.id), delay=self._lease, expect=self._claim.version
         )
@@ -166,8 +170,6 @@ class Run(CallChannel):
             async with heartbeat(self._kept.store, touch, self._lease):
                 move = await self._work(call, serving)
             await self._end(move)
-        except LeaseLost:
-            logger.error("Task %s: the store could not be reached in time", self._claim.id)
         except BaseException as error:
             if not isinstance(error, Exception):  # cancelled, perhaps within nurseries, as a group
                 await self._let_go(call)

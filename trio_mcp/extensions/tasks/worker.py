@@ -14,7 +14,7 @@ from trio_mcp.extensions.tasks.call import KeptCall
 from trio_mcp.extensions.tasks.kept import Claim, Damaged, KeptTasks, Move, NoTask, as_it_is
 from trio_mcp.extensions.tasks.run import STOPPED, Run, Slots, failing
 from trio_mcp.store.changes import Conflict, Entry
-from trio_mcp.store.errors import StoreError
+from trio_mcp.store.errors import LeaseLost, StoreError
 
 logger = logging.getLogger("trio_mcp.tasks")
 
@@ -48,6 +48,7 @@ class Worker:
     pause: float
     most_bytes: int
     _running: set[str] = field(factory=set)
+    _resting: trio.CancelScope = field(factory=trio.CancelScope)
 
     async def run(self) -> None:
         """Run what is due, for ever."""
@@ -56,9 +57,11 @@ class Worker:
             try:
                 async with self.kept.store.watch(self.kept.queue) as news:
                     while True:
+                        self._resting = trio.CancelScope()  # cancelled meanwhile, it is no rest
                         wait = await self._take_some()
                         pause, _ = _PATIENCE
-                        with trio.move_on_after(wait):
+                        self._resting.deadline = trio.current_time() + wait
+                        with self._resting:
                             await news.wait()
             except StoreError as error:
                 logger.error("The store of tasks cannot be used: %s", error)
@@ -134,8 +137,12 @@ class Worker:
         )
         try:
             await run.live(call, self.serving)
-        except Exception:  # one task must not end them all; it is due again when the lease ends
-            logger.exception("Task %s was given up", claim.id)
+        except Exception as error:  # one task must not end them all
+            if isinstance(error, LeaseLost):
+                logger.error("Task %s: the store could not be reached in time", claim.id)
+            else:
+                logger.exception("Task %s was given up", claim.id)
+            self._resting.cancel()  # it is due again when its lease ends: look when that is
         finally:
             self._running.discard(claim.id)
 
