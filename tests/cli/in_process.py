@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import trio
 
 from tests.cli.programs.faulty import END, Faulty
+from trio_mcp.background import background_task
 from trio_mcp.cli.probing.base import Era, Timeouts
 from trio_mcp.cli.probing.stdio import StdioProbe
-from trio_mcp.peer.background import background_task
 
 
 class FaultyInProcess:

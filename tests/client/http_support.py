@@ -20,7 +20,7 @@ from attrs import define, field
 from trio.testing import memory_stream_pair
 
 from trio_mcp import HttpOptions
-from trio_mcp.peer.background import background_task
+from trio_mcp.background import background_task
 from trio_mcp.wire.sse import encode_event
 
 MODERN = "2026-07-28"

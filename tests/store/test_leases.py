@@ -121,3 +121,16 @@ async def test_a_block_that_has_finished_its_work_is_not_told_that_its_lease_was
     (job,) = (await store.claim("a:q", 10)).entries
     async with heartbeat(store, Touch(job.key, delay=10, expect=job.version), 10):
         await store.commit(Delete(job.key, expect=job.version))
+
+
+async def test_a_block_with_tasks_of_its_own_is_told_that_its_lease_was_lost(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The cancellation of a nursery inside comes out as a group."""
+    store = Flaky()
+    with pytest.raises((LeaseLost, BaseExceptionGroup)) as caught:
+        async with lease(store, "a:x", 10), trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            store.away = True
+            await trio.sleep_forever()
+    assert caught.type is LeaseLost

@@ -121,7 +121,7 @@ def gateway(
 async def _gathered(file: Path, watch: bool, options: dict[str, Any]) -> AsyncIterator[Registry]:
     """Open a gateway, and have it follow its file."""
     from trio_mcp import ProcessOptions, open_gateway
-    from trio_mcp.peer.background import background_task
+    from trio_mcp.background import background_task
 
     process = ProcessOptions(env=dict(os.environ), stderr="forward")
     try:

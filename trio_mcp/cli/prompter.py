@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from trio_mcp.background import background_task
 from trio_mcp.cli.failures import Failure
 from trio_mcp.cli.screen import Screen, harmless
-from trio_mcp.peer.background import background_task
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import trio
 
+from trio_mcp.background import background_task
 from trio_mcp.cli.failures import Interrupted
-from trio_mcp.peer.background import background_task
 from trio_mcp.system.signals import ENDING, end_by
 
 T = TypeVar("T")

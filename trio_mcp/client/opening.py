@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 from attrs import frozen
 
+from trio_mcp.background import background_task
 from trio_mcp.client.client import Client
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.negotiation import ClientIdentity, Era
@@ -31,7 +32,6 @@ from trio_mcp.errors import (
     ProtocolError,
     WriteFailed,
 )
-from trio_mcp.peer.background import background_task
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.lines import LineTransport, StreamLines
 from trio_mcp.peer.time_limits import TimeLimit

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 from attrs import Factory, evolve, field, frozen
 
+from trio_mcp.background import run_all
 from trio_mcp.client.negotiation import ClientIdentity, Era, Negotiated, negotiate
 from trio_mcp.client.notifications import ProgressCallback, check_plain
 from trio_mcp.client.state import Disconnected, StateLog
@@ -366,20 +367,11 @@ class ClientSession:
         if not isinstance(asked, dict):
             raise ProtocolError("inputRequests must be an object")
         answers: dict[str, Json] = {}
-        failures: list[Exception] = []
 
         async def answer(key: str, question: Json) -> None:
-            try:
-                answers[key] = await self._answer(question)
-            except Exception as error:  # raised below, outside of any exception group
-                failures.append(error)
-                nursery.cancel_scope.cancel()
+            answers[key] = await self._answer(question)
 
-        async with trio.open_nursery() as nursery:
-            for key, question in asked.items():
-                nursery.start_soon(answer, key, question)
-        if failures:
-            raise failures[0]
+        await run_all([partial(answer, *each) for each in asked.items()])
         extra: Params = {"inputResponses": answers} if asked else {}
         if "requestState" in result:
             extra["requestState"] = result["requestState"]

@@ -15,11 +15,11 @@ from typing import Final
 
 import trio
 
+from trio_mcp.background import background_task
 from trio_mcp.client.changes import ChangeStream
 from trio_mcp.client.contents import is_not_found
 from trio_mcp.client.session import ClientRequest, ClientSession
 from trio_mcp.errors import CallTimeout, ClientError
-from trio_mcp.peer.background import background_task
 from trio_mcp.peer.time_limits import TimeLimit, pausable
 from trio_mcp.registry.changes import KINDS, Kind
 from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import trio
 
+from trio_mcp.background import background_nursery
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.opening import Target
 from trio_mcp.client.state import ClientState, Disconnected
@@ -184,16 +185,9 @@ async def open_gateway(
         OSError: The file cannot be read.
     """
     check_trio("open_gateway")
-    failure: BaseException | None = None
-    async with trio.open_nursery() as nursery:
+    async with background_nursery() as nursery:
         tasks = PassedTasks()
         registry = Registry(name, version, extensions=[tasks])
         gateway = Gateway(registry, tasks, nursery, dict(options))
-        try:
-            await gateway.load(source)
-            yield gateway
-        except BaseException as error:  # raised again below, and not in a group
-            failure = error
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+        await gateway.load(source)
+        yield gateway

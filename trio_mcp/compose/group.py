@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar, overload
 import trio
 from attrs import frozen
 
+from trio_mcp.background import background_task
 from trio_mcp.client.client import Client
 from trio_mcp.client.connect import ClientConnection, connect
 from trio_mcp.client.contents import ReadResult
@@ -382,16 +383,7 @@ async def connect_all(
 @asynccontextmanager
 async def _all_running(connections: list[SupervisedConnection]) -> AsyncIterator[None]:
     """Run connections beside the block, which begins when each of them is there or has failed."""
-    failure: BaseException | None = None
-    async with trio.open_nursery() as nursery:
-        try:
-            for each in connections:
-                nursery.start_soon(each.run)
-            for each in connections:
-                await each.settled.wait()
-            yield
-        except BaseException as error:  # raised again below, and not in a group
-            failure = error
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+    async with background_task(*[each.run for each in connections]):
+        for each in connections:
+            await each.settled.wait()
+        yield

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 import trio
 from attrs import evolve, fields
 
+from trio_mcp.background import background_nursery
 from trio_mcp.client.client import Client, take_tools
 from trio_mcp.client.connect import ClientConnection, connect
 from trio_mcp.client.http.options import HttpOptions
@@ -228,19 +229,14 @@ class Remote(Part):
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[Upstream]:
-        failure: BaseException | None = None
-        async with trio.open_nursery() as nursery:
+        async with background_nursery() as nursery:
             upstream = self._upstream(nursery)
             self._upstreams[upstream] = None
             nursery.start_soon(upstream.main.run)
             try:
                 yield upstream
-            except BaseException as error:  # raised again below, and not in a group
-                failure = error
-            del self._upstreams[upstream]
-            nursery.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
+            finally:
+                del self._upstreams[upstream]
 
     @property
     def needs_running(self) -> bool:

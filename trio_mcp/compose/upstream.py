@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import trio
 
+from trio_mcp.background import run_all
 from trio_mcp.client.client import Client
 from trio_mcp.client.contents import is_not_found
 from trio_mcp.client.passing import exchange, exchange_soon
@@ -346,20 +347,12 @@ async def _answers(asked: Json, context: Context) -> Params:
         McpError: The caller cannot be asked, or refuses.
     """
     answers: Params = {}
-    failures: list[Exception] = []
 
     async def ask(key: str, question: Any) -> None:
-        try:
-            answers[key] = await context.ask(question["method"], question.get("params"), key=key)
-        except Exception as error:  # raised below, outside of any exception group
-            failures.append(error)
-            nursery.cancel_scope.cancel()
+        if not isinstance(question, dict) or not isinstance(question.get("method"), str):
+            raise McpError(INTERNAL_ERROR, "The server's question is none")
+        answers[key] = await context.ask(question["method"], question.get("params"), key=key)
 
-    async with trio.open_nursery() as nursery:
-        for key, question in asked.items() if isinstance(asked, dict) else ():
-            if not isinstance(question, dict) or not isinstance(question.get("method"), str):
-                raise McpError(INTERNAL_ERROR, "The server's question is none")
-            nursery.start_soon(ask, key, question)
-    if failures:
-        raise failures[0]
+    questions = asked.items() if isinstance(asked, dict) else ()
+    await run_all([partial(ask, *each) for each in questions])
     return answers

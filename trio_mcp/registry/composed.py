@@ -7,9 +7,9 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
-import trio
 from attrs import evolve
 
+from trio_mcp.background import run_all
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.registry.lifespan import Opened, opened
@@ -352,19 +352,5 @@ class Composed(Part):
 
 async def _all_ready(parts: Collection[Part], limits: Limits) -> None:
     """Wait until all parts are ready, however long each of them lets us wait."""
-    failures: list[Exception] = []
-
-    async def wait(part: Part) -> None:
-        try:
-            await part.ready(limits)
-        except Exception as error:  # raised below, outside of any exception group
-            failures.append(error)
-            nursery.cancel_scope.cancel()
-
-    if not parts:
-        return
-    async with trio.open_nursery() as nursery:
-        for part in parts:
-            nursery.start_soon(wait, part)
-    if failures:
-        raise failures[0]
+    if parts:
+        await run_all([partial(each.ready, limits) for each in parts])

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 import trio
 
+from trio_mcp.background import background_nursery
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.registry.extension import (
@@ -232,19 +233,12 @@ class ServerExtension:
     async def _opened(
         self, registry: Registry, open_: Opened, limits: Limits
     ) -> AsyncIterator[ExtensionServing]:
-        failure: BaseException | None = None
         inner = _those_inside(registry, self)
-        async with trio.open_nursery() as nursery:
+        async with background_nursery() as nursery:
             server = Server(registry, limits, open_, wrapping=inner, middleware=())
             serving = ExtensionServing(server, open_, nursery)
-            try:
-                async with self.lifespan(serving) as serving.extension_state:
-                    yield serving
-            except BaseException as error:  # raised again below, outside of any exception group
-                failure = error
-            nursery.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
+            async with self.lifespan(serving) as serving.extension_state:
+                yield serving
 
 
 def _those_inside(registry: Registry, extension: ServerExtension) -> Mapping[str, list[Any]]:

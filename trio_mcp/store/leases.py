@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Final
 
 import trio
 
+from trio_mcp.background import background_task
 from trio_mcp.store.changes import ABSENT, Check, Conflict, Delete, Put, Touch
 from trio_mcp.store.errors import LeaseLost, StoreError
 from trio_mcp.store.protocol import Store
@@ -66,20 +68,11 @@ async def heartbeat(store: Store, touch: Touch, seconds: float) -> AsyncIterator
         >>> async with heartbeat(store, Touch(entry.key, delay=30, expect=entry.version), 30):
         ...     await work(entry)
     """
-    failure: BaseException | None = None
     finished = False
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(_renew, store, touch, seconds, nursery.cancel_scope)
-        try:
+    with trio.CancelScope() as block:
+        async with background_task(partial(_renew, store, touch, seconds, block)):
             yield
             finished = True
-        except trio.Cancelled:
-            raise
-        except BaseException as error:  # raised again below, and not in a group
-            failure = error
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
     if not finished:
         raise LeaseLost(f"the lease of {touch.key!r} could not be renewed in time")
 

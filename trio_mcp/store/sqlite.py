@@ -27,6 +27,7 @@ from typing import Final, TypeVar
 
 import trio
 
+from trio_mcp.background import background_nursery
 from trio_mcp.store.bell import Bell, ring
 from trio_mcp.store.changes import Change, News, check_channels, size_of
 from trio_mcp.store.errors import StoreError, StoreFull, StoreUnavailable, StoreUnusable
@@ -105,23 +106,16 @@ class SQLiteStore(TablesStore):
             StoreUnusable: The file cannot be used.
             StoreUnavailable: It was locked for too long, or the disk fails.
         """
-        failure: BaseException | None = None
         thread = trio.CapacityLimiter(1)
         await trio.to_thread.run_sync(self._connect, limiter=thread)
         try:
-            async with trio.open_nursery() as self._nursery:
+            async with background_nursery() as self._nursery:
                 self._nursery.start_soon(self._writes.run)
                 self._nursery.start_soon(self._reads.run)
-                try:
-                    yield self
-                except BaseException as error:  # raised again below, and not in a group
-                    failure = error
-                self._nursery.cancel_scope.cancel()
+                yield self
         finally:
             with trio.CancelScope(shield=True):  # the last one to close writes the log back
                 await trio.to_thread.run_sync(self._disconnect, limiter=thread)
-        if failure is not None:
-            raise failure
 
     def _connect(self) -> None:
         with self._failures():

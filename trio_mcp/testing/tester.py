@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple
 
 import pytest
 import sniffio
-import trio
 
 from trio_mcp import CallResult, McpError, Registry, connect, serve_http
+from trio_mcp.background import background_nursery
 from trio_mcp.testing.answers import Answers, Script
 from trio_mcp.testing.snapshots import compare, offers_of, snapshot_of
 
@@ -128,11 +128,10 @@ class McpTester:
         If cancelled, it stops the server.
         """
         registry = self._server() if registry is None else registry
-        async with trio.open_nursery() as nursery:
+        async with background_nursery() as nursery:
             serve = partial(serve_http, registry, **{"port": 0, **options})
             handle = await nursery.start(serve)
             yield handle.url
-            nursery.cancel_scope.cancel()
 
     def _server(self) -> Any:
         try:

@@ -18,7 +18,7 @@ from typing import Self
 import trio
 from attrs import evolve
 
-from trio_mcp.peer.background import background_task
+from trio_mcp.background import background_task
 from trio_mcp.peer.channel import ResponseOnly
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.decoding import decoded

@@ -23,6 +23,7 @@ from typing import Any, Final, Literal
 import trio
 from attrs import field, frozen, validators
 
+from trio_mcp.background import background_task
 from trio_mcp.errors import (
     CannotStart,
     ClientError,
@@ -354,17 +355,15 @@ async def open_process(
     options = options or ProcessOptions()
     process, group = await _spawn(command, options)
     transport = StdioTransport(process, group, options, limits)
-    failure: BaseException | None = None
     try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(transport._watch)
-            nursery.start_soon(transport._drain_stderr, process.stderr)
+        # Cancelled at the end, because a child may hold stderr open for ever.
+        async with background_task(
+            transport._watch, partial(transport._drain_stderr, process.stderr)
+        ):
             try:
                 yield transport
-            except BaseException as error:  # raised again below, outside of any exception group
-                failure = error
-            await transport._end()
-            nursery.cancel_scope.cancel()  # a child may hold stderr open for ever
+            finally:
+                await transport._end()
     finally:
         if process.returncode is None:  # cancelled before the nursery was open
             await transport._end()
@@ -372,8 +371,6 @@ async def open_process(
             with trio.CancelScope(shield=True):
                 await process.stderr.aclose()
         group.release()
-    if failure is not None:
-        raise failure
 
 
 async def _spawn(

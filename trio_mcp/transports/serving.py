@@ -15,6 +15,7 @@ from typing import Final
 
 import trio
 
+from trio_mcp.background import background_nursery
 from trio_mcp.registry import Registry
 from trio_mcp.registry.lifespan import Opened
 from trio_mcp.wire.limits import Limits
@@ -97,7 +98,6 @@ async def serving(
     Raises:
         LifespanError: The lifespan failed when it was opened, or closed.
     """
-    failure: BaseException | None = None
     stuck: list[str] = []
     closed = trio.CancelScope(shield=True)  # of the watch over the lifespan's end
 
@@ -106,7 +106,7 @@ async def serving(
             await trio.sleep(limits.lifespan_timeout + limits.cancel_patience)
             on_stuck([*stuck, f"The lifespan of {registry.name}"])
 
-    async with trio.open_nursery() as outer:
+    async with background_nursery() as outer:
         try:
             async with registry.opened(limits) as opened:
                 ended = trio.Event()
@@ -124,14 +124,10 @@ async def serving(
                     if not ended.is_set():
                         stuck += here.stuck or ["A call"]
                     outer.start_soon(watch)
-        except BaseException as error:  # raised again below, outside of any exception group
-            failure = error
-        closed.cancel()
-        if stuck:
-            on_stuck(stuck)
-        outer.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+        finally:
+            closed.cancel()
+            if stuck:
+                on_stuck(stuck)
 
 
 async def _hold_nursery(

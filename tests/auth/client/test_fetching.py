@@ -14,8 +14,8 @@ import trio
 from tests.client.http_support import Incoming, Script
 from trio_mcp import Fetching
 from trio_mcp.auth.fetching import MOST_BYTES
+from trio_mcp.background import background_task
 from trio_mcp.errors import AuthorizationError
-from trio_mcp.peer.background import background_task
 
 pytestmark = pytest.mark.requirement("J5")
 

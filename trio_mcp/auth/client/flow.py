@@ -31,8 +31,8 @@ from trio_mcp.auth.documents import ClientRegistration, ServerMetadata
 from trio_mcp.auth.fetching import Fetching, drain
 from trio_mcp.auth.scopes import is_scope
 from trio_mcp.auth.urls import origin
+from trio_mcp.background import background_task
 from trio_mcp.errors import AuthorizationError
-from trio_mcp.peer.background import background_task
 
 _MOST_ENTRIES: Final = 3
 """How often one request may make us get in: the first time, and as scopes turn out to lack."""

@@ -18,8 +18,8 @@ import trio
 from attrs import define, field
 
 from trio_mcp.auth.client.pkce import Pkce
+from trio_mcp.background import background_task
 from trio_mcp.errors import AuthorizationError
-from trio_mcp.peer.background import background_task
 
 PATH: Final = "/callback"
 _MOST_BYTES: Final = 16384

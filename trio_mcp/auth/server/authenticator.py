@@ -31,6 +31,7 @@ from trio_mcp.auth.server.refusals import IssuerUnavailable, ProofRefused, Token
 from trio_mcp.auth.server.resource import Introspection, ReplayStore, ResourceServer, Verify
 from trio_mcp.auth.server.single_flight import SingleFlight
 from trio_mcp.auth.server.token_cache import TokenCache
+from trio_mcp.background import background_nursery
 
 logger = logging.getLogger("trio_mcp.auth")
 
@@ -314,13 +315,7 @@ async def authenticating(
         shared: What other instances know, if there are others.
     """
     fetching = server.fetching or Fetching(timeout=ISSUER_TIMEOUT)
-    failure: BaseException | None = None
-    async with fetching.opened() as fetcher, trio.open_nursery() as nursery:
-        try:
-            needed = server.scopes | scopes
-            yield Authenticator(server, needed, nursery, fetcher, clock, shared)
-        except BaseException as error:  # raised again below, outside of any exception group
-            failure = error
-        nursery.cancel_scope.cancel()  # what is still asked, nobody waits for
-    if failure is not None:
-        raise failure
+    # What is still asked at the end, nobody waits for.
+    async with fetching.opened() as fetcher, background_nursery() as nursery:
+        needed = server.scopes | scopes
+        yield Authenticator(server, needed, nursery, fetcher, clock, shared)

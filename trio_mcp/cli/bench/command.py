@@ -11,6 +11,7 @@ import trio
 from attrs import frozen
 from cyclopts import Parameter, validators
 
+from trio_mcp.background import background_task
 from trio_mcp.cli.arguments import check_arguments, parse_arguments
 from trio_mcp.cli.bench.http import load_http
 from trio_mcp.cli.bench.load import Run, calls_of
@@ -33,7 +34,6 @@ from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.session import Session, connected
 from trio_mcp.cli.target import Target, parse_target
 from trio_mcp.client.http.options import HttpOptions
-from trio_mcp.peer.background import background_task
 from trio_mcp.peer.lines import StreamLines
 from trio_mcp.transports.process import open_process
 from trio_mcp.wire.errors import McpError

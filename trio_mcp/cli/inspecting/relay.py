@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
+from trio_mcp.background import background_task
 from trio_mcp.cli.failures import explain
 from trio_mcp.errors import ClientError, ConnectionLost, HttpError, ResponseTooLarge
-from trio_mcp.peer.background import background_task
 from trio_mcp.peer.lines import IO_ERRORS, StreamLines
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.transports.http.explorer import ExplorerPage

@@ -16,13 +16,13 @@ from typing import Any, Final
 
 import trio
 
+from trio_mcp.background import background_task
 from trio_mcp.cli.failures import OK
 from trio_mcp.cli.lines import lines_of
 from trio_mcp.cli.reload.client_state import ClientState
 from trio_mcp.cli.reload.watching import watching
 from trio_mcp.cli.running import run_async
 from trio_mcp.cli.target import split_target
-from trio_mcp.peer.background import background_task
 from trio_mcp.transports.stdio import open_stdio
 
 logger = logging.getLogger("trio_mcp.reload")

@@ -12,8 +12,8 @@ from typing import Final
 import trio
 from watchfiles import Change, watch
 
+from trio_mcp.background import background_task
 from trio_mcp.cli.failures import Failure
-from trio_mcp.peer.background import background_task
 
 _STEP_MS: Final = 50
 """How long nothing may change before a change is told, and how quickly the watching ends."""

@@ -22,6 +22,7 @@ import orjson
 import trio
 from attrs import define, field
 
+from trio_mcp.background import background_nursery
 from trio_mcp.client.http.endpoint import Endpoint, Reply, too_large
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.http.pending import Headers, PendingRequest
@@ -547,13 +548,9 @@ async def open_http(
     Nothing is sent before the first request. At the end, however it comes, requests that are open
     end, and so does a legacy session, within a bounded time.
     """
-    failure: BaseException | None = None
-    async with trio.open_nursery() as nursery:
+    async with background_nursery() as nursery:
         transport = HttpTransport(endpoint, inbound, options, limits, nursery, KnownTools(methods))
         try:
             yield transport
-        except BaseException as error:  # raised again below, outside of any exception group
-            failure = error
-        await transport.aclose()
-    if failure is not None:
-        raise failure
+        finally:
+            await transport.aclose()

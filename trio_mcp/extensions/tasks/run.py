@@ -13,6 +13,7 @@ from typing import Any, Final
 import trio
 
 from trio_mcp import CallChannel, ExtensionServing, McpError
+from trio_mcp.background import background_nursery
 from trio_mcp.extensions.tasks.call import KeptCall
 from trio_mcp.extensions.tasks.exact import dumps
 from trio_mcp.extensions.tasks.kept import Claim, Damaged, KeptTasks, Move, NoTask, as_it_is
@@ -181,18 +182,11 @@ class Run(CallChannel):
     async def _work(self, call: KeptCall, serving: ExtensionServing) -> Move:
         """Run the tool, and hear meanwhile what its owner wants."""
         move: Move = as_it_is  # it was cancelled, or its time is over
-        failure: BaseException | None = None
         with self._scope:
             async with self._kept.store.watch(self._kept.key("task", self._claim.id)) as news:
-                async with trio.open_nursery() as self._nursery:
+                async with background_nursery() as self._nursery:
                     self._nursery.start_soon(self._listen, news.wait)
-                    try:
-                        move = await self._call(call, serving)
-                    except BaseException as error:  # raised again below, and not in a group
-                        failure = error
-                    self._nursery.cancel_scope.cancel()
-            if failure is not None:
-                raise failure
+                    move = await self._call(call, serving)
         return move
 
     async def _call(self, call: KeptCall, serving: ExtensionServing) -> Move:

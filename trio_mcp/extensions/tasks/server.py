@@ -23,6 +23,7 @@ from trio_mcp import (
     McpError,
     ServerExtension,
 )
+from trio_mcp.background import background_nursery
 from trio_mcp.extensions.tasks.call import KeptCall
 from trio_mcp.extensions.tasks.exact import dumps
 from trio_mcp.extensions.tasks.kept import KeptTasks, NoTask
@@ -168,10 +169,9 @@ class Tasks(ServerExtension):
     @asynccontextmanager
     async def lifespan(self, serving: ExtensionServing) -> AsyncIterator[_Serving]:
         """Open the store, and run what is due."""
-        failure: BaseException | None = None
         async with opened(self._store) as store:
             # Not the nursery of `serving`: what runs there would outlive the store.
-            async with trio.open_nursery() as nursery:
+            async with background_nursery() as nursery:
                 kept = KeptTasks(store, serving.registry.name)
                 worker = Worker(
                     kept,
@@ -183,13 +183,7 @@ class Tasks(ServerExtension):
                     most_bytes=self._max_result_bytes,
                 )
                 nursery.start_soon(worker.run)
-                try:
-                    yield _Serving(kept, worker, serving, nursery)
-                except BaseException as error:  # raised again below, and not in a group
-                    failure = error
-                nursery.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
+                yield _Serving(kept, worker, serving, nursery)
 
     # -- calls ------------------------------------------------------------------------------
 

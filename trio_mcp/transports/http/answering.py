@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 import trio
 
-from trio_mcp.peer.background import background_task
+from trio_mcp.background import background_task
 from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.peer.runner import Runner

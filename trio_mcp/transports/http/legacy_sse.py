@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, quote
 import trio
 from attrs import define
 
-from trio_mcp.peer.background import background_task
+from trio_mcp.background import background_task
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.inbound import Slots
 from trio_mcp.server.dispatcher import Dispatcher
@@ -222,7 +222,7 @@ class SseEndpoint:
                 await http.start_stream()
                 endpoint = f"{quote(self._mounted_at(http))}?{_SESSION}={id}"
                 await http.send_raw(encode_event(endpoint.encode(), event="endpoint"))
-                async with background_task(run), background_task(held.expire):
+                async with background_task(run, held.expire):
                     await stream.pass_on(http, self._policy.keep_alive)
                     await http.end_stream()  # here, because a call may go on for longer
             finally:

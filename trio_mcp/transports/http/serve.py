@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trio_mcp.peer.background import background_task
+from trio_mcp.background import background_task
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.registry.entrances import check_trio

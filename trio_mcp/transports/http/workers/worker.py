@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import trio
 
-from trio_mcp.peer.background import background_task
+from trio_mcp.background import background_task
 from trio_mcp.system import flags
 from trio_mcp.system.locks import share_lock, try_lock, unlock
 from trio_mcp.transports.http.server import SharedListener
@@ -90,7 +90,7 @@ class Worker:
         """
         self._snapshot = snapshot
         with self._folder:
-            async with background_task(self._channel.send_news), background_task(self._hear(stop)):
+            async with background_task(self._channel.send_news, self._hear(stop)):
                 yield
             with trio.move_on_after(_PATIENCE, shield=True):
                 self._channel.tell(metrics=snapshot())

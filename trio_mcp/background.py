@@ -1,0 +1,59 @@
+"""Tasks that run beside a block, and end with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+
+import trio
+
+Task = Callable[[], Awaitable[object]]
+
+
+@asynccontextmanager
+async def background_nursery() -> AsyncIterator[trio.Nursery]:
+    """Have a nursery while the block lasts, and cancel what runs in it at the end.
+
+    What the block raises comes out as it is, not inside of an exception group. That holds for
+    `trio.Cancelled`, too: to end the block from a task, cancel a scope around it, not the nursery.
+    """
+    failure: BaseException | None = None
+    async with trio.open_nursery() as nursery:
+        try:
+            yield nursery
+        except BaseException as error:  # raised again below
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+@asynccontextmanager
+async def background_task(*tasks: Task) -> AsyncIterator[None]:
+    """Run tasks while the block lasts, and cancel them at its end; else as `background_nursery`."""
+    async with background_nursery() as nursery:
+        for task in tasks:
+            nursery.start_soon(task)
+        yield
+
+
+async def run_all(tasks: Iterable[Task]) -> None:
+    """Run tasks side by side, and wait for all of them.
+
+    Raises:
+        Exception: What the first one to fail raises, as it is. The others are cancelled then.
+    """
+    failures: list[Exception] = []
+
+    async def run(task: Task) -> None:
+        try:
+            await task()
+        except Exception as error:  # raised below, outside of any exception group
+            failures.append(error)
+            nursery.cancel_scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        for task in tasks:
+            nursery.start_soon(run, task)
+    if failures:
+        raise failures[0]
