@@ -155,10 +155,10 @@ class _Pattern:
     """
 
     def __init__(self, _: Any, pattern: str, path: list[Any]) -> None:
-        self._fits = _compile_pattern(pattern, _LARGEST)
+        self._fits = _pattern_test(pattern, _LARGEST)
 
     def validate(self, value: Any) -> None:
-        if not self._fits(value):
+        if not (self._fits and self._fits(value)):
             raise ValueError
 
 
@@ -190,15 +190,15 @@ def pattern_size(pattern: str) -> int:
     """
     size = _SMALLEST
     while size <= _LARGEST:
-        if _is_pattern(pattern, size):
+        if _pattern_test(pattern, size):
             return 0 if size == _SMALLEST else size
         size *= 2
     import jsonschema_rs
 
     # How far too large it is, is not found out: to compile it takes the longer, the larger it is.
-    if _is_pattern(pattern, 4 * _LARGEST):
+    if _pattern_test(pattern, 4 * _LARGEST):
         reason = "is not accepted: it is too large; use fewer or smaller repeats"
-    elif _is_pattern(pattern, _LARGEST, jsonschema_rs.FancyRegexOptions):
+    elif _pattern_test(pattern, _LARGEST, jsonschema_rs.FancyRegexOptions):
         reason = (
             "is not accepted: what looks ahead or behind, or refers back, cannot be matched in "
             "linear time; write it without, or check that in the function"
@@ -208,19 +208,14 @@ def pattern_size(pattern: str) -> int:
     raise SchemaError(f"the pattern {cut(pattern)} {reason}")
 
 
-def _is_pattern(pattern: str, size: int, engine: Any = None) -> bool:
-    try:
-        _compile_pattern(pattern, size, engine)
-    except ValueError:
-        return False
-    return True
-
-
-def _compile_pattern(pattern: str, size: int, engine: Any = None) -> Test:
+def _pattern_test(pattern: str, size: int, engine: Any = None) -> Test | None:
+    """Compile a pattern, if it is one and no larger than a size."""
     import jsonschema_rs
 
     options = (engine or jsonschema_rs.RegexOptions)(size_limit=size)
-    schema = {"pattern": pattern}
-    validator = jsonschema_rs.Draft202012Validator(schema, pattern_options=options)
-    test: Test = validator.is_valid
-    return test
+    try:
+        return jsonschema_rs.Draft202012Validator(
+            {"pattern": pattern}, pattern_options=options
+        ).is_valid
+    except ValueError:
+        return None

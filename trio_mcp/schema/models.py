@@ -110,22 +110,15 @@ class Model:
         Raises:
             SchemaError: There is none.
         """
+        mode: Any = "serialization" if output else "validation"
         try:
-            schema: dict[str, Any] = self._adapter.json_schema(
-                schema_generator=_generator(), mode="serialization" if output else "validation"
+            # Of several at once it is told by reference what can be, as where it stands in another.
+            schemas, shared = self._adapter.json_schemas(
+                [("it", mode, self._adapter)], schema_generator=_generator()
             )
         except _mistakes() as error:
             raise _schema_error(self._annotation, error) from error
-        return self._as_reference(schema)
-
-    def _as_reference(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """The schema of a class as Pydantic tells it where the class stands within another."""
-        is_class = isinstance(self._annotation, type)
-        name = _definition_name(self._annotation.__name__) if is_class else ""
-        definitions = schema.pop("$defs", {})
-        if name and "$ref" not in schema and name not in definitions:
-            schema, definitions = {"$ref": f"#/$defs/{name}"}, {**definitions, name: schema}
-        return {**schema, "$defs": definitions}
+        return {**schemas["it", mode], "$defs": shared.get("$defs", {})}
 
     def read(self, value: Any) -> Any:
         """Validate a JSON value, and make a Python value of it.
@@ -237,13 +230,9 @@ _NOT_ADOPTED: Final = ("$defs", "$ref", "discriminator")
 
 def _untitled(name: str, definition: Mapping[str, Any]) -> Mapping[str, Any]:
     """A definition without a title that only repeats its name."""
-    if _definition_name(str(definition.get("title"))) != name:
+    if re.sub(r"[^\w.-]", "_", str(definition.get("title"))) != name:
         return definition
     return {key: value for key, value in definition.items() if key != "title"}
-
-
-def _definition_name(name: str) -> str:
-    return re.sub(r"[^\w.-]", "_", name)
 
 
 def _put(schema: dict[str, Any], path: tuple[str | int, ...], part: Any) -> None:
