@@ -53,7 +53,7 @@ class Engine:
 
     def fits_part(self, path: Path, value: Any) -> bool:
         """Whether a value fits the schema at a place in the schema."""
-        return bool(self._part(path, False).is_valid(value))
+        return bool(self._part(path).is_valid(value))
 
     def errors(self, path: Path, value: Any, *, first: bool) -> list[Any]:
         """What is wrong with a value by the schema at a place in the schema.
@@ -65,7 +65,7 @@ class Engine:
         """
         import jsonschema_rs
 
-        part = self._part(path, True)
+        part = self._part(path, explains=True)
         if not first:
             return list(part.iter_errors(value))
         try:
@@ -87,16 +87,13 @@ class Engine:
             self._parts[key] = self._compile({keyword: members}, registry=self._registry)
         return bool(self._parts[key].is_valid(value))
 
-    def _part(self, path: Path, explains: bool) -> Any:
+    def _part(self, path: Path, explains: bool = False) -> Any:
         key = (path, "errors" if explains else "test")
         if key not in self._parts:
-            keywords = {each: functools.partial(_Alternatives, self, each) for each in ALTERNATIVES}
-            self._parts[key] = self._compile(
-                # A part on its own would lose what its references lead to.
-                _reference(path),
-                keywords if explains else {},
-                self._registry,
-            )
+            ours = ALTERNATIVES if explains else ()
+            keywords = {each: functools.partial(_Alternatives, self, each) for each in ours}
+            # A part on its own would lose what its references lead to.
+            self._parts[key] = self._compile(_reference(path), keywords, self._registry)
         return self._parts[key]
 
     @functools.cached_property

@@ -59,11 +59,14 @@ class ErrorFormatter:
         special = _SPECIAL.get(refusal.keyword)
         if special is not None:
             return special(self, refusal)
-        came = f"{json_kind(refusal.value)} came{self._quoted(refusal)}"
-        return f"{self._subject(refusal)} must {_demand(refusal)}, but {came}."
-
-    def _quoted(self, refusal: Refusal) -> str:
-        return f" ({cut(refusal.value)})" if self.shows_values else ""
+        subject = self._subject(refusal)
+        quoted = f" ({cut(refusal.value)})" if self.shows_values else ""
+        if refusal.keyword in _STATEMENTS:
+            one, many, statement, quotes = _STATEMENTS[refusal.keyword]
+            verb = one if refusal.path or self.noun != "argument" else many
+            return f"{subject} {verb} {statement}{quoted if quotes else ''}."
+        came = f"{json_kind(refusal.value)} came{quoted}"
+        return f"{subject} must {_demand(refusal)}, but {came}."
 
     def _subject(self, refusal: Refusal) -> str:
         path = join_path(refusal.path)
@@ -72,12 +75,6 @@ class ErrorFormatter:
         if refusal.of_name:
             return f"A property name in {subject[0].lower()}{subject[1:]}"
         return subject
-
-    def _verb(self, refusal: Refusal, one: str, many: str) -> str:
-        return one if refusal.path or self.noun != "argument" else many
-
-    def _forbidden(self, refusal: Refusal) -> str:
-        return f"{self._subject(refusal)} {self._verb(refusal, 'is', 'are')} not allowed."
 
     def _missing(self, refusal: Refusal) -> str:
         properties = refusal.schema.get("properties", {})
@@ -114,18 +111,6 @@ class ErrorFormatter:
         ]
         return f"{self._subject(refusal)}: {listed(needed, 'and')}."
 
-    def _none(self, refusal: Refusal) -> str:
-        fits = self._verb(refusal, "fits", "fit")
-        return f"{self._subject(refusal)} {fits} none of its alternatives{self._quoted(refusal)}."
-
-    def _several(self, refusal: Refusal) -> str:
-        fits = self._verb(refusal, "fits", "fit")
-        return f"{self._subject(refusal)} {fits} more than one of its alternatives."
-
-    def _unevaluated(self, refusal: Refusal) -> str:
-        holds = self._verb(refusal, "holds", "hold")
-        return f"{self._subject(refusal)} {holds} more than is allowed{self._quoted(refusal)}."
-
 
 _VERDICTS: Final = {
     Verdict.TOO_DEEP: "nested too deeply to be checked",
@@ -136,15 +121,21 @@ _VERDICTS: Final = {
 }
 
 _SPECIAL: Final[dict[str | None, Callable[[ErrorFormatter, Refusal], str]]] = {
-    None: ErrorFormatter._forbidden,
     "required": ErrorFormatter._missing,
     "additionalProperties": ErrorFormatter._unexpected,
     "dependentRequired": ErrorFormatter._dependent,
     "dependencies": ErrorFormatter._dependent,
-    NO_ALTERNATIVE: ErrorFormatter._none,
-    SEVERAL: ErrorFormatter._several,
-    "unevaluatedProperties": ErrorFormatter._unevaluated,
-    "unevaluatedItems": ErrorFormatter._unevaluated,
+}
+
+_UNEVALUATED: Final = ("holds", "hold", "more than is allowed", True)
+
+# The verb for one and for many, what follows it, and whether what came is quoted.
+_STATEMENTS: Final[dict[str | None, tuple[str, str, str, bool]]] = {
+    None: ("is", "are", "not allowed", False),
+    NO_ALTERNATIVE: ("fits", "fit", "none of its alternatives", True),
+    SEVERAL: ("fits", "fit", "more than one of its alternatives", False),
+    "unevaluatedProperties": _UNEVALUATED,
+    "unevaluatedItems": _UNEVALUATED,
 }
 
 

@@ -65,20 +65,14 @@ _OPTIONS: Final = ("enum", "oneOf", "anyOf")
 
 
 @frozen
-class _Option:
-    """One of the strings that may be chosen, and how it is shown."""
-
-    value: str
-    title: str | None = None
-
-
-@frozen
 class FormField:
     """A field as all revisions mean it."""
 
     _shape: _Shape
     _keywords: dict[str, Json]
-    _options: list[_Option] = field(factory=list)
+    _options: dict[str, str | None] = field(factory=dict)
+    """The strings that may be chosen, and how they are shown."""
+
     _titles_beside: bool = False
     """Whether the titles of the options were given in `enumNames`."""
 
@@ -125,7 +119,7 @@ def read_field(schema: Json) -> FormField:
     """
     shape = _shape_of(schema)
     schema = _inclusive(schema) if shape is _INTEGER else dict(schema)
-    options: list[_Option] = []
+    options: dict[str, str | None] = {}
     titles_beside = "enumNames" in schema
     if shape in (_CHOICE, _CHOICES):
         options = _take_options(shape, schema)
@@ -240,7 +234,7 @@ def _check_default(read: FormField, keywords: Mapping[str, Json]) -> None:
 # Options --------------------------------------------------------------------------------------
 
 
-def _take_options(shape: _Shape, schema: dict[str, Json]) -> list[_Option]:
+def _take_options(shape: _Shape, schema: dict[str, Json]) -> dict[str, str | None]:
     """Remove the options from a schema, and what stands beside them below `items`."""
     if shape is _CHOICE:
         return _read_options(schema)
@@ -256,7 +250,7 @@ def _take_options(shape: _Shape, schema: dict[str, Json]) -> list[_Option]:
     return options
 
 
-def _read_options(schema: dict[str, Json]) -> list[_Option]:
+def _read_options(schema: dict[str, Json]) -> dict[str, str | None]:
     keyword = next(each for each in _OPTIONS if each in schema)
     listing = schema.pop(keyword)
     if not isinstance(listing, list) or not listing:
@@ -265,30 +259,30 @@ def _read_options(schema: dict[str, Json]) -> list[_Option]:
         titles = schema.pop("enumNames", [None] * len(listing))
         if not isinstance(titles, list) or len(titles) != len(listing):
             raise SchemaError("'enumNames' must be a list with a title for each value of 'enum'")
-        options = list(map(_Option, listing, titles))
+        options = list(zip(listing, titles, strict=True))
     else:
         options = [_read_titled(keyword, each) for each in listing]
-    for each in options:
-        if not isinstance(each.value, str) or not isinstance(each.title, str | None):
+    for value, title in options:
+        if not isinstance(value, str) or not isinstance(title, str | None):
             raise SchemaError("the values of a choice must all be strings, and so must its titles")
-    if len({each.value for each in options}) < len(options):
+    if len(dict(options)) < len(options):
         raise SchemaError("the values of a choice must be different")
-    return options
+    return dict(options)
 
 
-def _read_titled(keyword: str, option: Json) -> _Option:
+def _read_titled(keyword: str, option: Json) -> tuple[Json, Json]:
     if not isinstance(option, Mapping) or option.keys() != {"const", "title"}:
         raise SchemaError(
             f"{keyword!r} may only hold choices, each an object with 'const' and 'title', not "
             f"{cut(option)}; {_ALLOWED}"
         )
-    return _Option(option["const"], option["title"])
+    return option["const"], option["title"]
 
 
-def _write_options(shape: _Shape, options: list[_Option], beside: bool) -> dict[str, Json]:
-    values = [each.value for each in options]
-    titles = [each.title or each.value for each in options]
-    titled = any(each.title is not None for each in options)
+def _write_options(shape: _Shape, options: dict[str, str | None], beside: bool) -> dict[str, Json]:
+    values = list(options)
+    titles = [title or value for value, title in options.items()]
+    titled = any(title is not None for title in options.values())
     within = [{"const": value, "title": title} for value, title in zip(values, titles, strict=True)]
     if shape is _CHOICES:
         return {"items": {"anyOf": within} if titled else {"type": "string", "enum": values}}

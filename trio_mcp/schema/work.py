@@ -180,7 +180,9 @@ class _Count:
 
     def _add_properties(self, value: dict[Any, Any], place: _Place, depth: int) -> None:
         if place.names:
-            self._cost += place.names * sum(map(_length, filter(_is_text, value)))
+            self._cost += place.names * sum(
+                _length(name) for name in value if isinstance(name, str)
+            )
         find, add = place.known.get, self.add
         for name, each in value.items():
             add(each, find(name) or place.at(name), depth)
@@ -312,10 +314,6 @@ def _per_character(pattern: str) -> float:
 def _length(text: str) -> int:
     """How many bytes a text has at most, in the encoding that patterns are matched in."""
     return len(text) if text.isascii() else 4 * len(text)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
 
 
 def _is_flat(values: Any) -> bool:
