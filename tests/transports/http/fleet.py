@@ -64,6 +64,7 @@ async def fleet(
     policy: HttpPolicy | None = None,
     size: int = 3,
     store: Store | None = None,
+    **options: Any,
 ) -> AsyncIterator[Fleet]:
     """Serve a registry of its own by each of several apps."""
     store = MemoryStore() if store is None else store
@@ -72,7 +73,7 @@ async def fleet(
         nursery = await stack.enter_async_context(trio.open_nursery())
         hosts = []
         for _ in range(size):
-            app = http_app(make(), policy=policy, store=store)
+            app = http_app(make(), policy=policy, store=store, **options)
             await stack.enter_async_context(app.running())
             hosts.append(Host(app, nursery, CANCELS))
         try:

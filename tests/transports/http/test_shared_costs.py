@@ -14,6 +14,7 @@ from tests.support.processes import ROOT
 from tests.support.tools import echo, registry_of
 from tests.transports.http.fleet import Unsteady, fleet
 from tests.transports.http.support import LegacyClient, ModernClient, Worker, progress_meta
+from tests.transports.http.test_app_sse import PATH, SseClient
 from tests.transports.http.test_shared_records import (
     HOW,
     ISSUER,
@@ -71,6 +72,19 @@ async def in_sessions(found: dict[str, int]) -> None:
         assert await measure(echo) == found["a call in a session"]
 
 
+async def over_http_sse(found: dict[str, int]) -> None:
+    store = Unsteady()
+    measure = measure_of(store)
+    async with fleet(echoing, store=store, size=2, sse_path=PATH) as those:
+        client = SseClient(those.hosts[0])
+        found["the beginning of a stream of HTTP+SSE"] = await measure(client.connect)
+        assert await measure(lambda: client.ask(client.initialize_request())) == 0
+        client.host = those.hosts[1]
+        found["a message for such a stream, posted to another instance"] = await measure(
+            lambda: client.call("echo", text="hi")
+        )
+
+
 async def with_questions(found: dict[str, int]) -> None:
     store = Unsteady()
     measure = measure_of(store)
@@ -107,7 +121,7 @@ async def with_tokens(found: dict[str, int]) -> None:
 
 async def test_what_requests_ask_of_the_store(mock_clock: Any) -> None:
     found: dict[str, int] = {}
-    for measured in (in_sessions, with_questions, with_tokens):
+    for measured in (in_sessions, over_http_sse, with_questions, with_tokens):
         await measured(found)
     told = {each: int(number) for each, number in table(PAGE, "Operations for")}
     assert found == told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -104,6 +105,30 @@ async def workers(folder: Path, number: int = 2, **environment: str) -> AsyncIte
     async with running([*PROGRAM, "0", str(number)], env=env, cwd=ROOT) as server:
         await server.said(b"workers\n")
         yield Workers(server, temporary)
+
+
+@pytest.mark.long
+@pytest.mark.requirement("F17")
+async def test_any_worker_takes_what_is_posted_for_a_stream_of_events(tmp_path: Path) -> None:
+    """Each message has a connection of its own, so nobody knows which worker gets it."""
+    async with workers(tmp_path) as ours:
+        async with await trio.open_tcp_stream("127.0.0.1", int(ours.root.rpartition(":")[2])) as it:
+            await it.send_all(b"GET /sse HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            received = b""
+
+            async def data() -> str:
+                nonlocal received
+                while (found := re.search(rb"data: (.*)\n\n", received)) is None:
+                    received += await it.receive_some()
+                received = received[found.end() :]
+                return found[1].decode()
+
+            endpoint = f"{ours.root}{await data()}"
+            for number in range(20):
+                message = {"jsonrpc": "2.0", "id": number, "method": "ping"}
+                async with httpx2.AsyncClient(trust_env=False, timeout=60) as http:
+                    assert (await http.post(endpoint, json=message)).status_code == 202
+                assert json.loads(await data())["id"] == number
 
 
 async def test_the_life_of_workers(tmp_path: Path) -> None:
@@ -239,7 +264,6 @@ async def test_the_command_line(tmp_path: Path) -> None:
         ({"workers": 0, "own_process": True}, "server.py", "1 or more, not 0"),
         ({"workers": 2}, "server.py", "own_process=True"),
         ({"workers": 2, "own_process": True, "listeners": []}, "server.py", "give host and port"),
-        ({"workers": 2, "own_process": True, "sse_path": "/sse"}, "server.py", "leave sse_path"),
         ({"workers": 2, "own_process": True}, "", "the interactive interpreter cannot be"),
     ],
 )

@@ -46,4 +46,5 @@ if __name__ == "__main__":
     if more and ENVIRONMENT in os.environ:
         sys.exit(int(more[0]))
     where = {"port": int(place)} if place.isdecimal() else {"unix_socket": place}
-    trio.run(partial(serve_http, registry, workers=int(number), own_process=True, **where))
+    how = {"workers": int(number), "own_process": True, "sse_path": "/sse", **where}
+    trio.run(partial(serve_http, registry, **how))

@@ -187,7 +187,13 @@ class HttpApp:
             self._sessions = sessions
             if self._sse_path is not None:
                 self._sse = SseEndpoint(
-                    self._sse_path, server, sessions, self._slots, self._policy, self._require
+                    self._sse_path,
+                    server,
+                    sessions,
+                    self._slots,
+                    self._policy,
+                    self._require,
+                    instance,
                 )
             if self.metrics is not None:
                 self.metrics.watch_sessions(sessions.__len__)
@@ -318,32 +324,33 @@ class HttpApp:
             self._guard.check_origin(http)
             await answer_preflight(http)
             return
-        if self._sse is not None and path == self._sse_path:
-            await self._guard.check(http)
-            if http.method != "POST":
-                self._guard.require(http)
-            await self._sse.serve(http)
-            return
-        if path != self._path:
-            page = self._pages.get(path)
-            if page is None:
-                raise Refusal(404, f"There is nothing here; the MCP endpoint is {self._path}.")
-            if http.method not in ("GET", "HEAD"):
-                raise Refusal(405, "This page is for GET.", _GET_ONLY)
-            await page(http)
+        sse = self._sse if path == self._sse_path else None
+        if sse is None and path != self._path:
+            await self._serve_page(http)
             return
         await self._guard.check(http)
         if http.method != "POST":  # which may need more, so that is seen when it has been read
             self._guard.require(http)
-        method = _METHODS.get(http.method)
-        if method is None:
-            raise Refusal(405, "The MCP endpoint is for POST, GET and DELETE.", _ALLOW)
         try:
+            if sse is not None:
+                await sse.serve(http)
+                return
+            method = _METHODS.get(http.method)
+            if method is None:
+                raise Refusal(405, "The MCP endpoint is for POST, GET and DELETE.", _ALLOW)
             await method(self, http, self._server, self._sessions)
         except StoreError as error:
             logger.warning("%s", error)
             why = "The store of sessions cannot be reached; try again."
             raise Refusal(503, why, [(b"retry-after", b"1")]) from None
+
+    async def _serve_page(self, http: HttpRequest) -> None:
+        page = self._pages.get(http.path)
+        if page is None:
+            raise Refusal(404, f"There is nothing here; the MCP endpoint is {self._path}.")
+        if http.method not in ("GET", "HEAD"):
+            raise Refusal(405, "This page is for GET.", _GET_ONLY)
+        await page(http)
 
     # -- pages ----------------------------------------------------------------------------
 

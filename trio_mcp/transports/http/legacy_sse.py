@@ -6,19 +6,23 @@ directions: a `LineTransport`, on which the connection runs that runs on any str
 the task of the GET, so it ends with it.
 
 Nothing is kept for a client that cannot be reached: a POST waits until the connection takes its
-message, and the connection writes no more while the client does not read.
+message, and the connection writes no more while the client does not read. Where several instances
+share a store, a POST may come to any of them: `SharedPosts` takes it to the one with the stream.
 """
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Final
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, quote
 
 import trio
 from attrs import define
 
+from trio_mcp.auth.authorization import Authorization
 from trio_mcp.background import background_task
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.inbound import Slots
@@ -35,9 +39,14 @@ from trio_mcp.wire.framing import Frame
 from trio_mcp.wire.jsonrpc import Message
 from trio_mcp.wire.sse import encode_event
 
+if TYPE_CHECKING:  # few servers share a store
+    from trio_mcp.transports.http.sharing.instance import Instance
+    from trio_mcp.transports.http.sharing.posts import SharedPosts
+
 _ALLOW: Final = [(b"allow", b"GET, POST")]
 _RETRY: Final = [(b"retry-after", b"10")]
 _SESSION: Final = "session_id"
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 class SseLines:
@@ -123,6 +132,29 @@ class _SseSession:
     lease: trio.CancelScope
     """Lasts until the last of its owner's tokens expires."""
 
+    def renew(self, authorization: Authorization | None) -> None:
+        """Go by what the token of the latest message allows.
+
+        Who reads the message does so later: by then its owner may have sent another one, and what
+        both allow was checked for each.
+        """
+        self.session.authorization = authorization
+        if authorization is not None:
+            self.lease.deadline = max(self.lease.deadline, authorization.deadline)
+
+    async def take(self, line: bytes, authorization: Authorization | None) -> bool:
+        """Have a message received. Cancelled, it is not.
+
+        Returns:
+            Whether it was; if not, nothing is received any more.
+        """
+        self.renew(authorization)
+        try:
+            await self.stream.deliver(line)
+        except trio.BrokenResourceError:
+            return False
+        return True
+
     async def expire(self) -> None:
         """End it when its owner has no token any more."""
         with self.lease:
@@ -140,6 +172,7 @@ class SseEndpoint:
         slots: Those for calls that all clients share.
         policy: The bounds to keep.
         require: Refuses a message whose token does not allow it.
+        instance: This instance, if there are others that may be posted to.
     """
 
     def __init__(
@@ -150,8 +183,10 @@ class SseEndpoint:
         slots: Slots,
         policy: HttpPolicy,
         require: Callable[[HttpRequest, Message], None],
+        instance: Instance | None = None,
     ) -> None:
         self._path = path
+        self._instance = instance
         self._server = server
         self._sessions = sessions
         self._slots = slots
@@ -166,6 +201,7 @@ class SseEndpoint:
         Raises:
             Refusal: It cannot be answered as it is.
             Disconnected: The client has left.
+            StoreError: Other instances have to be asked or told, and cannot be.
 
         Cancelled, or when the client leaves, its session ends, and the calls in it are cancelled.
         """
@@ -219,14 +255,24 @@ class SseEndpoint:
                 session, stream, connection, trio.CancelScope(deadline=http.deadline)
             )
             try:
-                await http.start_stream()
-                endpoint = f"{quote(self._mounted_at(http))}?{_SESSION}={id}"
-                await http.send_raw(encode_event(endpoint.encode(), event="endpoint"))
-                async with background_task(run, held.expire):
-                    await stream.pass_on(http, self._policy.keep_alive)
-                    await http.end_stream()  # here, because a call may go on for longer
+                posts = self._shared(id, http)
+                async with nullcontext() if posts is None else posts.taken_from_others(held.take):
+                    await http.start_stream()
+                    endpoint = f"{quote(self._mounted_at(http))}?{_SESSION}={id}"
+                    await http.send_raw(encode_event(endpoint.encode(), event="endpoint"))
+                    async with background_task(run, held.expire):
+                        await stream.pass_on(http, self._policy.keep_alive)
+                        await http.end_stream()  # here, because a call may go on for longer
             finally:
                 no_more()
+
+    def _shared(self, id: str, http: HttpRequest) -> SharedPosts | None:
+        """What joins a session to other instances, if there are any."""
+        if self._instance is None or not _ID.fullmatch(id):
+            return None
+        from trio_mcp.transports.http.sharing.posts import SharedPosts
+
+        return SharedPosts(self._instance, id, http.principal)
 
     def _mounted_at(self, http: HttpRequest) -> str:
         root: str = http.scope.get("root_path", "").rstrip("/")
@@ -236,31 +282,29 @@ class SseEndpoint:
 
     async def _post(self, http: HttpRequest) -> None:
         """Take a message of a session's client."""
-        session = self._find(http)
+        take = self._find(http)
         check_json(http)
         message, body = await read_message(http, self._server.limits)
         self._require(http, message)
 
         async def deliver() -> None:
-            try:
-                await session.stream.deliver(body)
-            except trio.BrokenResourceError:
-                raise _no_session() from None
+            if not await take(body, http.authorization):
+                raise _no_session()
             await http.respond(202)
 
         await while_connected(http, deliver)
 
-    def _find(self, http: HttpRequest) -> _SseSession:
+    def _find(self, http: HttpRequest) -> Callable[[bytes, Authorization | None], Awaitable[bool]]:
+        """Return what takes the messages of a session: here, or at the instance that has it."""
         query: bytes = http.scope.get("query_string", b"")
-        ids = parse_qs(query.decode("latin-1")).get(_SESSION, [""])
-        session = self._open.get(ids[0])
-        if session is None or session.session.principal != http.principal:
+        [id, *_] = parse_qs(query.decode("latin-1")).get(_SESSION, [""])
+        session, posts = self._open.get(id), self._shared(id, http)
+        if session is not None and session.session.principal == http.principal:
+            session.renew(http.authorization)
+            return session.take
+        if session is not None or posts is None:
             raise _no_session()
-        # It is read later: by then its owner may have sent another one, and what both allow was
-        # checked for each.
-        session.session.authorization = http.authorization
-        session.lease.deadline = max(session.lease.deadline, http.deadline)
-        return session
+        return posts.post
 
 
 _METHODS: Final[dict[str, Callable[[SseEndpoint, HttpRequest], Awaitable[None]]]] = {

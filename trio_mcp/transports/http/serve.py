@@ -183,7 +183,7 @@ async def serve_http(
     if workers is not None:
         from trio_mcp.transports.http.workers.starting import check_workers
 
-        check_workers(workers, own_process, listeners, sse_path)
+        check_workers(workers, own_process, listeners)
         from trio_mcp.transports.http.workers.worker import join
 
         worker = await join()

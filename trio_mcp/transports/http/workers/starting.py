@@ -15,7 +15,7 @@ from trio_mcp.system.capabilities import POLLS
 _AGAIN = {"": "the interactive interpreter", "-c": "python -c", "-": "a program on stdin"}
 
 
-def check_workers(number: int, own_process: bool, listeners: object, sse_path: str | None) -> None:
+def check_workers(number: int, own_process: bool, listeners: object) -> None:
     """Make sure that there can be workers.
 
     Raises:
@@ -32,8 +32,6 @@ def check_workers(number: int, own_process: bool, listeners: object, sse_path: s
         )
     if listeners is not None:
         raise ValueError("workers share what serve_http opens; give host and port, or unix_socket")
-    if sse_path is not None and number > 1:
-        raise ValueError("HTTP+SSE needs the process of its stream; leave sse_path or workers out")
     kind = _AGAIN.get(sys.argv[0] if sys.argv else "")
     if kind is not None or not sys.executable:
         raise ValueError(

@@ -1,0 +1,215 @@
+"""Messages for a stream of HTTP+SSE that another instance holds.
+
+One instance holds the stream of a session, with its connection. The others pass on to it what is
+posted to them. For that, the partition of the session has:
+
+| what | kind | for |
+|---|---|---|
+| `:about` | entry | whose session it is, and which instance holds the stream |
+| `:posts/<random>` | entry | a message, due at once, until the connection has taken it |
+| `:posts` | news | that there is one, for the instance that holds the stream |
+| `:taken` | news | that one was taken, or that the session has ended, for those who wait |
+
+A POST is answered when the connection has taken its message, wherever it came in. So a client that
+is not read from has to wait everywhere, and no message is lost that was answered with 202.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from math import inf
+from typing import Any, Final
+
+import orjson
+import trio
+
+from trio_mcp.auth.authorization import Authorization
+from trio_mcp.background import background_task
+from trio_mcp.store.changes import Change, Conflict, Delete, News, Put, Touch
+from trio_mcp.store.errors import StoreError
+from trio_mcp.store.watching import Watch
+from trio_mcp.transports.http.sharing.instance import Instance
+
+logger = logging.getLogger("trio_mcp.http")
+
+_KEPT: Final = 60.0
+"""Seconds for which a message outlives the instance that it was posted to."""
+
+_LOOK: Final = 5.0
+"""Seconds after which it is seen whether the instance that holds the stream is still alive."""
+
+_RENEWALS: Final = 10
+"""In the time after which the store forgets a session."""
+
+_PAUSE: Final = 1.0
+"""Seconds before the store is tried again."""
+
+_LEAVING: Final = 1.0
+"""Seconds that tidying up may take. Otherwise it is left to the store."""
+
+Take = Callable[[bytes, Authorization | None], Awaitable[bool]]
+"""Has a message received, with what its token allows. Returns whether it was: not at the end."""
+
+
+class SharedPosts:
+    """What is posted for one session, at all instances.
+
+    Args:
+        instance: This one.
+        id: The session's id.
+        principal: Whose it is here.
+    """
+
+    def __init__(self, instance: Instance, id: str, principal: str | None) -> None:
+        self._instance = instance
+        self._store = instance.store
+        self._principal = principal
+        self._about = f"sse-{id}:about"
+        self._posts = f"sse-{id}:posts"
+        self._taken = f"sse-{id}:taken"
+        self._unacknowledged: str | None = None  # a message that was taken
+        self._renewal = instance.keep / _RENEWALS
+        self._told = -inf
+
+    # -- where the stream is ------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def taken_from_others(self, take: Take) -> AsyncIterator[None]:
+        """Take what is posted elsewhere, while the block lasts.
+
+        Raises:
+            StoreError: Others cannot be told of the session.
+        """
+        await self._tell()
+        try:
+            async with background_task(partial(self._hear, take)):
+                yield
+        finally:
+            await self._end()
+
+    async def _tell(self) -> None:
+        value = orjson.dumps({"principal": self._principal, "instance": self._instance.name})
+        await self._store.commit(Put(self._about, value, ttl=self._instance.keep))
+        self._told = trio.current_time()
+
+    async def _end(self) -> None:
+        await self._tidy_up(Delete(self._about), News(self._taken))
+
+    async def _tidy_up(self, *changes: Change) -> None:
+        with trio.move_on_after(_LEAVING, shield=True), suppress(StoreError):
+            await self._store.commit(*changes)
+
+    async def _hear(self, take: Take) -> None:
+        while True:
+            try:
+                async with self._store.watch(self._posts) as news:
+                    while (seconds := await self._take_next(take)) is not None:
+                        await self._wait_for(news, seconds)
+                await self._end()
+                return
+            except StoreError as error:
+                logger.warning("A stream gets no messages from other instances: %s", error)
+                await trio.sleep(_PAUSE)
+
+    async def _take_next(self, take: Take) -> float | None:
+        """Take a message, if there is one.
+
+        Returns:
+            The seconds until another one is due; `None` if no more are taken.
+        """
+        await self._acknowledge()  # first, as it may have failed before: none is taken twice
+        claimed = await self._store.claim(self._posts, _KEPT)
+        for each in claimed.entries:
+            written, _, line = each.value.partition(b"\n")
+            if not await take(line, _read(written)):
+                return None
+            self._unacknowledged = each.key
+        await self._acknowledge()
+        # There was news of nothing: time has passed, or the store may have lost its data.
+        if not claimed.entries or trio.current_time() > self._told + self._renewal:
+            await self._tell()
+        return claimed.wait
+
+    async def _acknowledge(self) -> None:
+        if self._unacknowledged is not None:
+            await self._store.commit(Delete(self._unacknowledged), News(self._taken))
+            self._unacknowledged = None
+
+    async def _wait_for(self, news: Watch, seconds: float) -> None:
+        with trio.move_on_after(min(seconds, self._renewal)):
+            await news.wait()
+
+    # -- elsewhere ----------------------------------------------------------------------------
+
+    async def post(self, line: bytes, authorization: Authorization | None) -> bool:
+        """Have the instance that holds the stream take a message.
+
+        Cancelled, it is not taken, unless it is being taken.
+
+        Returns:
+            Whether it was taken; if not, there is no such session (any more).
+
+        Raises:
+            StoreError: Nobody knows.
+        """
+        if await self._holder() is None:
+            return False
+        key = f"{self._posts}/{secrets.token_hex(8)}"
+        message = Put(key, _written(authorization) + b"\n" + line, ttl=_KEPT, delay=0)
+        was_taken = False
+        async with self._store.watch(self._taken) as news:
+            try:
+                await self._store.commit(message, News(self._posts))
+                while not was_taken:
+                    await self._wait_for(news, _LOOK)
+                    was_taken = await self._is_gone(key)
+                    if not was_taken and await self._holder() is None:
+                        break
+            finally:
+                if not was_taken:
+                    await self._tidy_up(Delete(key))
+        return was_taken
+
+    async def _holder(self) -> str | None:
+        """Return which instance holds the stream, if there is a session of this principal's."""
+        entry = await self._store.get(self._about)
+        about: dict[str, Any] = {} if entry is None else orjson.loads(entry.value)
+        if about.get("principal") != self._principal:
+            return None
+        holder: str | None = about.get("instance")
+        return holder if holder is not None and await self._instance.lives(holder) else None
+
+    async def _is_gone(self, key: str) -> bool:
+        """Whether a message is not there any more; otherwise have it kept."""
+        try:
+            await self._store.commit(Touch(key, ttl=_KEPT))
+        except Conflict:
+            return True
+        return False
+
+
+_FIELDS: Final = ("subject", "client_id", "issuer", "expires_at", "claims", "key_thumbprint")
+
+
+def _written(authorization: Authorization | None) -> bytes:
+    """Write what a token allows; it contains no line break."""
+    if authorization is None:
+        return b"null"
+    fields = {name: getattr(authorization, name) for name in _FIELDS}
+    fields["claims"] = dict(authorization.claims)
+    fields["scopes"] = sorted(authorization.scopes)
+    seconds = authorization.deadline - trio.current_time()  # each process has a clock of its own
+    return orjson.dumps({**fields, "seconds": None if seconds == inf else seconds})
+
+
+def _read(written: bytes) -> Authorization | None:
+    fields: dict[str, Any] | None = orjson.loads(written)
+    if fields is None:
+        return None
+    seconds, scopes = fields.pop("seconds"), frozenset(fields.pop("scopes"))
+    deadline = inf if seconds is None else trio.current_time() + seconds
+    return Authorization(**fields, scopes=scopes, deadline=deadline)
