@@ -24,22 +24,18 @@ _MOST_OF_PATTERNS: Final = 8 * 1024 * 1024
 """So many bytes all patterns of a schema may have together: they take 30 ms to compile."""
 
 
-def check_schema(
-    schema: Mapping[str, Any], *, max_depth: int = 64, max_subschemas: int = 2000
-) -> None:
+def check_schema(schema: Mapping[str, Any]) -> None:
     """Check that a JSON Schema is valid, bounded and self-contained.
 
     Args:
         schema: The schema, as JSON. Its dialect is what `$schema` says, or 2020-12.
-        max_depth: How many schemas may stand one within another.
-        max_subschemas: How many schemas there may be in all.
 
     Raises:
         SchemaError: The schema is no JSON, is invalid, too large or too deep, is of an unknown
             dialect, refers to what is not in it or in a circle that consumes nothing, or holds
             a regular expression that is invalid or cannot be matched in linear time.
     """
-    check_size(schema, max_depth=max_depth, max_subschemas=max_subschemas)
+    check_size(schema)
     dialect = dialect_of(schema)
     _check_patterns(schema)
     _check_metaschema(dialect, schema)

@@ -117,13 +117,9 @@ def is_record(kind: Any) -> bool:
 
 def is_opaque(kind: Any) -> bool:
     """Whether `kind` only looks like a record: all its fields are private, and it makes them."""
-    if not isinstance(kind, type):
-        return False
-    fields: Any = ()
+    fields: Any = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
     if attrs.has(kind):
         fields = attrs.fields(kind)
-    elif dataclasses.is_dataclass(kind):
-        fields = dataclasses.fields(kind)
     return bool(fields) and not any(each.init or each.name[0] != "_" for each in fields)
 
 

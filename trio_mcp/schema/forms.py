@@ -39,7 +39,7 @@ from trio_mcp.schema.form_fields import DIALECTS_SINCE, FORMS_SINCE, FormField, 
 from trio_mcp.schema.models import Model, is_model, without_references
 from trio_mcp.schema.sentences import cut, json_kind, listed
 from trio_mcp.schema.size import check_size
-from trio_mcp.schema.structuring import bare, hook_for, is_plain, reason_of
+from trio_mcp.schema.structuring import bare, reason_of, structure_arguments
 from trio_mcp.schema.validate import Validator, compile_validator
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import SINCE, Revision
@@ -63,16 +63,6 @@ class _Question:
     none_if_empty: bool = False
     """Whether `None` stands for an answer that was not given; else the class knows better."""
 
-    def read(self, answer: Json) -> Any:
-        expected = self.field.missed_format(answer)
-        try:
-            if expected is not None:
-                raise Unfit(expected, answer)
-            plain = is_plain(self.annotation, numbers=False)
-            return answer if plain else hook_for(self.annotation)(answer)
-        except Unfit as error:  # such as an integer that no float can hold
-            raise ArgumentError(error.tell("Field", self.name)) from None
-
 
 @frozen(eq=False)
 class Form(Generic[T]):
@@ -82,8 +72,9 @@ class Form(Generic[T]):
     """The `requestedSchema`."""
 
     _questions: list[_Question] = field(repr=False)
-    _make: Callable[[dict[str, Any]], T] = field(repr=False)
     _validate: Validator = field(repr=False)
+    _structure: Callable[[dict[str, Any]], dict[str, Any]] = field(repr=False)
+    _make: Callable[[dict[str, Any]], T] = field(repr=False)
 
     def takes_long(self, content: Json) -> bool:
         """Whether `parse` would hold up an event loop."""
@@ -114,9 +105,13 @@ class Form(Generic[T]):
         answers: dict[str, Any] = {}
         for each in self._questions:
             if each.name in content:
-                answers[each.name] = each.read(content[each.name])
+                answer = answers[each.name] = content[each.name]
+                expected = each.field.missed_format(answer)
+                if expected is not None:
+                    raise ArgumentError(Unfit(expected, answer).tell("Field", each.name))
             elif each.none_if_empty:
                 answers[each.name] = None
+        answers = self._structure(answers)
         try:
             return self._make(answers)
         except Unfit as error:
@@ -203,7 +198,9 @@ def _finish(
         schema["required"] = required
     check_size(schema)
     validate = compile_validator(schema, inferred=True, noun="field")
-    return Form(schema, questions, make, validate)
+    annotations = {each.name: each.annotation for each in questions}
+    structure = structure_arguments(annotations, noun="Field")
+    return Form(schema, questions, validate, structure, make)
 
 
 def _question(

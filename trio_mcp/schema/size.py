@@ -14,13 +14,13 @@ from trio_mcp.schema.sentences import cut
 
 __all__ = ["check_size"]
 
-_VALUES_PER_SUBSCHEMA: Final = 50
-_LEVELS_PER_SUBSCHEMA: Final = 3
+_MOST_SUBSCHEMAS: Final = 2000
+_DEEPEST_SUBSCHEMA: Final = 64
+_MOST_VALUES: Final = 50 * _MOST_SUBSCHEMAS
+_DEEPEST_VALUE: Final = 3 * _DEEPEST_SUBSCHEMA
 
 
-def check_size(
-    schema: Mapping[str, Any], *, max_depth: int = 64, max_subschemas: int = 2000
-) -> None:
+def check_size(schema: Mapping[str, Any]) -> None:
     """Check that a schema is JSON and within its bounds, and no more than that.
 
     Raises:
@@ -28,29 +28,29 @@ def check_size(
     """
     if not isinstance(schema, Mapping):
         raise SchemaError(f"a schema is a JSON object, not a {type(schema).__name__}")
-    _check_json(schema, max_depth * _LEVELS_PER_SUBSCHEMA, max_subschemas * _VALUES_PER_SUBSCHEMA)
+    _check_json(schema)
     count = 0
     waiting: list[tuple[Any, int]] = [(schema, 0)]
     while waiting:
         each, depth = waiting.pop()
         count += 1
-        if count > max_subschemas:
-            raise SchemaError(f"the schema holds more than {max_subschemas} subschemas")
-        if depth > max_depth:
-            raise SchemaError(f"the schema is nested more than {max_depth} levels deep")
+        if count > _MOST_SUBSCHEMAS:
+            raise SchemaError(f"the schema holds more than {_MOST_SUBSCHEMAS} subschemas")
+        if depth > _DEEPEST_SUBSCHEMA:
+            raise SchemaError(f"the schema is nested more than {_DEEPEST_SUBSCHEMA} levels deep")
         waiting.extend((part.schema, depth + 1) for part in parts_of(each))
 
 
-def _check_json(schema: Any, max_levels: int, max_values: int) -> None:
+def _check_json(schema: Any) -> None:
     values = 0
     waiting = [(schema, 0)]
     while waiting:
         value, level = waiting.pop()
         values += 1
-        if values > max_values:
-            raise SchemaError(f"the schema holds more than {max_values} values")
-        if level > max_levels:
-            raise SchemaError(f"the schema is nested more than {max_levels} levels deep")
+        if values > _MOST_VALUES:
+            raise SchemaError(f"the schema holds more than {_MOST_VALUES} values")
+        if level > _DEEPEST_VALUE:
+            raise SchemaError(f"the schema is nested more than {_DEEPEST_VALUE} levels deep")
         if isinstance(value, Mapping):
             for key, each in value.items():
                 if not isinstance(key, str):

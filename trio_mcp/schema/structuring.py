@@ -43,7 +43,7 @@ from trio_mcp.schema.validate import compile_test
 if typing.TYPE_CHECKING:
     from cattrs import Converter
 
-__all__ = ["as_they_came", "bare", "hook_for", "is_plain", "reason_of", "structure_arguments"]
+__all__ = ["as_they_came", "bare", "is_plain", "reason_of", "structure_arguments"]
 
 Hook = Callable[[Any], Any]
 
@@ -84,13 +84,14 @@ def bare(annotation: Any) -> Any:
 
 
 def structure_arguments(
-    annotations: dict[str, Any], rest: Any = None
+    annotations: dict[str, Any], rest: Any = None, *, noun: str = "Argument"
 ) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Make the function that turns valid arguments into keyword arguments.
 
     Args:
         annotations: What each parameter is annotated with.
         rest: What `**kwargs` is annotated with, if the function takes it.
+        noun: What the values are called in sentences.
 
     Returns:
         A function from JSON arguments to keyword arguments. It leaves its argument as it is,
@@ -105,7 +106,7 @@ def structure_arguments(
     rest = None if is_plain(rest, numbers=False) else rest
     if not wanted and rest is None:
         return as_they_came
-    return _Structure(wanted, frozenset(annotations), rest)
+    return _Structure(wanted, frozenset(annotations), rest, noun)
 
 
 def as_they_came(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -116,10 +117,11 @@ def as_they_came(arguments: dict[str, Any]) -> dict[str, Any]:
 class _Structure:
     """Structures arguments by name; its hooks are made when it is first called."""
 
-    def __init__(self, wanted: dict[str, Any], known: frozenset[str], rest: Any) -> None:
+    def __init__(self, wanted: dict[str, Any], known: frozenset[str], rest: Any, noun: str) -> None:
         self._wanted = wanted
         self._known = known
         self._rest = rest
+        self._noun = noun
 
     @functools.cached_property
     def _hooks(self) -> list[tuple[str, Hook, Any]]:
@@ -145,7 +147,7 @@ class _Structure:
                     structured = arguments.copy()
                 structured[name] = hook(value)
         except (Exception, SystemExit) as error:  # a validator that exits must not end the server
-            raise ArgumentError(Problem(_explain(name, error), name)) from error
+            raise ArgumentError(Problem(_explain(self._noun, name, error), name)) from error
         return structured
 
 
@@ -155,14 +157,14 @@ _MISSING = object()
 def _hook_and_type(annotation: Any) -> tuple[Hook, Any]:
     """A hook, and the type whose values do not need it."""
     kind = bare(annotation)
-    return hook_for(kind), kind if kind in (int, float) else _MISSING
+    return _hook_for(kind), kind if kind in (int, float) else _MISSING
 
 
 # Errors -------------------------------------------------------------------------------------
 
 
-def _explain(name: str, error: BaseException) -> str:
-    """One sentence for what went wrong below argument `name`."""
+def _explain(noun: str, name: str, error: BaseException) -> str:
+    """One sentence for what went wrong below the argument, or field, `name`."""
     path = name
     while isinstance(error, _Within | BaseExceptionGroup):
         if isinstance(error, _Within):
@@ -171,17 +173,12 @@ def _explain(name: str, error: BaseException) -> str:
             error = error.exceptions[0]
             path += _step(error)
     if isinstance(error, Unfit):
-        return error.tell("Argument", path)
-    return f"Argument {path!r} is not acceptable{reason_of(error)}."
+        return error.tell(noun, path)
+    return f"{noun} {path!r} is not acceptable{reason_of(error)}."
 
 
 class _Within(Exception):
-    """What went wrong with an item of a collection, or a value of a mapping.
-
-    Args:
-        step: Where: an index or a key, as it stands in a path.
-        error: What it was.
-    """
+    """What went wrong with an item of a collection, or a value of a mapping; `step` says which."""
 
     def __init__(self, step: str, error: Exception) -> None:
         super().__init__(step)
@@ -212,7 +209,7 @@ def _step(error: BaseException) -> str:
 # Hooks --------------------------------------------------------------------------------------
 
 
-def hook_for(annotation: Any) -> Hook:
+def _hook_for(annotation: Any) -> Hook:
     """The function that structures a value of this annotation."""
     annotation = _undescribed(annotation)
     if is_model(annotation):
@@ -336,7 +333,7 @@ def _overrides(kind: Any) -> dict[str, Any]:
 
 def _once(annotation: Any) -> Callable[[], Hook]:
     """What makes a hook when it is first asked for, because a type may be part of itself."""
-    return functools.cache(lambda: hook_for(annotation))
+    return functools.cache(lambda: _hook_for(annotation))
 
 
 def _later(annotation: Any) -> Callable[[Any, Any], Any]:
@@ -442,7 +439,7 @@ class _Member:
 
     @functools.cached_property
     def structure(self) -> Hook:
-        return hook_for(self._annotation)
+        return _hook_for(self._annotation)
 
     @functools.cached_property
     def _names(self) -> frozenset[str] | None:
