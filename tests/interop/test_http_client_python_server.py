@@ -125,7 +125,7 @@ async def test_headers_are_what_the_server_expects() -> None:
             arguments = {"region": region, "count": count}
             result = await client.call_tool("mirror", arguments, returns=str)
             assert result == f"{region} {count}"
-        client._session.transport.learn_tools(
+        await client._session.transport.learn_tools(
             {}
         )  # as if the tool had had no marks when it was listed
         assert await client.call_tool("mirror", {"region": "x", "count": 1}, returns=str) == "x 1"

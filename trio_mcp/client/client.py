@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, overload
 
@@ -13,6 +14,7 @@ from attrs import evolve
 from trio_mcp.client.changes import ChangeStream
 from trio_mcp.client.contents import (
     ReadResult,
+    converted,
     is_not_found,
     payload,
     payloads,
@@ -250,7 +252,8 @@ class Client:
         raise ProtocolError(f"{method}: the list has no end")
 
     async def _payloads(self, method: str, key: str, kind: type[T], fresh: bool) -> list[T]:
-        return payloads(kind, await self.list_all(method, key, fresh=fresh), method)
+        listed = await self.list_all(method, key, fresh=fresh)
+        return await converted(partial(payloads, kind, method), listed)
 
     async def _kept_or_asked(
         self, method: str, params: dict[str, Json], *, fresh: bool, **options: Any
@@ -300,12 +303,12 @@ class Client:
         Raises:
             ClientError: As for `request`.
         """
-        self._take_tools(await self.list_all("tools/list", "tools", fresh=fresh))
+        await self._take_tools(await self.list_all("tools/list", "tools", fresh=fresh))
 
-    def _take_tools(self, listed: Sequence[Json]) -> None:
-        self._tools.update(listed)
-        details = {tool.mcp_name: tool.details for tool in self._tools.tools.values()}
-        self._tools.leave_out(self._session.transport.learn_tools(details))
+    async def _take_tools(self, listed: Sequence[Json]) -> None:
+        found = await self._tools.made_of(listed)
+        details = {tool.mcp_name: tool.details for tool in found.values()}
+        self._tools.update(found, await self._session.transport.learn_tools(details))
 
     @overload
     async def call_tool(
@@ -396,7 +399,8 @@ class Client:
             left = max(seconds - (self._session.now() - started), 0.0)
             wire = await self._session.send(evolve(request, timeout=left))
         try:
-            result = call_result(wire, self._session.now() - started)
+            duration = self._session.now() - started
+            result = await converted(lambda _: call_result(wire, duration), wire.get("content"))
         except ValueError as error:
             raise ProtocolError(f"the result of tool {name!r} is not MCP: {error}") from None
         problem = await tool.check_result(wire)
@@ -466,7 +470,7 @@ class Client:
             if is_not_found(error, uri):
                 raise ResourceNotFound(uri) from error
             raise
-        return read_result(wire)
+        return await converted(read_result, wire)
 
     # -- prompts --------------------------------------------------------------------------
 
@@ -505,7 +509,7 @@ class Client:
         """
         params: dict[str, Json] = {"name": name, "arguments": dict(arguments or {})}
         wire = await self.request("prompts/get", params, timeout=timeout, on_progress=on_progress)
-        return payload(GetPromptResult, wire, "prompts/get")
+        return await converted(partial(payload, GetPromptResult, "prompts/get"), wire)
 
     # -- completion -----------------------------------------------------------------------
 
@@ -544,7 +548,7 @@ class Client:
             params["context"] = {"arguments": dict(chosen)}
         method = "completion/complete"
         wire = await self.request(method, params, timeout=timeout)
-        return payload(Completion, wire.get("completion"), method)
+        return await converted(partial(payload, Completion, method), wire.get("completion"))
 
     # -- changes --------------------------------------------------------------------------
 
@@ -589,6 +593,6 @@ def session_of(client: Client) -> ClientSession:
     return client._session
 
 
-def take_tools(client: Client, listed: Sequence[Json]) -> None:
+async def take_tools(client: Client, listed: Sequence[Json]) -> None:
     """Have a client take tools as the server lists them, in place of those before."""
-    client._take_tools(listed)
+    await client._take_tools(listed)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Callable
 from typing import TypeVar
 
+import trio
 from attrs import frozen
 
 from trio_mcp.errors import ProtocolError
 from trio_mcp.public import public
+from trio_mcp.registry.invalid import holds_many
+from trio_mcp.wire.collector import collector_spared
 from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Json
@@ -80,8 +84,8 @@ def read_result(wire: dict[str, Json]) -> ReadResult:
 
 def _piece(wire: Json) -> ResourceContents:
     if isinstance(wire, dict) and "text" in wire:
-        return payload(TextResourceContents, wire, "resources/read")
-    return payload(BlobResourceContents, wire, "resources/read")
+        return payload(TextResourceContents, "resources/read", wire)
+    return payload(BlobResourceContents, "resources/read", wire)
 
 
 def is_not_found(error: McpError, uri: str) -> bool:
@@ -100,7 +104,19 @@ def _is_beginning(about: str, uri: str) -> bool:
     return about != "" and uri.startswith(about)
 
 
-def payload(kind: type[T], wire: Json, method: str) -> T:
+async def converted(convert: Callable[[Json], T], wire: Json) -> T:
+    """Convert what the server sent, in a worker thread if that is much."""
+    if not holds_many(wire):
+        return convert(wire)
+
+    def work() -> T:
+        with collector_spared():
+            return convert(wire)
+
+    return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
+
+
+def payload(kind: type[T], method: str, wire: Json) -> T:
     """Make a payload of what the server sent.
 
     Raises:
@@ -112,13 +128,13 @@ def payload(kind: type[T], wire: Json, method: str) -> T:
         raise ProtocolError(f"the result of {method} is not MCP: {error}") from None
 
 
-def payloads(kind: type[T], wire: list[Json], method: str) -> list[T]:
+def payloads(kind: type[T], method: str, wire: list[Json]) -> list[T]:
     """Make payloads of a list that the server sent.
 
     Raises:
         ProtocolError: One of them does not fit.
     """
-    return [payload(kind, each, method) for each in wire]
+    return [payload(kind, method, each) for each in wire]
 
 
 def _items(wire: dict[str, Json], key: str) -> list[Json]:

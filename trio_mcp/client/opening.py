@@ -168,7 +168,7 @@ class Handshake:
             if self.extensions is not None:
                 self.extensions.agree(client, session)
             if "tools" not in client.capabilities:
-                self.tools.update([])
+                self.tools.update({})
             elif self.list_tools:
                 await self._load_tools(client)
             if self.log_level is not None and self._may_log(client):

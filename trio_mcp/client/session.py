@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # few clients have any
     from trio_mcp.registry.middleware import McpRequest, Middleware
 
 _MOST_ROUNDS: Final = 10
+_MOST_QUESTIONS: Final = 1000
 
 
 Finish = Callable[["ClientRequest", dict[str, Json], TimeLimit], Awaitable[dict[str, Json]]]
@@ -366,6 +367,8 @@ class ClientSession:
         asked = result.get("inputRequests") or {}
         if not isinstance(asked, dict):
             raise ProtocolError("inputRequests must be an object")
+        if len(asked) > _MOST_QUESTIONS:
+            raise ProtocolError(f"the server asked more than {_MOST_QUESTIONS} questions at once")
         answers: dict[str, Json] = {}
 
         async def answer(key: str, question: Json) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -12,6 +13,7 @@ from attrs import Factory, define, field
 from trio_mcp.errors import InvalidArguments, ToolDisabled, UnknownTool
 from trio_mcp.public import public
 from trio_mcp.schema import SchemaError, Validator, compile_validator
+from trio_mcp.wire.collector import collector_paused, collector_spared
 from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.payloads import ToolDescription
@@ -24,6 +26,8 @@ logger = logging.getLogger("trio_mcp.client")
 
 ToolNames = Mapping[str, str] | Callable[[str], str]
 
+_AT_ONCE: Final = 500
+"""So many tools are made before others get their turn."""
 _LONG_SCHEMA: Final = 10_000
 """So many bytes a schema may have to be looked through at once."""
 _LAG: Final = 1.0
@@ -86,16 +90,23 @@ class RemoteTool:
     """The tool as the server describes it."""
     mcp_name: str = Factory(lambda self: self.name, takes_self=True)
     """What the server calls it."""
-    _arguments: _SchemaCheck = field(init=False, repr=False, eq=False)
-    _results: _SchemaCheck = field(init=False, repr=False, eq=False)
+    # Most tools are never called, and there may be very many.
+    _arguments_check: _SchemaCheck | None = field(default=None, init=False, repr=False, eq=False)
+    _results_check: _SchemaCheck | None = field(default=None, init=False, repr=False, eq=False)
 
-    @_arguments.default
-    def _check_of_arguments(self) -> _SchemaCheck:
-        return _SchemaCheck(self.input_schema, f"Tool {self.name}: arguments", "argument")
+    @property
+    def _arguments(self) -> _SchemaCheck:
+        if self._arguments_check is None:
+            what = f"Tool {self.name}: arguments"
+            self._arguments_check = _SchemaCheck(self.input_schema, what, "argument")
+        return self._arguments_check
 
-    @_results.default
-    def _check_of_results(self) -> _SchemaCheck:
-        return _SchemaCheck(self.output_schema or {}, f"Tool {self.name}: results", "result")
+    @property
+    def _results(self) -> _SchemaCheck:
+        if self._results_check is None:
+            what = f"Tool {self.name}: results"
+            self._results_check = _SchemaCheck(self.output_schema or {}, what, "result")
+        return self._results_check
 
     @property
     def output_schema(self) -> dict[str, Json] | None:
@@ -152,21 +163,46 @@ class ToolTable:
         self.tools: dict[str, RemoteTool] = {}
         self._is_listed = False
 
-    def update(self, listed: Iterable[Json]) -> None:
-        """Take the server's tools in place of those before; their settings are kept."""
+    async def made_of(self, listed: Sequence[Json]) -> dict[str, RemoteTool]:
+        """Make tools of what the server lists. However many there are, others get their turn."""
         found: dict[str, RemoteTool] = {}
-        for each in listed:
-            match each:
-                case {"name": str(name), "inputSchema": dict()}:
-                    tool = self._tool(self._local_name(name), name, each)
-                case _:
-                    logger.warning("A tool is left out: it has no name or no inputSchema")
-                    continue
-            if self._remote_names.get(tool.name, name) != name:
-                why = "another one is called that here"
-                logger.warning("Tool %s is left out: %s", name, why)
-            else:
-                found[tool.name] = tool
+        for start in range(0, len(listed), _AT_ONCE):
+            if start:
+                await trio.lowlevel.checkpoint()
+            with collector_paused() if len(listed) <= _AT_ONCE else collector_spared():
+                for each in listed[start : start + _AT_ONCE]:
+                    self._add(each, found)
+        return found
+
+    def _add(self, wire: Json, found: dict[str, RemoteTool]) -> None:
+        match wire:
+            case {"name": str(name), "inputSchema": dict()}:
+                tool = self._tool(self._local_name(name), name, wire)
+            case _:
+                logger.warning("A tool is left out: it has no name or no inputSchema")
+                return
+        if self._remote_names.get(tool.name, name) != name:
+            why = "another one is called that here"
+            logger.warning("Tool %s is left out: %s", name, why)
+        else:
+            found[tool.name] = tool
+
+    def update(
+        self, found: dict[str, RemoteTool], refused: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Take tools in place of those before. Those that are still there keep their settings.
+
+        Args:
+            found: The tools by their local names.
+            refused: By the server's names, those that cannot be called, and why.
+        """
+        for name, why in refused.items():
+            logger.warning("Tool %s is left out: %s", name, why)
+            del found[self._local_name(name)]
+        for name, known in self.tools.items():
+            tool = found.get(name)
+            if tool is not None:
+                tool.timeout, tool.enabled = known.timeout, known.enabled
         self.tools = found
         self._is_listed = True
 
@@ -174,13 +210,11 @@ class ToolTable:
         return self._local_names.get(name, name) if self._rename is None else self._rename(name)
 
     def _tool(self, local: str, name: str, wire: dict[str, Json]) -> RemoteTool:
-        known = self.tools.get(local)
         return RemoteTool(
             local,
             wire.get("description"),
             wire.get("inputSchema", {}),
-            timeout=known.timeout if known else self._timeout_of(wire),
-            enabled=known.enabled if known else True,
+            timeout=self._timeout_of(wire),
             details=wire,
             mcp_name=name,
         )
@@ -192,12 +226,6 @@ class ToolTable:
         if not isinstance(limit, int | float):
             return self._timeout
         return max(self._timeout, min(limit, self._max_timeout - _LAG) + _LAG)
-
-    def leave_out(self, refused: Mapping[str, str]) -> None:
-        """Leave out tools, by the server's names, that cannot be called, and say why."""
-        for name, why in refused.items():
-            logger.warning("Tool %s is left out: %s", name, why)
-            del self.tools[self._local_name(name)]
 
     def describe(self, request: McpRequest) -> ToolDescription | None:
         """Return what the server says of the tool that a request calls (`McpRequest`)."""

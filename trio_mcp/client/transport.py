@@ -52,7 +52,7 @@ class ClientTransport(Protocol):
     def always_responds(self) -> bool:
         """Whether silence means that an answer is still to come, whatever was asked."""
 
-    def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
+    async def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
         """Take note of the server's tools; tell which ones cannot be called this way, and why."""
 
     def next_id(self) -> Id:
@@ -94,7 +94,7 @@ class StreamTransport:
         self.request = connection.requests.send
         self.notify = connection.requests.notify
 
-    def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
+    async def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
         """Do nothing: there is nothing to know of them, and none is left out."""
         return {}
 
@@ -137,7 +137,8 @@ class InboundHandler:
         If it shows whose answer it was meant to be, that request fails at once.
         """
         self.lines.take_noise(line)
-        if b'"method"' not in line:
+        method, result = line.find(b'"method"'), line.find(b'"result"')
+        if method < 0 or 0 <= result < method:  # it may be in the result, too
             why = f"The server's answer cannot be read: {message.error.message}"
             error = McpError(message.error.code, why, message.error.data)
             self.answered(Response(message.id, None, error))

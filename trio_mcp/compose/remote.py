@@ -319,7 +319,7 @@ class Remote(Part):
             logger.warning(told, self.name, len(listed), table, self._max_items)
             listed = listed[: self._max_items]
         if table == "tools":
-            take_tools(client, listed)
+            await take_tools(client, listed)
         found: list[Any] = []
         refused: list[Exception] = []
         if table == "prompts":  # what was there before must not be kept for ever

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import trio
+
+from trio_mcp.client.contents import converted
 from trio_mcp.errors import InvalidArguments
 from trio_mcp.wire.headers import Path, mirrored_parameters, parameter_headers
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.methods import Method, target_of
 
+_AT_ONCE: Final = 200
+"""So many tools are looked at before others get their turn."""
 _HINTS: Final = ("readOnlyHint", "idempotentHint")
 
 
@@ -25,26 +30,29 @@ class KnownTools:
         self._mirrored: dict[str, dict[str, Path]] = {}
         self._repeatable: set[str] = set()
 
-    def learn(self, tools: Mapping[str, dict[str, Json]]) -> dict[str, str]:
+    async def learn(self, tools: Mapping[str, dict[str, Json]]) -> dict[str, str]:
         """Look at the tools of the server, in place of those known before.
 
         Returns:
             By name, the tools that a modern client must not call, and what is wrong with them.
         """
-        self._mirrored = {}
-        self._repeatable = set()
+        found: dict[str, dict[str, Path]] = {}
+        repeatable: set[str] = set()
         refused: dict[str, str] = {}
-        for name, tool in tools.items():
+        for number, (name, tool) in enumerate(tools.items(), 1):
+            if number % _AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()
             hints = tool.get("annotations")
             if isinstance(hints, dict) and any(hints.get(each) is True for each in _HINTS):
-                self._repeatable.add(name)
+                repeatable.add(name)
             try:
-                mirrored = mirrored_parameters(tool.get("inputSchema"))
+                mirrored = await converted(mirrored_parameters, tool.get("inputSchema"))
             except ValueError as error:
                 refused[name] = str(error)
             else:
                 if mirrored:
-                    self._mirrored[name] = mirrored
+                    found[name] = mirrored
+        self._mirrored, self._repeatable = found, repeatable
         return refused
 
     def target_of(self, method: str) -> str | None:

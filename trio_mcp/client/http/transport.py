@@ -125,9 +125,9 @@ class HttpTransport:
         """Reserve the id of a request."""
         return self._requests.next_id()
 
-    def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
+    async def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
         """Take note of how tools are called, and tell which ones must not be, and why."""
-        refused = self._tools.learn(tools)
+        refused = await self._tools.learn(tools)
         return refused if self._session is None else {}  # legacy revisions mirror nothing
 
     async def request(
