@@ -5,7 +5,7 @@ Everything that walks schemas reads this one table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from attrs import frozen
@@ -14,35 +14,28 @@ __all__ = ["REFERENCES", "Part", "Path", "parts_of", "place_in_words", "resolve_
 
 Path = tuple[str | int, ...]
 
+_SCHEMA = (dict, bool, Mapping)  # in the order of what is asked quickly
+
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
-# How a keyword holds schemas: itself, in a list, in a mapping by name, or one of those.
-_ONE, _LIST, _BY_NAME, _ONE_OR_LIST = range(4)
+_IN_PLACE = {
+    *("allOf", "anyOf", "oneOf", "not", "if", "then", "else"),
+    *("dependentSchemas", "dependencies"),
+}
+"""Keywords that hold schemas which look at the very value that the schema does."""
 
-# Keyword: (how it holds schemas, whether those look at the very value that the schema does).
-_HOLDERS: dict[str, tuple[int, bool]] = {
-    "allOf": (_LIST, True),
-    "anyOf": (_LIST, True),
-    "oneOf": (_LIST, True),
-    "not": (_ONE, True),
-    "if": (_ONE, True),
-    "then": (_ONE, True),
-    "else": (_ONE, True),
-    "dependentSchemas": (_BY_NAME, True),
-    "dependencies": (_BY_NAME, True),
-    "properties": (_BY_NAME, False),
-    "patternProperties": (_BY_NAME, False),
-    "additionalProperties": (_ONE, False),
-    "propertyNames": (_ONE, False),
-    "unevaluatedProperties": (_ONE, False),
-    "items": (_ONE_OR_LIST, False),
-    "prefixItems": (_LIST, False),
-    "additionalItems": (_ONE, False),
-    "unevaluatedItems": (_ONE, False),
-    "contains": (_ONE, False),
-    "contentSchema": (_ONE, False),
-    "$defs": (_BY_NAME, False),
-    "definitions": (_BY_NAME, False),
+_BY_NAME = {
+    *("properties", "patternProperties", "dependentSchemas", "dependencies"),
+    *("$defs", "definitions"),
+}
+"""Keywords that hold a mapping of schemas; all others hold one, or a list of them."""
+
+_HOLDERS = {
+    *_IN_PLACE,
+    *_BY_NAME,
+    *("additionalProperties", "unevaluatedProperties", "propertyNames"),
+    *("items", "prefixItems", "additionalItems", "unevaluatedItems"),
+    *("contains", "contentSchema"),
 }
 
 
@@ -64,18 +57,17 @@ def parts_of(schema: Any) -> Iterator[Part]:
     if not isinstance(schema, Mapping):
         return
     for keyword, value in schema.items():
-        how, in_place = _HOLDERS.get(keyword, (None, False))
-        if how is None:
+        if keyword not in _HOLDERS:
             continue
-        if how == _BY_NAME and isinstance(value, Mapping):
-            for name, each in value.items():
-                if isinstance(each, Mapping | bool):
-                    yield Part((keyword, name), each, in_place)
-        elif how in (_LIST, _ONE_OR_LIST) and isinstance(value, list):
-            for index, each in enumerate(value):
-                yield Part((keyword, index), each, in_place)
-        elif how in (_ONE, _ONE_OR_LIST) and isinstance(value, Mapping | bool):
-            yield Part((keyword,), value, in_place)
+        held: Iterable[tuple[Any, Any]] = [(None, value)]
+        if keyword in _BY_NAME:
+            held = value.items() if isinstance(value, Mapping) else ()
+        elif isinstance(value, list):
+            held = enumerate(value)
+        for step, each in held:
+            if isinstance(each, _SCHEMA):
+                path = (keyword,) if step is None else (keyword, step)
+                yield Part(path, each, keyword in _IN_PLACE)
 
 
 def walk(schema: Any) -> Iterator[tuple[Path, Any]]:

@@ -19,6 +19,9 @@ _DEEPEST_SUBSCHEMA: Final = 64
 _MOST_VALUES: Final = 50 * _MOST_SUBSCHEMAS
 _DEEPEST_VALUE: Final = 3 * _DEEPEST_SUBSCHEMA
 
+_OBJECT: Final = (dict, Mapping)  # in the order of what is asked quickly
+_SCALAR: Final = (str, int, float, bool, type(None))
+
 
 def check_size(schema: Mapping[str, Any]) -> None:
     """Check that a schema is JSON and within its bounds, and no more than that.
@@ -51,14 +54,14 @@ def _check_json(schema: Any) -> None:
             raise SchemaError(f"the schema holds more than {_MOST_VALUES} values")
         if level > _DEEPEST_VALUE:
             raise SchemaError(f"the schema is nested more than {_DEEPEST_VALUE} levels deep")
-        if isinstance(value, Mapping):
+        if isinstance(value, _OBJECT):
             for key, each in value.items():
                 if not isinstance(key, str):
                     raise SchemaError(f"the schema has the key {cut(key)}, which is no string")
                 waiting.append((each, level + 1))
         elif isinstance(value, list):
             waiting.extend((each, level + 1) for each in value)
-        elif not isinstance(value, str | int | float | bool | None):
+        elif not isinstance(value, _SCALAR):
             raise SchemaError(
                 f"the schema holds a {type(value).__name__} ({cut(value)}), which JSON has not"
             )
