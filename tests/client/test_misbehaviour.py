@@ -3,7 +3,8 @@
 import math
 import signal
 import sys
-import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from tests.client.support import (
     process,
     processes,
     served,
+    tortured,
 )
 from trio_mcp import Limits, McpError, Registry, connect
 from trio_mcp.client.state import Connected, Disconnected
@@ -33,7 +35,7 @@ from trio_mcp.errors import (
     ServerExited,
     WriteFailed,
 )
-from trio_mcp.transports.process import ProcessOptions
+from trio_mcp.transports.process import ProcessOptions, StdioTransport, open_process
 
 
 @pytest.fixture(autouse=True)
@@ -46,13 +48,28 @@ def nothing_is_left():
     assert left == {}
 
 
+@asynccontextmanager
+async def started(switch: str) -> AsyncIterator[StdioTransport]:
+    """A torture server that has begun, however slow the machine is: it has said its last words."""
+    async with open_process(command(switch), ProcessOptions(**IMPATIENT)) as server:
+        while LAST_WORDS not in server.stderr_tail:
+            await trio.sleep(0.01)
+        yield server
+
+
 @pytest.mark.requirement("E1")
-async def test_a_healthy_server_is_reached_in_less_than_two_seconds() -> None:
-    started = time.perf_counter()
+async def test_a_healthy_server_is_reached() -> None:
     async with process() as client:
-        took = time.perf_counter() - started
         assert await client.call_tool("echo", {"text": "hello"}, returns=str) == "hello"
-    assert took < 2
+
+
+@pytest.mark.requirement("E1")
+@pytest.mark.parametrize("switch", ["modern", "legacy", "dual"])
+async def test_no_time_is_waited_for_a_healthy_server(switch, autojump_clock) -> None:
+    began = trio.current_time()
+    async with tortured(switch) as (client, _):
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+    assert trio.current_time() == began
 
 
 @pytest.mark.requirement("E5")
@@ -138,13 +155,11 @@ async def test_a_server_that_is_killed_is_told_with_the_signal(number, name) -> 
     ],
 )
 async def test_a_server_that_cannot_be_met(switch, kind) -> None:
-    started = time.perf_counter()
-    with pytest.raises(kind, match=LAST_WORDS) as caught:
-        # a second question is asked after a second, and can be seen to fail
-        async with process(switch, connect_timeout=3.0 if switch == "closes-stdin" else 1.0):
+    limit = 1.0 if kind is CallTimeout else TIME_LIMIT
+    with trio.fail_after(2 * TIME_LIMIT), pytest.raises(kind, match=LAST_WORDS) as caught:
+        async with started(switch) as server, connect(server, connect_timeout=limit):
             raise AssertionError("connected")
     assert type(caught.value) is kind
-    assert time.perf_counter() - started < 5
     if switch in ("floods-stdout", "garbage"):
         assert "lines that are no messages" in str(caught.value)
 
@@ -265,18 +280,20 @@ async def test_a_server_of_no_common_revision() -> None:
 
 @pytest.mark.requirement("E8")
 @pytest.mark.parametrize(
-    ("switch", "least", "most"), [("dual", 0, 0.2), ("stays", 0.2, 0.6), ("stubborn", 0.6, 3)]
+    ("switch", "timeouts", "status"),
+    [
+        ("dual", (TIME_LIMIT, TIME_LIMIT), 0),
+        ("stays", (0.2, TIME_LIMIT), -signal.SIGTERM),
+        ("stubborn", (0.2, 0.4), -signal.SIGKILL),
+    ],
 )
-async def test_a_server_is_told_more_and_more_firmly_to_go(switch, least, most) -> None:
-    options = ProcessOptions(close_timeout=0.2, terminate_timeout=0.4)
-    async with process(switch, process_options=options) as client:
-        pid = (await client.call_tool("surroundings")).structured_content["leads"]
-        assert pid == [True, True]
-        started = time.perf_counter()
-    took = time.perf_counter() - started
-    assert least <= took
-    if switch != "dual":  # how fast a healthy process goes is up to the machine
-        assert took < most + 2
+async def test_a_server_is_told_more_and_more_firmly_to_go(switch, timeouts, status) -> None:
+    options = ProcessOptions(close_timeout=timeouts[0], terminate_timeout=timeouts[1])
+    with trio.fail_after(2 * TIME_LIMIT):
+        async with open_process(command(switch), options) as server, connect(server) as client:
+            surroundings = (await client.call_tool("surroundings")).structured_content
+            assert surroundings["leads"] == [True, True]
+    assert server.returncode == status
 
 
 @pytest.mark.requirement("E8")

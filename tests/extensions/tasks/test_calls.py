@@ -69,14 +69,14 @@ async def test_failures_are_those_of_the_call() -> None:
             await client.request("tools/call", {"name": "adds", "arguments": {}})
 
 
-async def test_everything_that_can_be_asked_is_asked_once() -> None:
+async def test_everything_that_can_be_asked_is_asked_once(autojump_clock: object) -> None:
     gate = Gate()
     gate.open.set()
     asked: list[str] = []
 
     async def elicit(params: dict[str, Any]) -> dict[str, Any]:
         asked.append(params["message"])
-        await trio.sleep(0.2)  # in which the others are answered, and it is polled again
+        await trio.sleep(10)  # in which the others are answered, and it is polled again
         return await say_blue(params)
 
     handlers = Handlers(elicitation=elicit, sampling=HANDLERS.sampling, roots=HANDLERS.roots)
