@@ -25,6 +25,7 @@ from trio_mcp.auth.addresses import addresses_from
 from trio_mcp.auth.urls import BadUrl, origin, parsed
 from trio_mcp.errors import AuthorizationError
 from trio_mcp.public import public
+from trio_mcp.system.certificates import trusted
 from trio_mcp.wire.collector import collector_paused
 
 MOST_BYTES: Final = 1 << 20
@@ -88,7 +89,8 @@ class Fetching:
         if self.client_factory is not None:
             made = self.client_factory()
         else:
-            made = httpx2.AsyncClient(verify=self.verify, trust_env=self.trust_env, timeout=None)
+            verify = trusted(trust_env=self.trust_env) if self.verify is True else self.verify
+            made = httpx2.AsyncClient(verify=verify, trust_env=self.trust_env, timeout=None)
         async with made as client:
             yield Fetcher(self, client)
 

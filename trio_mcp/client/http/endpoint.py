@@ -30,6 +30,7 @@ from trio_mcp.errors import (
     ProtocolError,
     ResponseTooLarge,
 )
+from trio_mcp.system.certificates import trusted
 
 if TYPE_CHECKING:
     import httpx2
@@ -128,6 +129,8 @@ class Endpoint:
         verify = options.verify
         if verify is True and self._url.scheme == "http":
             verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts nobody, and is quickly made
+        elif verify is True:
+            verify = trusted(trust_env=options.trust_env)
         most = options.max_connections
         client = self._http.AsyncClient(
             proxy=options.proxy,

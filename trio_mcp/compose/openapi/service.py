@@ -28,6 +28,7 @@ from trio_mcp.compose.openapi.requests import Plan, build, origin_of
 from trio_mcp.compose.openapi.responses import NOTHING, Answer, contents_of, read, refusal_of
 from trio_mcp.errors import AuthorizationError, McpError, ResourceNotFound, ToolError
 from trio_mcp.registry.results import Prepared
+from trio_mcp.system.certificates import trusted
 from trio_mcp.wire.errors import INTERNAL_ERROR
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.payloads import CallToolResult, ContentBlock, ResourceLink, TextContent
@@ -262,4 +263,6 @@ def _more(plan: Plan, pairs: list[Pair]) -> str:
 def make_client(headers: Mapping[str, str]) -> httpx2.AsyncClient:
     """Make a client that keeps no cookies: its calls may be those of different people."""
     nothing = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
-    return httpx2.AsyncClient(headers=dict(headers), cookies=nothing, timeout=None)
+    return httpx2.AsyncClient(
+        headers=dict(headers), cookies=nothing, timeout=None, verify=trusted()
+    )
