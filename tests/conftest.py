@@ -64,8 +64,9 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Go on collecting, of what comes from now on."""
+    """Go on collecting, of what comes from now on, but seldom: it took an eighth of the time."""
     gc.freeze()
+    gc.set_threshold(10_000)
     gc.enable()
 
 
