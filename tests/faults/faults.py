@@ -22,6 +22,7 @@ class Fault:
         may_break: Whether calls that are under way may be lost.
         may_refuse: Whether calls may be refused while it lasts.
         may_forget: Whether sessions may be lost that not all instances have met yet.
+        relayed: How many instances have a network that can be cut.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Fault:
     may_break: bool = False
     may_refuse: bool = False
     may_forget: bool = False
+    relayed: int = 0
 
 
 _LASTS: Final = 2.0
@@ -87,6 +89,24 @@ async def _empty_store(fleet: Fleet) -> None:
     await trio.sleep(_LASTS)
 
 
+_LONG: Final = 8.0
+"""Seconds: longer than an instance waits for an answer of Redis."""
+
+
+async def _part_briefly(fleet: Fleet) -> None:
+    fleet.relays[0].cut()
+    await trio.sleep(_LASTS)
+    fleet.relays[0].heal()
+
+
+async def _part(fleet: Fleet) -> None:
+    for relay in fleet.relays:
+        relay.cut()
+    await trio.sleep(_LONG)
+    for relay in fleet.relays:
+        relay.heal(forget=True)
+
+
 FAULTS: Final[Sequence[Fault]] = (
     Fault("nothing", _nothing),
     Fault("an instance is killed (kill -9), and started again after 2 s", _kill, may_break=True),
@@ -102,4 +122,16 @@ FAULTS: Final[Sequence[Fault]] = (
     Fault("Redis answers up to 80 ms late for 2 s", _slow_store),
     Fault("Redis has no memory for 2 s", _fill_store, may_refuse=True, may_forget=True),
     Fault("Redis loses all of its data", _empty_store, may_forget=True),
+    Fault(
+        "the network cuts an instance off from Redis for 2 s",
+        _part_briefly,
+        may_refuse=True,
+        relayed=1,
+    ),
+    Fault(
+        "the network cuts two instances off from Redis for 8 s, and forgets their connections",
+        _part,
+        may_refuse=True,
+        relayed=2,
+    ),
 )
