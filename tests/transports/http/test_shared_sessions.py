@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.support.tools import echo, registry_of, text_of
-from tests.transports.http.fleet import fleet
+from tests.transports.http.fleet import Unsteady, fleet
 from tests.transports.http.support import (
     CANCELS,
     Host,
@@ -20,6 +23,7 @@ from trio_mcp import Context, HttpPolicy, Registry, http_app
 from trio_mcp.store.changes import Change
 from trio_mcp.store.errors import StoreUnavailable
 from trio_mcp.store.memory import MemoryStore
+from trio_mcp.transports.http.sharing.session import SessionLink
 
 pytestmark = pytest.mark.requirement("M3")
 
@@ -163,6 +167,28 @@ async def test_a_stream_whose_instance_died_is_ended_with_an_error(
         assert await stream.event() is None
 
 
+async def test_nobody_waits_elsewhere_for_what_could_not_be_kept(
+    autojump_clock: MockClock,
+) -> None:
+    """The store was away for the last events: they are where they were made, and only there."""
+    worker, store = Worker(), Unsteady()
+    async with fleet(lambda: worker.registry, size=2, store=store) as those:
+        client, other = (LegacyClient(host) for host in those.hosts)
+        await client.initialize()
+        _, last = await interrupted(client, worker)
+        other.session = client.session
+        waiting = other.get(after=last)
+        await waiting.event()  # which has nothing but an id
+        store.away = True
+        worker.go_on.set()
+        await trio.sleep(10)
+        store.away = False
+        assert await waiting.event() is None
+        await trio.sleep(10)
+        assert (await other.get(after=last).end()).status == 400
+        assert text_of((await client.get(after=last).messages())[-1]) == "done"
+
+
 async def test_settings_hold_everywhere() -> None:
     async def talk(context: Context) -> str:
         await context.log("info", "quiet")
@@ -298,6 +324,68 @@ async def test_a_store_that_loses_everything_loses_no_session_that_is_in_use() -
             assert (await client.begin("ping").end()).status == 200
 
 
+async def test_a_store_that_loses_everything_gets_the_sessions_back(
+    autojump_clock: MockClock,
+) -> None:
+    """Nobody is told of that: instances see for themselves, before another one is asked."""
+    async with fleet(echoing) as those:
+        client = those.client()
+        await client.initialize()
+        those.store._tables.__init__()
+        await trio.sleep(4)
+        for _ in range(3):
+            assert (await client.begin("ping").end()).status == 200
+
+
+async def test_a_session_that_was_ended_does_not_come_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not by an instance that has not heard of its end, either."""
+
+    async def hear_nothing(*_: object) -> None:
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(SessionLink, "_hear", hear_nothing)
+    async with fleet(echoing) as those:
+        one, deaf, other = (LegacyClient(host) for host in those.hosts)
+        await one.initialize()
+        deaf.session = other.session = one.session
+        assert (await deaf.begin("ping").end()).status == 200
+        assert await one.delete() == 200
+        assert (await deaf.begin("logging/setLevel", {"level": "error"}).end()).status == 200
+        assert (await other.begin("ping").end()).status == 404
+
+
+async def test_nobody_brings_a_session_back_after_its_end_may_have_been_forgotten(
+    autojump_clock: MockClock,
+) -> None:
+    store = Unsteady()
+    async with fleet(echoing, HttpPolicy(session_idle=100), size=1, store=store) as those:
+        client = those.client()
+        await client.initialize()
+        store.away = True
+        for _ in range(3):
+            await trio.sleep(60)
+            assert (await client.begin("ping").end()).status == 200
+        store._tables.__init__()
+        store.away = False
+        await trio.sleep(20)
+        assert (await client.begin("ping").end()).status == 404
+
+
+async def test_a_session_lasts_everywhere_as_long_as_somebody_listens(
+    autojump_clock: MockClock,
+) -> None:
+    async with fleet(echoing, HttpPolicy(session_idle=100)) as those:
+        client = those.client()
+        await client.initialize()
+        stream = client.get()
+        await stream.started()
+        await trio.sleep(1000)
+        for _ in range(3):
+            assert (await client.begin("ping").end()).status == 200
+
+
 async def test_a_store_that_cannot_be_reached_is_a_503(monkeypatch: pytest.MonkeyPatch) -> None:
     async def unreachable(*_: object) -> None:
         raise StoreUnavailable("it is away")
@@ -312,6 +400,24 @@ async def test_a_store_that_cannot_be_reached_is_a_503(monkeypatch: pytest.Monke
         statuses = {(await stranger.begin("ping").end()).status for _ in range(3)}
         assert statuses <= {200, 503}
         assert 503 in statuses
+
+
+async def pass_on(request: Any, call_next: Any) -> Any:
+    return await call_next(request)
+
+
+@pytest.mark.parametrize("middleware", [[], [pass_on]], ids=["at once", "by a call"])
+async def test_a_setting_that_the_others_cannot_be_told_of_is_refused(middleware: Any) -> None:
+    store = Unsteady()
+    make = partial(Registry, "settings", middleware=middleware)
+    async with fleet(make, size=1, store=store) as those:
+        client = those.client()
+        await client.initialize()
+        store.away = True
+        response = await client.begin("logging/setLevel", {"level": "error"}).complete()
+        assert b"try again" in response.body
+        store.away = False
+        await client.request("logging/setLevel", {"level": "error"})
 
 
 async def test_nothing_is_left_in_the_store(autojump_clock: MockClock) -> None:

@@ -37,9 +37,11 @@ from trio_mcp.server.dispatcher import Dispatcher
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.server.subscriptions import send_changes
+from trio_mcp.store.errors import StoreError
 from trio_mcp.transports.http.events import EventMemory, EventStore, MemoryEventStore
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.request import HttpRequest, Refusal, pieces_of
+from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import (
     Id,
     Json,
@@ -74,6 +76,8 @@ _ID: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 _SETTINGS: Final = ("logging/setLevel", "resources/subscribe", "resources/unsubscribe")
 """Methods that change what all halves of a session have to know."""
+
+_UNTOLD: Final = McpError(INTERNAL_ERROR, "The other instances cannot be told of it now; try again")
 
 
 class SessionStream(ReplyChannel):
@@ -146,7 +150,12 @@ class SessionStream(ReplyChannel):
     async def send_response(self, line: bytes | None, *, overdue: bool = False) -> None:
         """Add the last event. Nobody waits for room: what was answered is kept, read or not."""
         if self._is_setting and self._session.link is not None:
-            await self._session.settle()
+            try:
+                await self._session.settle()
+            except StoreError as error:
+                logger.warning("%s", error)
+                assert self._request_id is not None
+                line = error_line(self._request_id, _UNTOLD)
         self.finish(line)
 
     def close_sse_stream(self) -> None:
@@ -356,6 +365,11 @@ class HttpSession:
     def busy(self) -> bool:
         """Whether somebody waits for something."""
         return bool(self.inbound) or any(each.reader is not None for each in self._streams.values())
+
+    def note_use(self) -> None:
+        """Have it last where other instances find it, too."""
+        if self.link is not None:
+            self.link.note_use()
 
     @property
     def ended(self) -> bool:
@@ -656,7 +670,9 @@ class Sessions:
                     await trio.sleep(self._policy.session_idle / 10)
                     overdue = trio.current_time() - self._policy.session_idle
                     for session in [*self._sessions.values()]:
-                        if not session.busy and session.last_used < overdue:
+                        if session.busy:
+                            session.note_use()
+                        elif session.last_used < overdue:
                             self.end(session)
         finally:
             self.end_all()
@@ -789,8 +805,7 @@ class Sessions:
         session.renew(authorization)
         self._sessions.move_to_end(id)
         session.last_used = trio.current_time()
-        if session.link is not None:
-            session.link.note_use()
+        session.note_use()
         return session
 
     async def _join(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import secrets
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
-from trio_mcp.store.changes import Delete, Put
+from trio_mcp.store.changes import Conflict, Delete, Put, Touch
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.protocol import Store
 
@@ -24,6 +24,13 @@ _LEAVING: Final = 1.0
 """Seconds that it may take to say that it leaves."""
 
 
+class Link(Protocol):
+    """What joins a session to the store."""
+
+    def touch(self) -> None:
+        """Have the session last; if the store has lost it, it is written anew."""
+
+
 class Instance:
     """This instance.
 
@@ -36,6 +43,8 @@ class Instance:
         self.store: Final = store
         self.keep: Final = keep
         self.name: Final = secrets.token_hex(6)
+        self.links: Final[set[Link]] = set()
+        """Those of the sessions that it serves."""
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Say that it is alive, until cancelled."""
@@ -46,7 +55,7 @@ class Instance:
             while True:
                 await trio.sleep(_ALIVE / _RENEWALS)
                 try:
-                    await self.store.commit(sign)
+                    await self._renew(sign)
                 except StoreError as error:  # others take it for dead, until the store is back
                     logger.warning("%s", error)
         finally:
@@ -55,6 +64,14 @@ class Instance:
                     await self.store.commit(Delete(sign.key))
                 except StoreError as error:
                     logger.debug("%s", error)
+
+    async def _renew(self, sign: Put) -> None:
+        try:
+            await self.store.commit(Touch(sign.key, ttl=sign.ttl))
+        except Conflict:  # the store was away, or has lost its data: that of our sessions as well
+            await self.store.commit(sign)
+            for link in self.links:
+                link.touch()
 
     async def lives(self, name: str) -> bool:
         """Whether another instance is alive."""

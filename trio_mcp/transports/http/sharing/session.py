@@ -5,12 +5,16 @@ there. What the halves have to know of each other is in the partition of the ses
 
 | what | kind | for |
 |---|---|---|
-| `:about` | entry | what `initialize` said, the log level, the resources that are subscribed to |
+| `:about` | entry | what `initialize` said, log level, subscriptions; empty once it has ended |
 | `:inbox` | log | cancellations and answers that reached another half than the one they are for |
 | `:stream/<name>` | log | the events that a client may come back for; an empty one is the last |
 | `:call/<name>` | entry | the request that such a stream answers |
 
 Events are written after they were sent: if the instance dies in between, so does the call.
+
+A store that has lost its data gets the session back from a half that is in use. What was ended does
+not come back that way: its end is in the store for as long as a half may last that has not heard of
+it.
 """
 
 from __future__ import annotations
@@ -19,13 +23,25 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 import orjson
 import trio
 from attrs import frozen
 
-from trio_mcp.store.changes import ABSENT, Append, Change, Conflict, Delete, News, Put, Touch
+from trio_mcp.store.changes import (
+    ABSENT,
+    Append,
+    Change,
+    Conflict,
+    Delete,
+    Drop,
+    Entry,
+    News,
+    Put,
+    Touch,
+)
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.protocol import Store
 from trio_mcp.transports.http.sharing.instance import Instance
@@ -41,6 +57,9 @@ _BEHIND: Final = 1000
 
 _PAUSE: Final = 1.0
 """Seconds before the store is tried again."""
+
+_ENDED: Final = b""
+"""What is known of a session that was ended."""
 
 _USED: Final = 10
 """Signs of use that are written in the time that a session may be idle."""
@@ -95,6 +114,8 @@ class SessionLink:
         self._is_known = trio.Event()
         self._version = ABSENT
         self._used = -math.inf
+        self._seen = -math.inf
+        """When the session was still in the store, at the least."""
         self._unwritten: deque[tuple[str, tuple[Change, ...]]] = deque()
         self._unrecorded: set[str] = set()  # streams of which something could not be written
         self._moved = trio.lowlevel.ParkingLot()
@@ -103,39 +124,53 @@ class SessionLink:
 
     async def begin(self, about: dict[str, Json]) -> None:
         """Let others know of a new session."""
+        now = trio.current_time()
         put = Put(self._about_key, orjson.dumps(about), ttl=self.instance.keep, expect=ABSENT)
         (self._version,) = await self.store.commit(put)
         self.about = about
-        self._used = trio.current_time()
+        self._used = self._seen = now
         self._is_known.set()
 
     async def find(self) -> dict[str, Json] | None:
         """Return what is known of a session; `None` if there is none."""
+        entry = await self._look()
+        return None if entry is None or entry.value == _ENDED else self.about
+
+    async def _look(self) -> Entry | None:
+        now = trio.current_time()
         entry = await self.store.get(self._about_key)
-        if entry is None:
-            return None
-        self._version = entry.version
-        self.about = orjson.loads(entry.value)
-        self._is_known.set()
-        return self.about
+        if entry is not None and entry.value != _ENDED:
+            self._version = entry.version
+            self.about = orjson.loads(entry.value)
+            self._seen = now
+            self._is_known.set()
+        return entry
 
     async def end(self) -> None:
         """End the session, for all."""
-        await self.store.commit(Delete(self._about_key), *self._said({"end": True}))
+        ended = Put(self._about_key, _ENDED, ttl=self.instance.keep)
+        await self.store.commit(ended, *self._said({"end": True}))
 
     async def run(self, half: Half) -> None:
         """Hear from other halves, and write what waits to be written, until cancelled."""
         await self._is_known.wait()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._write)
-            await self._hear(half)
+        self.instance.links.add(self)
+        try:
+            async with trio.open_nursery() as self._nursery:
+                self._nursery.start_soon(self._write, half)
+                await self._hear(half)
+        finally:
+            self.instance.links.discard(self)
 
     def note_use(self) -> None:
         """Have the session last, because it is used."""
-        now = trio.current_time()
-        if now - self._used > self.instance.keep / _USED:
-            self._used = now
-            self._put_off("", Touch(self._about_key, ttl=self.instance.keep))
+        if trio.current_time() - self._used > self.instance.keep / _USED:
+            self.touch()
+
+    def touch(self) -> None:
+        """Have the session last; if the store has lost it, it is written anew."""
+        self._used = trio.current_time()
+        self._put_off("", Touch(self._about_key, ttl=self.instance.keep))
 
     # -- from other halves --------------------------------------------------------------------
 
@@ -181,17 +216,23 @@ class SessionLink:
 
     async def _look_again(self, half: Half) -> None:
         """Read what is known of the session; if the store has lost it, write it anew."""
-        known = self.about
-        about = await self.find()
-        if about is not None:
-            half.changed_elsewhere(about)
-        elif (await self.store.read(self._inbox, most=1)).last:
-            half.ended_elsewhere()  # it is not there, and whoever removed it has said so
-        else:
-            try:
-                await self.begin(known)
-            except Conflict:  # another half was quicker
-                await self.find()
+        while True:
+            entry = await self._look()
+            if self._is_over(entry):
+                half.ended_elsewhere()
+                return
+            if entry is not None:
+                half.changed_elsewhere(self.about)
+                return
+            with suppress(Conflict):  # another half was quicker, or has ended it
+                await self.begin(self.about)
+                return
+
+    def _is_over(self, entry: Entry | None) -> bool:
+        """Whether the session was ended, or may have been when we could not hear of it."""
+        if entry is None:  # nor is its end there any more, if there was one so long ago
+            return trio.current_time() - self._seen >= self.instance.keep
+        return entry.value == _ENDED
 
     # -- to other halves ----------------------------------------------------------------------
 
@@ -216,7 +257,10 @@ class SessionLink:
             try:
                 self._version, *_ = await self.store.commit(put, *self._said({"changed": True}))
             except Conflict:
-                if await self.find() is None:
+                entry = await self._look()
+                if self._is_over(entry):
+                    return  # of which the half hears
+                if entry is None:
                     self._version = ABSENT
                 continue
             self.about = about
@@ -255,25 +299,40 @@ class SessionLink:
         self._unwritten.append((name, changes))
         self._moved.unpark_all()
 
-    async def _write(self) -> None:
+    async def _write(self, half: Half) -> None:
         while True:
             while not self._unwritten:
                 await self._moved.park()
             name, changes = self._unwritten[0]
             if name not in self._unrecorded:
-                await self._write_one(name, changes)
+                await self._write_one(half, name, changes)
             self._unwritten.popleft()
             self._moved.unpark_all()
 
-    async def _write_one(self, name: str, changes: tuple[Change, ...]) -> None:
+    async def _write_one(self, half: Half, name: str, changes: tuple[Change, ...]) -> None:
+        now = trio.current_time()
         try:
-            await self.store.commit(*changes)
-        except Conflict:  # the session has ended meanwhile, or the store has lost it
-            pass
+            try:
+                await self.store.commit(*changes)
+                if not name:
+                    self._seen = now
+            except Conflict:  # the store has lost the session
+                await self._look_again(half)
         except StoreError as error:
             logger.warning("A stream of a session cannot be taken up elsewhere: %s", error)
             if name:  # with a gap, the numbers of its events would not be theirs
                 self._unrecorded.add(name)
+                self._nursery.start_soon(self._give_up, name)
+
+    async def _give_up(self, name: str) -> None:
+        """Once the store is back, let nobody wait elsewhere for the rest of a stream."""
+        log = self._log(name)
+        while True:
+            try:
+                await self.store.commit(Drop(log), Delete(self._call(name)), News(log))
+                return
+            except StoreError:
+                await trio.sleep(_PAUSE)
 
     def _log(self, name: str) -> str:
         return f"{self._partition}:stream/{name}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Final
 
 import orjson
 import trio
 
+from trio_mcp.store.errors import StoreError
 from trio_mcp.store.watching import Watch
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.request import Header, HttpRequest, Refusal
@@ -15,6 +17,8 @@ from trio_mcp.transports.http.sharing.instance import Instance
 from trio_mcp.transports.http.sharing.session import SharedStream
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import error_line
+
+logger = logging.getLogger("trio_mcp.http")
 
 _LOOK: Final = 5.0
 """Seconds without an event after which it is seen whether the other instance is still alive."""
@@ -62,7 +66,10 @@ class ElsewhereStream:
             await http.start_stream(self._headers)
             if self._primes:
                 await http.send_id(f"{self._name}-{after}")
-            await self._pass_on(http, policy, after, news)
+            try:
+                await self._pass_on(http, policy, after, news)
+            except StoreError as error:  # the client comes back for the rest
+                logger.warning("%s", error)
             await http.end_stream()
 
     async def _pass_on(
