@@ -52,5 +52,5 @@ class Target:
 
 def targets_table(targets: Iterable[Target]) -> str:
     """Show every target with its figure and its verdict."""
-    headers = ["target (ratio in this run)", "bound", "figure", "verdict"]
+    headers = ["target (in this run)", "bound", "figure", "verdict"]
     return table(headers, [target.row for target in targets], left=(0, 3))

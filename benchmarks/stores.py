@@ -1,115 +1,96 @@
-"""What a store costs: beginning a legacy session, and its calls, with no store and with each kind.
+"""What a store costs: each of its operations, requests over HTTP, an update told to many clients.
 
 Without a store, a session is known to its process only. With one, every instance that has the same
 store can serve it. The load is that of the HTTP benchmark.
 """
 
 import shutil
-import socket
 import subprocess
-import tempfile
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import repeat
-from pathlib import Path
-from time import monotonic, perf_counter, sleep
+from time import perf_counter
 
 from attrs import evolve, frozen
 
+from benchmarks import fan_out, operations
+from benchmarks.backends import KINDS, backend, missing
 from benchmarks.chart import Panel
 from benchmarks.columns import Column, bars, measurements, table_beside
 from benchmarks.contest import Outcome, in_rounds
+from benchmarks.figures import targets_table
 from benchmarks.load import LoadError
 from benchmarks.peers import Peer, python_server
 from benchmarks.processes import cpu_seconds
 from benchmarks.report import Report, run_alone
-from benchmarks.wrk import CONNECTIONS, LoadFailed, load, new_sessions, serving
+from benchmarks.tokens import Headers
+from benchmarks.wrk import CONNECTIONS, LoadFailed, call, load, new_sessions, serving
 
-NONE, MEMORY, SQLITE, REDIS = (
-    f"trio-mcp, {each}" for each in ("no store", "memory", "SQLite", "Redis")
-)
+NONE = "trio-mcp, no store"
+_STORES = {f"trio-mcp, {kind}": kind for kind in KINDS}
 _MOST_ROUNDS = 2
-_REDIS_SECONDS = 10.0
 _BEGUN = 200
+
+
+@frozen
+class Requests:
+    """What requests of one kind cost with one store."""
+
+    rate: float
+    p99: float
+    """Seconds."""
+    cpu: float | None
+    """Seconds of the server's processor time for each."""
+    operations: float
+    """Of the store, for each."""
 
 
 @frozen
 class Sample:
     """What one round measured with one store."""
 
-    rate: float
-    p99: float
-    """Seconds."""
-    cpu: float | None
-    """Seconds of the server's processor time for each request."""
+    session: Requests
+    """Calls of a session of revision 2025-11-25."""
+    modern: Requests
     begin: float
     """Seconds that it takes to begin a session."""
+    begin_operations: float
 
 
-COLUMNS: Sequence[Column[Sample]] = (
-    Column("rate", "req/s", lambda s: s.rate, 1, ",.0f"),
-    Column("p99", "p99 ms", lambda s: s.p99, 1e3, ".1f"),
-    Column("cpu", "CPU µs", lambda s: s.cpu, 1e6, ",.0f"),
+SESSION: Sequence[Column[Sample]] = (
+    Column("rate", "req/s", lambda s: s.session.rate, 1, ",.0f"),
+    Column("p99", "p99 ms", lambda s: s.session.p99, 1e3, ".1f"),
+    Column("cpu", "CPU µs", lambda s: s.session.cpu, 1e6, ",.0f"),
+    Column("operations", "store ops", lambda s: s.session.operations, 1, ".1f"),
     Column("begin", "new session ms", lambda s: s.begin, 1e3, ",.2f"),
+    Column("begin_operations", "store ops for it", lambda s: s.begin_operations, 1, ".1f"),
 )
+MODERN: Sequence[Column[Sample]] = (
+    Column("modern_rate", "req/s", lambda s: s.modern.rate, 1, ",.0f"),
+    Column("modern_p99", "p99 ms", lambda s: s.modern.p99, 1e3, ".1f"),
+    Column("modern_cpu", "CPU µs", lambda s: s.modern.cpu, 1e6, ",.0f"),
+    Column("modern_operations", "store ops", lambda s: s.modern.operations, 1, ".1f"),
+)
+COLUMNS = (*SESSION, *MODERN)
 
 
 def peers() -> list[Peer]:
     """Name what is compared."""
-    script = "http_trio_mcp_shared.py"
-    found = [Peer(NONE, python_server(script))]
-    found += [Peer(name, python_server(script, "memory:")) for name in (MEMORY, SQLITE, REDIS)]
-    if shutil.which("redis-server") is None:
-        found[-1] = found[-1].lacking("redis-server is not installed")
-    return found
+    command = python_server("http_trio_mcp_shared.py")
+    found = [Peer(NONE, command)]
+    return [*found, *(Peer(name, command, missing=missing(_STORES[name])) for name in _STORES)]
 
 
 @contextmanager
 def store_of(peer: Peer) -> Iterator[Peer]:
     """Give a server that wants one a store that nobody has used yet."""
-    with tempfile.TemporaryDirectory() as folder:
-        if peer.name == REDIS:
-            with redis(folder) as url:
-                yield _with_store(peer, url)
-        elif peer.name == SQLITE:
-            yield _with_store(peer, str(Path(folder, "store.db")))
-        else:
-            yield peer
-
-
-def _with_store(peer: Peer, url: str) -> Peer:
-    arguments = [*peer.command.arguments[:-1], url]
-    return evolve(peer, command=evolve(peer.command, arguments=arguments))
-
-
-@contextmanager
-def redis(folder: str) -> Iterator[str]:
-    """Run a Redis server that writes nothing to disk; yields its URL.
-
-    Raises:
-        LoadError: It does not start.
-    """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    options = ["--bind", "127.0.0.1", "--save", "", "--dir", folder, "--loglevel", "warning"]
-    command = ["redis-server", "--port", str(port), *options]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        try:
-            _wait_until_up(port, process)
-            yield f"redis://127.0.0.1:{port}/0"
-        finally:
-            process.kill()
-
-
-def _wait_until_up(port: int, process: "subprocess.Popen[bytes]") -> None:
-    end = monotonic() + _REDIS_SECONDS
-    while monotonic() < end and process.poll() is None:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-            return
-        sleep(0.02)
-    raise LoadError("redis-server does not start")
+    if peer.name == NONE:
+        yield peer
+        return
+    with backend(_STORES[peer.name]) as there:
+        arguments = [*peer.command.arguments, there.url]
+        yield evolve(peer, command=evolve(peer.command, arguments=arguments))
 
 
 def take(peer: Peer, seconds: float) -> Sample:
@@ -117,7 +98,7 @@ def take(peer: Peer, seconds: float) -> Sample:
 
     Args:
         peer: What is measured.
-        seconds: How long the load lasts, about; a second at least.
+        seconds: How long the load of each kind lasts, about; a second at least.
 
     Raises:
         LoadError: It did not start or did not answer properly, or there is no load generator.
@@ -127,43 +108,70 @@ def take(peer: Peer, seconds: float) -> Sample:
     try:
         with store_of(peer) as ready, serving(ready) as (port, pid):
             senders = new_sessions(port, repeat({}, 1))
-            begun = perf_counter()
+            before, begun = _operations(port), perf_counter()
             new_sessions(port, repeat({}, _BEGUN))
             begin = (perf_counter() - begun) / _BEGUN
+            begin_operations = (_operations(port) - before) / _BEGUN
             if seconds:
                 load(port, 1, senders, legacy=True)
-            before = cpu_seconds(pid)
-            found = load(port, seconds, senders, legacy=True)
-            after = cpu_seconds(pid)
-    except (LoadFailed, OSError, ValueError, subprocess.SubprocessError) as error:
+            session = _requests(port, pid, seconds, senders)
+            modern = _requests(port, pid, seconds, [])
+    except (LoadFailed, OSError, ValueError, LookupError, subprocess.SubprocessError) as error:
         raise LoadError(str(error)) from error
+    return Sample(session, modern, begin, begin_operations)
+
+
+def _requests(port: int, pid: int, seconds: float, senders: Sequence[Headers]) -> Requests:
+    """Measure calls: of sessions if there are any, modern ones if not."""
+    operations, before = _operations(port), cpu_seconds(pid)
+    found = load(port, seconds, senders, legacy=bool(senders))
+    after = cpu_seconds(pid)
     cpu = None if before is None or after is None else (after - before) / found.count
-    return Sample(found.rate, found.p99, cpu, begin)
+    asked = (_operations(port) - operations) / found.count
+    return Requests(found.rate, found.p99, cpu, asked)
+
+
+def _operations(port: int) -> int:
+    """Ask a server how many operations of its store there were."""
+    return int(call(port, "operations")["content"][0]["text"])
 
 
 def stores_table(outcomes: Sequence[Outcome[Sample]]) -> str:
     """Lay out the medians, and the throughput beside that without a store."""
-    what = f"a session's calls, {CONNECTIONS} connections"
-    return table_beside(what, outcomes, COLUMNS, COLUMNS[0], NONE, "× without")
+    kinds = {"a session's calls": SESSION, "modern calls": MODERN}
+    return "\n\n".join(
+        table_beside(
+            f"{what}, {CONNECTIONS} connections", outcomes, columns, columns[0], NONE, "× without"
+        )
+        for what, columns in kinds.items()
+    )
 
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=2, help="how often each is measured")
     parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement")
-    parser.add_argument("--budget", type=float, default=30.0, help="seconds; no round starts later")
+    parser.add_argument("--budget", type=float, default=60.0, help="seconds; no round starts later")
 
 
 def run(options: Namespace) -> Report:
     """Measure, and return the report."""
-    outcomes = in_rounds(
-        peers(),
-        take,
-        rounds=min(options.rounds, _MOST_ROUNDS),
-        seconds=options.seconds,
-        budget=options.budget,
-    )
-    panel = Panel("calls of a session per second, by its store", bars(outcomes, COLUMNS[0]))
-    return Report("stores", stores_table(outcomes), [panel], measurements(outcomes, COLUMNS))
+    how = {"rounds": min(options.rounds, _MOST_ROUNDS), "budget": options.budget}
+    single = in_rounds(operations.peers(), operations.take, seconds=options.seconds / 10, **how)
+    outcomes = in_rounds(peers(), take, seconds=options.seconds, **how)
+    told = in_rounds(fan_out.peers(), fan_out.take, seconds=options.seconds, **how)
+    tables = [
+        stores_table(outcomes),
+        operations.operations_tables(single),
+        fan_out.fan_out_table(told),
+        targets_table(fan_out.targets(told)),
+    ]
+    figures = {
+        **measurements(outcomes, COLUMNS),
+        "operations": measurements(single, operations.COLUMNS),
+        "fan out": measurements(told, fan_out.COLUMNS),
+    }
+    panel = Panel("calls of a session per second, by its store", bars(outcomes, SESSION[0]))
+    return Report("stores", "\n\n".join(tables), [panel], figures)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

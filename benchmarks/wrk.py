@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection
 from time import monotonic, sleep
+from typing import Any
 
 from attrs import frozen
 
@@ -29,13 +30,20 @@ META = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 _CALL = {"name": "echo", "arguments": {"text": "hello"}}
-MODERN_HEADERS = {
-    "Content-Type": "application/json",
-    "Accept": "application/json, text/event-stream",
-    "MCP-Protocol-Version": "2026-07-28",
-    "Mcp-Method": "tools/call",
-    "Mcp-Name": "echo",
-}
+
+
+def headers_of(method: str, name: str) -> dict[str, str]:
+    """The headers of a modern request: they repeat what its body says."""
+    return {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": method,
+        "Mcp-Name": name,
+    }
+
+
+MODERN_HEADERS = headers_of("tools/call", "echo")
 _LEGACY_HEADERS = {**MODERN_HEADERS, "MCP-Protocol-Version": "2025-11-25"}
 
 _SCRIPT = """
@@ -211,3 +219,13 @@ def new_sessions(port: int, senders: Iterable[Headers]) -> list[Headers]:
                 raise LoadFailed("initialize gave no session")
             found.append({**sender, "Mcp-Session-Id": session})
     return found
+
+
+def call(port: int, name: str) -> Any:
+    """Call a tool once, in a modern request; return its result."""
+    params = {"name": name, "arguments": {}, "_meta": META}
+    message = {"jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": params}
+    with closing(HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
+        headers = headers_of("tools/call", name)
+        connection.request("POST", "/mcp", json.dumps(message), headers)
+        return json.loads(connection.getresponse().read())["result"]

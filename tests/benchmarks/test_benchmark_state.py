@@ -1,5 +1,6 @@
 """The benchmarks of what is kept: tasks beside calls, and sessions in stores."""
 
+import re
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -7,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import stores, tasks
+from benchmarks import backends, fan_out, operations, stores, tasks
+from benchmarks.backends import MEMORY, REDIS, SQLITE
 from benchmarks.contest import Caller, Outcome, in_rounds
 from benchmarks.load import LoadError
 from benchmarks.peers import Peer
 from benchmarks.processes import Command, running
-from benchmarks.stores import MEMORY, NONE, REDIS, SQLITE, store_of
+from benchmarks.stores import store_of
 
 NOTHING = Command(["no-such-program", "memory:"], {})
 
@@ -46,10 +48,10 @@ def test_tasks_are_held_against_calls() -> None:
 
 
 def test_each_server_has_a_store_of_its_own() -> None:
-    by_name = {peer.name: peer for peer in stores.peers()}
-    with store_of(by_name[NONE]) as none, store_of(by_name[MEMORY]) as memory:
-        assert memory.command.arguments == [*none.command.arguments, "memory:"]
-    with store_of(by_name[SQLITE]) as one, store_of(by_name[SQLITE]) as other:
+    none, memory, sqlite, _ = stores.peers()
+    with store_of(none) as without, store_of(memory) as ready:
+        assert ready.command.arguments == [*without.command.arguments, "memory:"]
+    with store_of(sqlite) as one, store_of(sqlite) as other:
         paths = {Path(each.command.arguments[-1]) for each in (one, other)}
         assert len(paths) == 2
     assert not any(path.parent.exists() for path in paths)
@@ -57,7 +59,7 @@ def test_each_server_has_a_store_of_its_own() -> None:
 
 @pytest.mark.needs("redis-server")
 def test_a_redis_server_runs_as_long_as_it_is_needed(tmp_path: Path) -> None:
-    (peer,) = (each for each in stores.peers() if each.name == REDIS)
+    *_, peer = stores.peers()
     with store_of(peer) as ready:
         assert ready.command.arguments[-1].startswith("redis://127.0.0.1:")
 
@@ -68,11 +70,35 @@ def without(*programs: str) -> Callable[[str], str | None]:
 
 
 def test_without_redis_or_a_load_generator_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stores.shutil, "which", without("redis-server", "wrk"))
+    monkeypatch.setattr(backends.shutil, "which", without("redis-server", "wrk"))
     found = in_rounds(stores.peers(), stores.take, rounds=1, seconds=0, budget=1)
     text = stores.stores_table(found)
-    assert text.count("missing: the load generator wrk is not installed") == 3
-    assert f"{REDIS}  missing: redis-server is not installed" in text
+    assert text.count("missing: the load generator wrk is not installed") == 2 * 3
+    assert text.count(f"{REDIS}  missing: redis-server is not installed") == 2
+    (told,) = fan_out.peers()
+    assert told.missing == "redis-server is not installed"
+
+
+@pytest.mark.parametrize("kind", [MEMORY, SQLITE])
+def test_each_operation_of_a_store_is_measured(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "_SHORTEST", 0.0)
+    monkeypatch.setattr(operations, "_PILOT", 3)
+    found = in_rounds([Peer(kind, NOTHING)], operations.take, rounds=1, seconds=0, budget=1)
+    tables = operations.operations_tables(found).split("\n\n")
+    for each in tables:
+        assert re.fullmatch(rf"{kind}( +[\d,]+){{5}}", each.split("\n")[-1])
+
+
+@pytest.mark.needs("redis-server")
+def test_subscriptions_at_all_instances_are_told_and_measured() -> None:
+    (peer,) = fan_out.peers()
+    assert fan_out.take(peer, 0).seconds > 0
+
+
+def test_the_processor_time_of_an_update_is_held_against_its_bound() -> None:
+    measured = [fan_out.Sample(1.0, cpu) for cpu in (0.5, 1.25)]
+    (target,) = fan_out.targets([Outcome(Peer("x", NOTHING), measured)])
+    assert (target.figure, target.verdict) == (1.25, "missed")
 
 
 def test_a_program_that_is_not_there_is_missing() -> None:
