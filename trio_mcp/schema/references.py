@@ -162,33 +162,30 @@ class References:
     def _check_looks(self) -> None:
         """Count from the innermost outwards how many schemas look at one value."""
         looks: dict[int, int] = {}
-        for _, start in walk(self._schema):
-            if id(start) in looks:
+        entered: set[int] = set()
+        waiting = [schema for _, schema in walk(self._schema)][::-1]
+        while waiting:
+            here = waiting.pop()
+            if id(here) in looks:
                 continue
-            trail = [(start, iter(self.in_place(start)))]
-            entered = {id(start)}
-            while trail:
-                here, nexts = trail[-1]
-                following = next((each for each in nexts if id(each) not in looks), None)
-                if following is None:
-                    count = 1 + sum(looks[id(each)] for each in self.in_place(here))
-                    if count > _MOST_LOOKS:
-                        raise SchemaError(
-                            f"the schema at {self._where(here)} looks at one value more than "
-                            f"{_MOST_LOOKS} times, with all its alternatives and references; "
-                            "simplify it"
-                        )
-                    looks[id(here)] = count
-                    entered.discard(id(here))
-                    trail.pop()
-                elif id(following) in entered:
+            nexts = self.in_place(here)
+            uncounted = [each for each in nexts if id(each) not in looks]
+            if not uncounted:
+                looks[id(here)] = 1 + sum(looks[id(each)] for each in nexts)
+                if looks[id(here)] > _MOST_LOOKS:
                     raise SchemaError(
-                        f"the schema at {self._where(following)} refers to itself in a circle "
-                        "that never gets to another value"
+                        f"the schema at {self._where(here)} looks at one value more than "
+                        f"{_MOST_LOOKS} times, with all its alternatives and references; "
+                        "simplify it"
                     )
-                else:
-                    entered.add(id(following))
-                    trail.append((following, iter(self.in_place(following))))
+            elif id(here) in entered:
+                raise SchemaError(
+                    f"the schema at {self._where(here)} refers to itself in a circle that never "
+                    "gets to another value"
+                )
+            else:  # it is counted when all below it are, and those lie on top of it until then
+                entered.add(id(here))
+                waiting += [here, *reversed(uncounted)]
 
     def _where(self, schema: Any) -> str:
         return place_in_words(self._paths.get(id(schema), ()))
