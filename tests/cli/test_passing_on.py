@@ -1,6 +1,7 @@
 """`trio-mcp proxy` and `trio-mcp gateway`."""
 
 import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -68,6 +69,9 @@ def test_what_is_wrong_is_said_in_one_line(cli: CommandLine, tmp_path: Path) -> 
     told = f"{path}: server 'a': comand is unknown; did you mean 'command'?"
     assert cli("gateway", str(path)).error == told
     assert cli("gateway", str(tmp_path / "no.json")).error.startswith("there is no file")
+    assert cli("gateway", os.devnull).error.startswith(f"{os.devnull} is not JSON")
+    assert cli("gateway", os.devnull, "--watch").error.startswith("--watch is for a file")
+    assert cli("gateway", str(tmp_path)).error.startswith(f"{tmp_path} is a folder")
     wrong = cli("proxy", CALCULATOR, "--upstream-token-env", "X")
     assert wrong.error == "--upstream-header and --upstream-token-env are for a URL"
     assert "--env is for a command" in cli("proxy", "http://localhost:1", "--env", "A=B").error

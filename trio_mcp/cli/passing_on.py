@@ -98,7 +98,7 @@ def proxy(
 
 
 def gateway(
-    file: Annotated[Path, Parameter(help="A file such as mcp.json.")],
+    file: Annotated[Path, Parameter(help="A file such as mcp.json, or a pipe.")],
     /,
     *,
     watch: Annotated[
@@ -112,8 +112,14 @@ def gateway(
     Tools and prompts are called SERVER_NAME. A server that fails, hangs or dies does not touch the
     others, and comes back by itself. Over HTTP, /health says how each one stands.
     """
-    if not file.is_file():
+    if not file.exists():
         raise Failure(f"there is no file {file}")
+    if file.is_dir():
+        raise Failure(f"{file} is a folder; name the file in it, such as {file / 'mcp.json'}")
+    if file.is_file():
+        file = file.resolve()
+    elif watch:
+        raise Usage(f"--watch is for a file, and {file} is none")
     return _serve(_gathered(file, watch, options.for_remote()), http, options)
 
 
@@ -126,17 +132,16 @@ async def _gathered(file: Path, watch: bool, options: dict[str, Any]) -> AsyncIt
     process = ProcessOptions(env=dict(os.environ), stderr="forward")
     try:
         async with AsyncExitStack() as stack:
-            path = await trio.Path(file).resolve()
             changes = None
             if watch:  # from before the file is read, so that no change of it goes unseen
-                changes = await stack.enter_async_context(_changes_of(Path(path)))
-            opened = open_gateway(path, process_options=process, **options)
+                changes = await stack.enter_async_context(_changes_of(file))
+            opened = open_gateway(file, process_options=process, **options)
             found = await stack.enter_async_context(opened)
             if changes is not None:
-                follow = partial(_follow, Path(path), changes, found)
+                follow = partial(_follow, file, changes, found)
                 await stack.enter_async_context(background_task(follow))
             yield found.registry
-    except ConfigError as error:
+    except (ConfigError, ModuleNotFoundError) as error:
         raise Failure(str(error)) from None
 
 
@@ -151,7 +156,7 @@ async def _follow(file: Path, changes: AsyncIterable[None], found: Gateway) -> N
     async for _ in changes:
         try:
             await found.load(file)
-        except (ConfigError, OSError) as error:
+        except (ConfigError, ModuleNotFoundError, OSError) as error:
             print(f"trio-mcp: {one_line(str(error))}", file=sys.stderr)
 
 

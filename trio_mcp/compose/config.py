@@ -104,7 +104,7 @@ def read_servers(source: Source, env: Mapping[str, str] | None = None) -> list[S
                 f"to commands, URLs and registries, not {source!r:.100}"
             )
         path = Path(source)
-        where, folder = str(path), path.parent
+        where, folder = str(path), path.parent if path.is_file() else Path.cwd()  # it may be a pipe
         source = _parsed(path)
     reader = _Reader(where, folder, os.environ if env is None else env)
     table = next((source[key] for key in _TABLES if key in source), None)
