@@ -4,9 +4,9 @@ What is public can be imported from here, and errors from `trio_mcp.errors`. Eac
 when it is first asked for, so a program pays only for what it uses.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from trio_mcp.public import lazily
 from trio_mcp.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -285,36 +285,22 @@ _NAMES: Final = {
 
 MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = sorted(MODULES)
-
 _EXTRAS: Final = {
-    "cryptography": "auth",
-    "httptools": "http",
-    "httpx2": "auth",
-    "joserfc": "auth",
-    "platformdirs": "auth",
+    "auth.client.machines": "auth",
+    "auth.client.oauth": "auth",
+    "auth.fetching": "auth",
+    "compose.openapi.build": "openapi",
+    "compose.openapi.pages": "openapi",
+    "transports.http.app": "http",
+    "transports.http.card": "http",
+    "transports.http.serve": "http",
+    "transports.http.server.limits": "http",
 }
-"""By the package that is missing, the extra that brings it, for names that need one at once."""
+"""By the modules that cannot be imported without it, an extra."""
 
+__all__ = sorted(name for name, module in MODULES.items() if module not in _EXTRAS)
+"""What `from trio_mcp import *` imports: all that needs no extra."""
 
-def __getattr__(name: str) -> Any:
-    if name == "errors":
-        return import_module("trio_mcp.errors")
-    if name not in MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        module = import_module(f"{__name__}.{MODULES[name]}")
-    except ModuleNotFoundError as error:
-        extra = _EXTRAS.get(error.name or "")
-        if extra is None:
-            raise
-        if MODULES[name].startswith("compose.openapi"):
-            extra = "openapi"
-        why = f"{name} needs more packages: pip install 'trio-mcp[{extra}]'"
-        raise ModuleNotFoundError(why, name=error.name) from None
-    value = globals()[name] = getattr(module, name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "errors"})
+if not TYPE_CHECKING:  # or else any name would be one of the package
+    submodules = ("errors",)
+    __getattr__, __dir__ = lazily(globals(), MODULES, extras=_EXTRAS, submodules=submodules)

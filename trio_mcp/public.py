@@ -1,11 +1,57 @@
-"""Marks what is public: reprs, tracebacks and pickles then name where it is imported from."""
+"""What is public: it says where it is imported from, and is imported when it is first asked for."""
 
-from typing import TypeVar
+from collections.abc import Callable, Collection, Mapping
+from importlib import import_module
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
 def public(item: T) -> T:
-    """Have a class or a function say that it is from `trio_mcp`, whatever room it stands in."""
+    """Have a class or a function say that it is from `trio_mcp`, whatever room it stands in.
+
+    Reprs, tracebacks and pickles name where it is imported from.
+    """
     item.__module__ = "trio_mcp"
     return item
+
+
+def lazily(
+    namespace: dict[str, Any],
+    modules: Mapping[str, str],
+    *,
+    extras: Mapping[str, str] | None = None,
+    submodules: Collection[str] = (),
+    own: bool = False,
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Make `__getattr__` and `__dir__` of a package whose names are imported one by one.
+
+    Args:
+        namespace: The package's `globals()`.
+        modules: By name, the module below `trio_mcp` that defines it.
+        extras: By such a module, the extra that has to be installed for it.
+        submodules: Modules of the package that are names of its own.
+        own: Whether what is imported is to say that it is from this package.
+    """
+    package = namespace["__name__"]
+
+    def get(name: str) -> Any:
+        if name in submodules:
+            return import_module(f"{package}.{name}")
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        extra = (extras or {}).get(modules[name])
+        try:
+            module = import_module(f"trio_mcp.{modules[name]}")
+        except ModuleNotFoundError as error:
+            if extra is None:
+                raise
+            from trio_mcp.extras import advice
+
+            raise ModuleNotFoundError(advice(name, extra), name=error.name) from None
+        value = namespace[name] = getattr(module, name)
+        if own:
+            value.__module__ = package
+        return value
+
+    return get, lambda: sorted({*namespace, *modules, *submodules})

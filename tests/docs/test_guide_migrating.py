@@ -202,7 +202,7 @@ def test_names_of_authorization() -> None:
         for name, argument in re.findall(r"`(\w+)\((\w+)=", theirs):
             assert argument in inspect.signature(sdk[name]).parameters
         for name in re.findall(r"`([A-Z]\w+)[(.]", here):
-            assert name in trio_mcp.__all__, name
+            assert name in trio_mcp.MODULES, name
     (provider,) = (
         row[0] for row in table(GUIDE, "Official SDK | FastMCP") if "server_url," in row[0]
     )

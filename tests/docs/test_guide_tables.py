@@ -55,7 +55,7 @@ class Shop:
 
 
 NAMES: dict[str, Any] = {
-    **{name: getattr(trio_mcp, name) for name in trio_mcp.__all__},
+    **{name: getattr(trio_mcp, name) for name in trio_mcp.MODULES},
     **{name: getattr(annotated_types, name) for name in annotated_types.__all__},
     **{
         each.__name__: each

@@ -31,6 +31,8 @@ FOR_OAUTH = [
     "trio_mcp.auth.server.authenticator",
     "trio_mcp.auth.server.resource",
 ]
+OF_EXTRAS = ["coredis", "cryptography", "httptools", "httpx2", "joserfc", "keyring", "platformdirs"]
+OF_EXTRAS += ["prometheus_client", "pydantic", "yaml"]
 OVER_HTTP = """
 import trio
 from trio_mcp import HttpPolicy, Registry, http_app
@@ -148,6 +150,18 @@ async def test_the_interpreter_may_be_optimised() -> None:
     done = await run(command, lines({**ping(1), "method": "tools/list"}))
     (answer,) = map(json.loads, done.stdout.splitlines())
     assert len(answer["result"]["tools"]) == 4
+
+
+@pytest.mark.long
+def test_all_names_that_need_no_extra_can_be_imported_at_once() -> None:
+    program = f"import sys; sys.modules.update(dict.fromkeys({OF_EXTRAS})); from trio_mcp import *"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}; print(Registry, serve, connect_all)"],
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ def test_who_does_not_use_it_pays_for_nothing(tmp_path: Path) -> None:
     program = (
         "import sys, pytest, trio_mcp.testing.plugin\n"
         "ours = {each for each in sys.modules if each.startswith('trio_mcp')}\n"
-        "assert ours == {'trio_mcp', 'trio_mcp.version', 'trio_mcp.testing', "
+        "assert ours == {'trio_mcp', 'trio_mcp.public', 'trio_mcp.version', 'trio_mcp.testing', "
         "'trio_mcp.testing.plugin'}, ours\n"
         "assert not {'trio', 'attrs', 'orjson'} & set(sys.modules)\n"
     )

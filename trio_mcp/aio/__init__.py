@@ -3,8 +3,9 @@
 As in `trio_mcp`, each name is imported when it is first asked for.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from trio_mcp.public import lazily
 
 if TYPE_CHECKING:
     from trio_mcp.aio.client import ChangeStream as ChangeStream
@@ -20,37 +21,22 @@ if TYPE_CHECKING:
     from trio_mcp.aio.stdio import serve as serve
 
 _MODULES: Final = {
-    "ChangeStream": "client",
-    "Client": "client",
-    "ClientConnection": "client",
-    "GroupConnection": "group",
-    "Registry": "registry",
-    "ServerGroup": "group",
-    "connect": "client",
-    "connect_all": "group",
-    "http_app": "http",
-    "on_asyncio": "handlers",
-    "serve": "stdio",
+    "ChangeStream": "aio.client",
+    "Client": "aio.client",
+    "ClientConnection": "aio.client",
+    "GroupConnection": "aio.group",
+    "Registry": "aio.registry",
+    "ServerGroup": "aio.group",
+    "connect": "aio.client",
+    "connect_all": "aio.group",
+    "http_app": "aio.http",
+    "on_asyncio": "aio.handlers",
+    "serve": "aio.stdio",
 }
 
-__all__ = list(_MODULES)
+_EXTRAS: Final = {"aio.http": "http"}
 
+__all__ = sorted(name for name, module in _MODULES.items() if module not in _EXTRAS)
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        module = import_module(f"{__name__}.{_MODULES[name]}")
-    except ModuleNotFoundError as error:
-        if error.name != "httptools":
-            raise
-        why = f"{name} needs more packages: pip install 'trio-mcp[http]'"
-        raise ModuleNotFoundError(why, name=error.name) from None
-    value = getattr(module, name)
-    value.__module__ = __name__  # wherever in this room it stands
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(globals(), _MODULES, extras=_EXTRAS, own=True)

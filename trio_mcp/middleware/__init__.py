@@ -4,8 +4,9 @@ All are async callable objects, and stand in `Registry(middleware=[…])`, aroun
 say so may also stand in `Registry(call_middleware=[…])` and `connect(middleware=[…])`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from trio_mcp.public import lazily
 
 if TYPE_CHECKING:
     from trio_mcp.middleware.audit import AuditLog as AuditLog
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from trio_mcp.registry.middleware import CallNext as CallNext
     from trio_mcp.registry.middleware import RequestNext as RequestNext
 
-_NAMES: Final = {
+_MODULES: Final = {
     "AuditLog": "middleware.audit",
     "Cache": "middleware.caching",
     "CallNext": "registry.middleware",
@@ -28,12 +29,7 @@ _NAMES: Final = {
     "SlowCalls": "middleware.audit",
 }
 
-__all__ = sorted(_NAMES)
+__all__ = sorted(_MODULES)
 
-
-def __getattr__(name: str) -> Any:
-    """Import a name when it is first asked for."""
-    if name not in _NAMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"trio_mcp.{_NAMES[name]}"), name)
-    return value
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(globals(), _MODULES)

@@ -4,8 +4,9 @@ pytest finds the plugin by itself, where it is installed next to this package. I
 (`trio_mcp.testing.plugin`); everything else is imported by the first test that uses `mcp`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from trio_mcp.public import lazily
 
 if TYPE_CHECKING:
     from trio_mcp.testing.answers import CANCEL as CANCEL
@@ -15,17 +16,14 @@ if TYPE_CHECKING:
     from trio_mcp.testing.tester import ProgressReport as ProgressReport
 
 _MODULES: Final = {
-    "CANCEL": "answers",
-    "DECLINE": "answers",
-    "LogMessage": "tester",
-    "McpTester": "tester",
-    "ProgressReport": "tester",
+    "CANCEL": "testing.answers",
+    "DECLINE": "testing.answers",
+    "LogMessage": "testing.tester",
+    "McpTester": "testing.tester",
+    "ProgressReport": "testing.tester",
 }
 
 __all__ = sorted(_MODULES)
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(globals(), _MODULES)

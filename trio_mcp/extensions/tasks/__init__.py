@@ -3,8 +3,9 @@
 `Tasks` is the server's side, `TasksClient` the client's.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from trio_mcp.public import lazily
 
 if TYPE_CHECKING:
     from trio_mcp.extensions.tasks.client import TasksClient as TasksClient
@@ -13,19 +14,15 @@ if TYPE_CHECKING:
     from trio_mcp.extensions.tasks.server import Tasks as Tasks
     from trio_mcp.extensions.tasks.server import continue_as_task as continue_as_task
 
-_NAMES: Final = {
-    "TaskInfo": "info",
-    "TaskOptions": "options",
-    "Tasks": "server",
-    "TasksClient": "client",
-    "continue_as_task": "server",
+_MODULES: Final = {
+    "TaskInfo": "extensions.tasks.info",
+    "TaskOptions": "extensions.tasks.options",
+    "Tasks": "extensions.tasks.server",
+    "TasksClient": "extensions.tasks.client",
+    "continue_as_task": "extensions.tasks.server",
 }
 
-__all__ = sorted(_NAMES)
+__all__ = sorted(_MODULES)
 
-
-def __getattr__(name: str) -> Any:
-    """Import a name when it is first asked for: a server does not need the client's side."""
-    if name not in _NAMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_NAMES[name]}"), name)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(globals(), _MODULES)

@@ -1,0 +1,35 @@
+"""What to install where a package is missing that only an extra brings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+
+@contextmanager
+def needing(what: str, *extras: str) -> Iterator[None]:
+    """Import what an extra brings.
+
+    Args:
+        what: What needs it.
+        extras: The extras to install.
+
+    Raises:
+        ModuleNotFoundError: It is missing; the message says what to install.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(advice(what, *extras), name=error.name) from None
+
+
+def check_extra(package: str, what: str, *extras: str) -> None:
+    """Make sure that a package is there, without importing it; else as `needing`."""
+    if find_spec(package) is None:
+        raise ModuleNotFoundError(advice(what, *extras), name=package)
+
+
+def advice(what: str, *extras: str) -> str:
+    """Say what to install."""
+    return f"{what} needs more packages: pip install 'trio-mcp[{','.join(extras)}]'"
