@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -25,8 +24,7 @@ from tests.cli.protected import BROWSER, Authority, authority, behind, browser
 from tests.cli.support import CommandLine, served
 from tests.cli.test_cli_docs import PAGE
 from trio_mcp import HttpPolicy, Registry
-from trio_mcp.cli import failures
-from trio_mcp.cli.login import as_client, way_in
+from trio_mcp.cli.login import way_in
 from trio_mcp.cli.screen import Screen
 
 pytestmark = pytest.mark.requirement("J8")
@@ -442,9 +440,7 @@ def test_where_logins_are_kept(
 def test_without_the_packages_one_is_told_what_to_install(
     cli: CommandLine, shop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    for module in (way_in, as_client, failures):
-        monkeypatch.setattr(module, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "joserfc", None)
     told = "pip install 'trio-mcp[cli,auth]'"
     assert told in cli("tools", shop).error
     assert told in cli("login", shop).error

@@ -1,6 +1,7 @@
 """Many servers side by side: one that fails, hangs or dies harms no other."""
 
 import sys
+from typing import Any
 
 import pytest
 import trio
@@ -16,6 +17,7 @@ from trio_mcp import (
     ProcessOptions,
     Registry,
     connect_all,
+    open_gateway,
     serve_http,
 )
 from trio_mcp.errors import CannotStart, ClientError, ConfigError, ServerUnavailable, UnknownTool
@@ -162,3 +164,15 @@ async def test_a_server_over_http_that_goes_away_is_missed_and_welcomed_back() -
                     await trio.sleep(0.01)
                 assert (await group.call_tool("web_echo", {"text": "back"})).text == "back"
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("opened", [connect_all, open_gateway])
+async def test_a_package_that_is_missing_is_said_at_once(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    servers = {"good": named("x", echo), "far": "https://far.test/mcp"}
+    told = r"^server 'far': a URL needs more packages: pip install 'trio-mcp\[http\]'$"
+    with pytest.raises(ModuleNotFoundError, match=told):
+        async with opened(servers):
+            raise AssertionError("nothing can make that package come")

@@ -312,9 +312,9 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.fernet", None)
     message = r"pip install 'trio-mcp\[ask\]'"
     sealer = Sealer()  # nothing is sealed yet
-    with pytest.raises(RuntimeError, match=message):
+    with pytest.raises(ModuleNotFoundError, match=message):
         sealer.seal(1, REQUEST)
-    with pytest.raises(RuntimeError, match=message):
+    with pytest.raises(ModuleNotFoundError, match=message):
         sealer.open("x", REQUEST)
-    with pytest.raises(RuntimeError, match=message):
+    with pytest.raises(ModuleNotFoundError, match=message):
         Sealer([Sealer.generate_key()])

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from trio_mcp.extras import advice
 from trio_mcp.wire.closest import did_you_mean
 from trio_mcp.wire.errors import MISSING_CLIENT_CAPABILITY, McpError
 
@@ -53,6 +54,16 @@ class Interrupted(Exception):
     def __init__(self, status: int = INTERRUPTED) -> None:
         super().__init__(status)
         self.status = status
+
+
+def require(package: str, what: str, *extras: str) -> None:
+    """Make sure that a package is there that extras bring beside those of the command line.
+
+    Raises:
+        Failure: It is missing; the message says what to install.
+    """
+    if find_spec(package) is None:
+        raise Failure(advice(what, "cli", *extras))
 
 
 def report(error: BaseException) -> int:
@@ -210,7 +221,7 @@ def _refused(error: McpError) -> str:
 
 def _unauthorized(error: errors.Unauthorized) -> str:
     if find_spec("joserfc") is None:
-        more = "logging in needs more packages: pip install 'trio-mcp[cli,auth]'"
+        more = advice("logging in", "cli", "auth")
         return f"{error} (--token-env VARIABLE passes a token; {more})"
     return f"{error} (--token-env VARIABLE passes a token)"
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Annotated
 
 from attrs import frozen
 from cyclopts import Parameter, validators
 
-from trio_mcp.cli.failures import Failure, Usage
+from trio_mcp.cli.failures import Failure, Usage, require
 from trio_mcp.cli.http_options import HttpServerOptions
 from trio_mcp.cli.logs import configure
 from trio_mcp.cli.options import ConnectionOptions, Seconds, secret_from, variables
@@ -65,8 +64,7 @@ def openapi(
     """Serve the operations of an OpenAPI document as tools, on stdin and stdout or over HTTP."""
     http.check()
     configure(options.log_level, options.log_format)
-    if find_spec("httpx2") is None:
-        raise Failure("this needs more packages: pip install 'trio-mcp[cli,openapi]'")
+    require("httpx2", "this", "openapi")
     from trio_mcp import openapi as registry_of
 
     credentials = variables(service.auth_env)

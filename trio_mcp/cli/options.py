@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 from urllib.parse import urlsplit
 
 from attrs import AttrsInstance, fields, frozen
 from cyclopts import Parameter, validators
 
-from trio_mcp.cli.failures import Failure, Usage
+from trio_mcp.cli.failures import Failure, Usage, require
 from trio_mcp.cli.target import Target
 from trio_mcp.wire.payloads import LoggingLevel
 
@@ -119,8 +118,8 @@ class ConnectionOptions:
             if given:
                 raise Usage(f"{option_of(given[0])} is for a URL; a command takes --env")
             return HttpOptions()
-        if find_spec("httpx2") is None or find_spec("httptools") is None:
-            raise Failure("a URL needs more packages: pip install 'trio-mcp[cli,http]'")
+        for package in ("httpx2", "httptools"):
+            require(package, "a URL", "http")
         headers = self.headers()
         own = _AUTHORIZATION.lower() in map(str.lower, headers)
         try:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from trio_mcp.background import background_task
-from trio_mcp.cli.failures import Failure
+from trio_mcp.cli.failures import require
 from trio_mcp.cli.screen import Screen, harmless
 
 if TYPE_CHECKING:
@@ -104,13 +104,10 @@ class Prompt:
 
 
 def _session(history: History | None, completer: Completer | None) -> PromptSession[str]:
-    try:
-        from prompt_toolkit import PromptSession
-        from prompt_toolkit.output import create_output
-    except ModuleNotFoundError:
-        raise Failure(
-            "asking on a terminal needs one more package: pip install 'trio-mcp[cli]'"
-        ) from None
+    require("prompt_toolkit", "asking on a terminal")
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.output import create_output
+
     return PromptSession(
         history=history,
         completer=completer,

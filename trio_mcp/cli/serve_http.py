@@ -7,12 +7,11 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from trio_mcp.cli.failures import OK, Failure, Usage
+from trio_mcp.cli.failures import OK, Failure, Usage, require
 from trio_mcp.cli.http_options import HttpServerOptions, address
 from trio_mcp.cli.options import secret_from
 from trio_mcp.registry import Registry
@@ -59,8 +58,7 @@ def http_server(where: HttpServerOptions, limits: Limits) -> Callable[[Registry]
     Raises:
         Failure: A file or package is missing; when it serves, it cannot listen there.
     """
-    if find_spec("httptools") is None:
-        raise Failure("HTTP needs more packages: pip install 'trio-mcp[cli,http]'")
+    require("httptools", "HTTP", "http")
     options = {
         **_place(where),
         "path": where.path,
@@ -141,8 +139,7 @@ def _resource_server(where: HttpServerOptions) -> ResourceServer | None:
     """
     if where.resource is None:
         return None
-    if find_spec("joserfc") is None:
-        raise Failure("--issuer needs more packages: pip install 'trio-mcp[cli,auth]'")
+    require("joserfc", "--issuer", "auth")
     from trio_mcp import ResourceServer
 
     return ResourceServer(resource=where.resource, issuers=where.issuer, scopes=where.scope)

@@ -32,6 +32,7 @@ from trio_mcp.errors import (
     ProtocolError,
     WriteFailed,
 )
+from trio_mcp.extras import check_extra
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.lines import LineTransport, StreamLines
 from trio_mcp.peer.time_limits import TimeLimit
@@ -72,16 +73,17 @@ def way_to(
     Raises:
         TypeError: The target is none.
         ValueError: What the environment has is no URL.
+        ModuleNotFoundError: It is a URL, and no HTTP client is installed.
     """
     if target is None:
         target = _target_in_environment()
+    check_target("connect", target)
     if isinstance(target, Registry):
         return _in_process(target, handshake)
     if isinstance(target, trio.abc.Stream):
         return _over_stream(_claimed(target), handshake)
     if isinstance(target, str) and _is_url(target):
         return _over_http(target, http or HttpOptions(), handshake)
-    check_target("connect", target)
     return _over_stream(open_process(target, process), handshake)
 
 
@@ -94,12 +96,13 @@ def check_target(name: str, target: object) -> None:
 
     Raises:
         TypeError: It may not.
+        ModuleNotFoundError: It is a URL, and no HTTP client is installed.
     """
-    if isinstance(target, Registry | trio.abc.Stream) or (
-        isinstance(target, str) and _is_url(target)
-    ):
+    if isinstance(target, str) and _is_url(target):
+        check_extra("httpx2", f"{name}: a URL", "http")
+    elif isinstance(target, Registry | trio.abc.Stream):
         return
-    if isinstance(target, str | bytes) or not isinstance(target, Sequence):
+    elif isinstance(target, str | bytes) or not isinstance(target, Sequence):
         raise TypeError(
             f"{name} needs a command as a list, a URL that begins with http:// or https://, "
             f"a Registry or a stream, not {target!r:.100}"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final
 
 import trio
 
-from trio_mcp.background import background_nursery
+from trio_mcp.background import background_nursery, run_all
 from trio_mcp.client.http.options import HttpOptions
-from trio_mcp.client.opening import Target
+from trio_mcp.client.opening import Target, check_target
 from trio_mcp.client.state import ClientState, Disconnected
 from trio_mcp.compose.config import ServerConfig, Source, read_servers
 from trio_mcp.compose.names import NamesApart
@@ -113,17 +114,18 @@ class Gateway:
         Raises:
             ConfigError: The configuration is wrong; then nothing changes.
             OSError: The file cannot be read; likewise.
+            ModuleNotFoundError: A server needs a package that is missing; likewise.
         """
         configs = {each.name: each for each in read_servers(source)}
+        for each in configs.values():
+            check_target(f"server {each.name!r}", each.target)
         names = NamesApart(list(configs))
         for name, (config, _, scope) in list(self._running.items()):
             if configs.get(name) != config:
                 scope.cancel()
                 del self._running[name]
-        async with trio.open_nursery() as nursery:
-            for name, config in configs.items():
-                if name not in self._running:
-                    nursery.start_soon(self._add, config, names)
+        added = [each for name, each in configs.items() if name not in self._running]
+        await run_all([partial(self._add, each, names) for each in added])
 
     async def _add(self, config: ServerConfig, names: NamesApart) -> None:
         prefix = names.prefix_of(config.name)

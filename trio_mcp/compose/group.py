@@ -18,6 +18,7 @@ from trio_mcp.client.contents import ReadResult
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.notifications import ProgressCallback
+from trio_mcp.client.opening import check_target
 from trio_mcp.client.result import CallResult
 from trio_mcp.client.state import ClientState
 from trio_mcp.client.tools import RemoteTool
@@ -306,6 +307,7 @@ async def connect_all(
     Raises:
         ConfigError: The configuration is wrong; the message names file, server and key.
         OSError: The file cannot be read.
+        ModuleNotFoundError: A server is a URL, and no HTTP client is installed.
 
     Leaving or cancelling the block ends all connections side by side, each within the time that
     `ProcessOptions` allows.
@@ -317,6 +319,8 @@ async def connect_all(
     """
     check_trio("connect_all")
     configs = read_servers(source)
+    for each in configs:
+        check_target(f"server {each.name!r}", each.target)
     names = NamesApart([each.name for each in configs])
     events: Broadcast[ServerEvent] = Broadcast()
     usual_http = http or {}

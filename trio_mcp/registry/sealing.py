@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import orjson
 from attrs import frozen
 
+from trio_mcp.extras import needing
 from trio_mcp.wire.jsonrpc import Json
 
 if TYPE_CHECKING:
@@ -46,9 +47,6 @@ _LONGEST: Final = 256 * 1024
 
 _NO_KEY: Final = (
     "a key is 32 bytes in URL-safe base64 (44 characters); make one with Sealer.generate_key()"
-)
-_NO_PACKAGE: Final = (
-    "sealing request state needs the package 'cryptography': pip install 'trio-mcp[ask]'"
 )
 
 
@@ -259,10 +257,8 @@ def _list_of_keys(keys: Sequence[bytes | str]) -> list[bytes | str]:
 
 
 def _fernet_of(keys: Sequence[bytes | str]) -> MultiFernet:
-    try:
+    with needing("sealing request state", "ask"):
         from cryptography.fernet import Fernet, MultiFernet
-    except ImportError as error:
-        raise RuntimeError(_NO_PACKAGE) from error
     try:
         return MultiFernet([Fernet(key) for key in keys])
     except (ValueError, TypeError, AttributeError):  # the key itself belongs in no message

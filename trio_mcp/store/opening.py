@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from trio_mcp.extras import needing
 from trio_mcp.store.memory import MAX_MEMORY, MemoryStore
 from trio_mcp.store.protocol import Store, StoreLike
 
@@ -55,11 +56,8 @@ async def open_store(
     if scheme in _REDIS:
         if max_bytes is not None:
             raise ValueError("max_bytes is not for Redis: set its maxmemory instead")
-        try:
-            from trio_mcp.store.redis import RedisStore  # an extra
-        except ModuleNotFoundError as error:
-            why = "a store in Redis needs the package 'coredis': pip install 'trio-mcp[redis]'"
-            raise ImportError(why) from error
+        with needing("a store in Redis", "redis"):
+            from trio_mcp.store.redis import RedisStore
         async with RedisStore(os.fspath(url)).open() as redis:
             yield redis
         return

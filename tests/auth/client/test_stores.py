@@ -8,6 +8,7 @@ import os
 import stat
 import sys
 import types
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ def fake_keyring(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], str]:
     errors = types.ModuleType("keyring.errors")
     errors.KeyringError = type("KeyringError", (Exception,), {})  # type: ignore[attr-defined]
     module = types.ModuleType("keyring")
+    module.__spec__ = ModuleSpec("keyring", None)
     module.errors = errors  # type: ignore[attr-defined]
     module.get_password = lambda *key: kept.get(key)  # type: ignore[attr-defined]
 

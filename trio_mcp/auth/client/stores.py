@@ -24,6 +24,7 @@ from trio_mcp.auth.client.tokens import Token
 from trio_mcp.auth.documents import ClientRegistration, read
 from trio_mcp.auth.urls import parsed
 from trio_mcp.errors import AuthorizationError
+from trio_mcp.extras import check_extra
 from trio_mcp.public import public
 from trio_mcp.system import flags
 from trio_mcp.system.locks import try_lock
@@ -259,10 +260,16 @@ class KeyringStore(_DocumentStore):
 
     Args:
         service: What the entry is called there.
+
+    Raises:
+        ModuleNotFoundError: The package is missing.
     """
 
     service: str = "trio-mcp"
     _lock: trio.Lock = field(factory=trio.Lock, repr=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        check_extra("keyring", "KeyringStore", "keyring")
 
     @asynccontextmanager
     async def locked(self) -> AsyncIterator[None]:
@@ -291,12 +298,9 @@ class KeyringStore(_DocumentStore):
 
 
 def _keyring() -> Any:
-    try:
-        import keyring
-        import keyring.errors
-    except ModuleNotFoundError as error:
-        why = "KeyringStore needs the package 'keyring': pip install 'trio-mcp[keyring]'"
-        raise RuntimeError(why) from error
+    import keyring
+    import keyring.errors
+
     return keyring
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from importlib.util import find_spec
 from typing import Annotated
 
 from attrs import frozen
 from cyclopts import Parameter, validators
 
-from trio_mcp.cli.failures import Failure, Usage
+from trio_mcp.cli.failures import Usage, require
 from trio_mcp.cli.options import NO_OPTIONS, ConnectionOptions, TargetWord, as_words
 from trio_mcp.cli.running import run_async
 from trio_mcp.cli.screen import Screen
@@ -56,8 +55,7 @@ def inspect(
 
 
 async def _serve_page(target: Target, options: ConnectionOptions, page: WebOptions) -> int:
-    if find_spec("httptools") is None:
-        raise Failure("--web needs more packages: pip install 'trio-mcp[cli,http]'")
+    require("httptools", "--web", "http")
     from trio_mcp.cli.inspecting.web import serve_page
 
     return await serve_page(target, options, Screen(), page.port, opens=page.open)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trio_mcp.cli.failures import Failure, Usage
+from trio_mcp.cli.failures import Usage, require
 
 if TYPE_CHECKING:
     from trio_mcp import ClientCredentials
@@ -56,5 +55,4 @@ def require_auth() -> None:
     Raises:
         Failure: They are not.
     """
-    if find_spec("joserfc") is None:
-        raise Failure("getting in needs more packages: pip install 'trio-mcp[cli,auth]'")
+    require("joserfc", "getting in", "auth")

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from importlib.util import find_spec
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -15,7 +14,7 @@ from cyclopts import Parameter
 
 from trio_mcp import ClientRegistration, FileStore, KeyringStore, Login, TokenStore
 from trio_mcp.auth.urls import canonical, covers
-from trio_mcp.cli.failures import Failure, Usage
+from trio_mcp.cli.failures import Failure, Usage, require
 
 LOGINS: Final = "TRIO_MCP_LOGINS"
 """The variable of the environment that says where logins are kept: a file, or the keyring."""
@@ -46,8 +45,7 @@ def login_store() -> TokenStore:
     """
     place = os.environ.get(LOGINS)
     if place == _KEYRING:
-        if find_spec("keyring") is None:
-            raise Failure(f"{LOGINS}=keyring needs a package: pip install 'trio-mcp[keyring]'")
+        require("keyring", f"{LOGINS}=keyring", "keyring")
         return KeyringStore()
     return FileStore(place) if place else FileStore()
 

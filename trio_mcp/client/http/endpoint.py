@@ -343,12 +343,8 @@ def too_large(where: str, most: int) -> ResponseTooLarge:
 
 
 def _httpx2() -> Any:
-    try:
-        import httpx2
-    except ModuleNotFoundError as error:
-        raise RuntimeError(
-            "connecting to a URL needs the package 'httpx2': pip install 'trio-mcp[http]'"
-        ) from error
+    import httpx2  # an extra, and not before it is needed
+
     return httpx2
 
 

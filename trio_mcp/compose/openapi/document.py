@@ -18,6 +18,7 @@ import orjson
 from attrs import frozen
 
 from trio_mcp.errors import SchemaError
+from trio_mcp.extras import needing
 from trio_mcp.schema.keywords import resolve_pointer
 from trio_mcp.wire.collector import collector_spared
 from trio_mcp.wire.jsonrpc import Json
@@ -164,10 +165,8 @@ def _from_yaml(data: bytes, name: str) -> Json:
     from trio_mcp.compose.openapi.yaml12 import YamlError, load
 
     try:
-        return load(data)
-    except ModuleNotFoundError:
-        why = f"{name}: YAML needs more packages: pip install 'trio-mcp[openapi]'"
-        raise ModuleNotFoundError(why, name="yaml") from None
+        with needing(f"{name}: YAML", "openapi"):
+            return load(data)
     except YamlError as error:
         raise SchemaError(f"{name} is neither JSON nor YAML: {error}") from None
 

@@ -21,6 +21,7 @@ from trio_mcp.compose.openapi.document import Document
 from trio_mcp.compose.openapi.operations import Operation
 from trio_mcp.compose.openapi.parameters import Pair
 from trio_mcp.errors import AuthorizationError
+from trio_mcp.extras import advice
 from trio_mcp.wire.jsonrpc import Json
 
 Credential = str | tuple[str, str] | httpx2.Auth
@@ -229,7 +230,7 @@ class ServiceToken(httpx2.Auth):
             from trio_mcp.auth.client.token_endpoint import TokenEndpoint
             from trio_mcp.auth.documents import ClientRegistration, ServerMetadata
         except ModuleNotFoundError:
-            why = "tokens need more packages: pip install 'trio-mcp[auth]'"
+            why = advice("getting a token", "auth")
             raise AuthorizationError(why) from None
         url = await self._endpoint() if self.is_discovery else self.url
         endpoint = TokenEndpoint(

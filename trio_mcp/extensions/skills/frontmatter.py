@@ -15,6 +15,8 @@ import re
 from functools import cache
 from typing import Any, Final
 
+from trio_mcp.extras import needing
+
 LONGEST: Final = 64 * 1024
 """Characters of the longest frontmatter that is read."""
 _MOST_VALUES: Final = 10_000
@@ -69,11 +71,8 @@ def frontmatter_of(data: bytes) -> dict[str, Any]:
 @cache
 def _yaml() -> tuple[Any, Any]:
     """PyYAML, and a loader of its with the core schema. Only its nodes are used."""
-    try:
+    with needing("the frontmatter of skills", "skills"):
         import yaml
-    except ImportError:
-        why = "skills need the package 'PyYAML': pip install 'trio-mcp[skills]'"
-        raise ImportError(why) from None
 
     class Loader(yaml.SafeLoader):
         yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012  # replaces those of YAML 1.1
