@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -14,14 +14,8 @@ from trio_mcp.aio.handlers import held_in_loop, loop_beside, on_asyncio
 from trio_mcp.aio.held import Held
 from trio_mcp.registry import Registry as TrioRegistry
 from trio_mcp.registry.lifespan import Opened
-from trio_mcp.registry.options import PromptOptions, ResourceOptions, ToolOptions
-from trio_mcp.registry.prompts import Prompt
-from trio_mcp.registry.resources import Resource, ResourceTemplate
-from trio_mcp.registry.tools import Tool
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Registry(TrioRegistry):
@@ -52,52 +46,8 @@ class Registry(TrioRegistry):
         loop_beside(f"registry {self.name!r}")
         return super().opened(limits)
 
-    def add_tool(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> Tool:
-        """Register a function as a tool, as `trio_mcp.Registry.add_tool` does."""
-        return super().add_tool(_in_loop(function), **options)
-
-    def add_resource(
-        self, uri: str, function: Callable[..., Any], **options: Unpack[ResourceOptions]
-    ) -> Resource | ResourceTemplate:
-        """Register a function as a resource, as `trio_mcp.Registry.add_resource` does."""
-        return super().add_resource(uri, _in_loop(function), **options)
-
-    def add_prompt(self, function: Callable[..., Any], **options: Unpack[PromptOptions]) -> Prompt:
-        """Register a function as a prompt, as `trio_mcp.Registry.add_prompt` does."""
-        return super().add_prompt(_in_loop(function), **options)
-
-    def completion(
-        self,
-        *,
-        prompt: str | None = None,
-        resource: str | None = None,
-        argument: str,
-        timeout: float | None = None,
-    ) -> Callable[[F], F]:
-        """Register a completion, as `trio_mcp.Registry.completion` does."""
-        register = super().completion(
-            prompt=prompt, resource=resource, argument=argument, timeout=timeout
-        )
-
-        def register_in_loop(function: F) -> F:
-            register(_in_loop(function))
-            return function
-
-        return register_in_loop
-
-    def add_completion(
-        self,
-        source: Callable[..., Any] | Sequence[str],
-        *,
-        prompt: str | None = None,
-        resource: str | None = None,
-        argument: str,
-        timeout: float | None = None,
-    ) -> None:
-        """Register a completion, as `trio_mcp.Registry.add_completion` does."""
-        super().add_completion(
-            _in_loop(source), prompt=prompt, resource=resource, argument=argument, timeout=timeout
-        )
+    def _prepared(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return on_asyncio(function) if inspect.iscoroutinefunction(function) else function
 
     async def call(
         self,
@@ -122,10 +72,6 @@ class Registry(TrioRegistry):
             return super().running(limits=limits)
         held: Held[Any, Any] = Held(partial(super().running, limits=limits), lambda state: state)
         return held
-
-
-def _in_loop(source: Any) -> Any:
-    return on_asyncio(source) if inspect.iscoroutinefunction(source) else source
 
 
 def _lifespan_in_loop(

@@ -244,8 +244,12 @@ class Registry(Composed):
         Raises:
             SchemaError: As for `tool`.
         """
-        tool = make_tool(function, usual_timeout=self.tool_timeout, **options)
+        tool = make_tool(self._prepared(function), usual_timeout=self.tool_timeout, **options)
         return self._register("tools", self._extended(tool, "tool"))
+
+    def _prepared(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Make of a function what is run, for a subclass whose functions are of another kind."""
+        return function
 
     def _register(self, table: Table, item: H) -> H:
         if item.name in self.table(table):
@@ -400,7 +404,7 @@ class Registry(Composed):
         """
         from trio_mcp.registry.resources import Resource, make_resource
 
-        made = make_resource(function, uri, **options)
+        made = make_resource(self._prepared(function), uri, **options)
         if isinstance(made, Resource):
             return self._register("resources", self._extended(made, "resource"))
         return self._register("resource_templates", self._extended(made, "resource template"))
@@ -529,7 +533,7 @@ class Registry(Composed):
         """
         from trio_mcp.registry.prompts import make_prompt
 
-        prompt = self._extended(make_prompt(function, **options), "prompt")
+        prompt = self._extended(make_prompt(self._prepared(function), **options), "prompt")
         return self._register("prompts", prompt)
 
     def remove_prompt(self, name: str) -> None:
@@ -590,7 +594,7 @@ class Registry(Composed):
         """
 
         def register(function: F) -> F:
-            self.completers.add(function, prompt, resource, argument, timeout)
+            self.completers.add(self._prepared(function), prompt, resource, argument, timeout)
             return function
 
         return register
@@ -611,7 +615,7 @@ class Registry(Composed):
         """
         from trio_mcp.registry.completions import from_values
 
-        function = source if callable(source) else from_values(source)
+        function = self._prepared(source) if callable(source) else from_values(source)
         self.completers.add(function, prompt, resource, argument, timeout)
 
     # -- extensions -----------------------------------------------------------------------
