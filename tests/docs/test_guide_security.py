@@ -38,7 +38,7 @@ def test_its_limits_are_the_defaults() -> None:
         if owner in known:
             assert getattr(known[owner], name) == float(number) * units.get(unit, 1)
             checked.append(bound)
-    assert len(checked) == 13
+    assert len(checked) == 14
     text = " ".join(GUIDE.read_text().split())
     assert f"| {MAX_DEPTH} levels |" in text
     assert len(SAFE_ENVIRONMENT) == 11
