@@ -82,6 +82,7 @@ class Connection(ReplyChannel):
         slots = Slots(limits.max_concurrent_calls, shared_slots)
         self._changed = trio.lowlevel.ParkingLot()  # less waits, or nothing is open
         self._runner = Runner(limits.cancel_patience)
+        self._run_call = self._runner.run  # one object for all calls
         self._lines = OutgoingLines(limits.max_outgoing_bytes)
         # Rendezvous: what comes in is bounded by the chunk that is dispatched and the next one.
         self._put_frames, self._frames = trio.open_memory_channel[list[Frame]](0)
@@ -254,8 +255,8 @@ class Connection(ReplyChannel):
         if request.waiting_in is not None:
             request.start = self._start
         elif request.has_slots or request.long_lived:
-            if not request.pass_on(self._passed_on):
-                self._nursery.start_soon(self._runner.run, request, name=request.label)
+            if not (request.may_need_no_task and request.pass_on(self._passed_on)):
+                self._nursery.start_soon(self._run_call, request, name=request.label)
         else:  # it was cancelled in the queue, so there is nothing to run
             self._inbound.answer(request, request.unfinished())
             if request.response is not None:

@@ -166,6 +166,9 @@ class InboundRequest:
     long_lived: ClassVar[bool] = False
     """Whether it goes on until it is cancelled, and so needs no slot."""
 
+    may_need_no_task: ClassVar[bool] = False
+    """Whether `pass_on` is worth a try."""
+
     @property
     def timeout(self) -> float:
         """Seconds that it may take."""
@@ -182,7 +185,7 @@ class InboundRequest:
         return False
 
     def pass_on(self, finish: Callable[[InboundRequest, bytes | None], None]) -> bool:
-        """Do the work without a task, if it is such that it can be done so.
+        """Do the work without a task, if that can be done now.
 
         This is for requests that are nothing but a request to somebody else.
 
@@ -281,7 +284,6 @@ class Slots:
                 return False
             slots.free -= 1
             slots = slots._shared
-        request.waiting_in = None
         request.has_slots = True
         return True
 
@@ -303,6 +305,7 @@ class Slots:
     def _move_up(self) -> None:
         if self.free:
             request, _ = self._queue.popitem(last=False)
+            request.waiting_in = None
             self.take(request)  # it may have to queue for what is shared now
             request.inbound.leave_queue(request)
 
@@ -376,7 +379,7 @@ class Inbound:
         if self.draining:
             return error_line(request.id, _STOPPING)
         opened = self._handler.begin(request, batch is not None)
-        if isinstance(opened, bytes):
+        if not isinstance(opened, InboundRequest):
             return opened
         opened.open(self, request.id, key, channel, batch, size)
         self._open[key] = opened

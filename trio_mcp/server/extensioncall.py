@@ -67,15 +67,12 @@ class _Extended(HandlerCall):
     """What both have in common: the handler's function is never all that has to be run."""
 
     __slots__ = ()
+    may_need_no_task: ClassVar[bool] = False
 
     @property
     def may_notify(self) -> bool:
         """Whether anything may be sent: an extension may."""
         return True
-
-    def pass_on(self, finish: Callable[[InboundRequest, bytes | None], None]) -> bool:
-        """Run it in any case: there is more to it than the call that may be passed on."""
-        return False
 
     def _start(self) -> Awaitable[Any]:
         bridges = self.log_bridges()

@@ -149,35 +149,36 @@ class HandlerCall(InboundRequest):
                     value = await self._start()
                 if scope.cancel_called and not self._finished_in_time(scope):
                     return self._cut_short()
-                line, outcome = self._line(value)
+                line = self._line(value)
             except (trio.Cancelled, KeyboardInterrupt):
                 raise
             except BaseException as error:
                 if scope.cancel_called:
                     self._report_leftover(error)
                     return self._cut_short()
-                line, outcome = self._failure(unwrapped(error))
-            return self._settled(line, outcome)
+                line = self._failure(unwrapped(error))
+            self._settle()
+            return line
         finally:  # it knows us: a cycle would wait for the garbage collector
             self.conversation = None
 
-    def _settled(self, line: bytes, outcome: str) -> bytes:
-        self.outcome = outcome
+    def _settle(self) -> None:
         if self.conversation is not None:
             self.conversation.finish()
         if logger.isEnabledFor(logging.INFO):
-            self._log(outcome)
-        return line
+            self._log()
 
     def line_for(self, outcome: Any) -> bytes:
         """Make the line that answers a call which needed no task, of its result or a failure."""
         try:
-            if not isinstance(outcome, Exception):
-                try:
-                    return self._settled(*self._line(outcome))
-                except Exception as error:
-                    outcome = error
-            return self._settled(*self._failure(outcome))
+            try:
+                if isinstance(outcome, Exception):
+                    raise outcome
+                line = self._line(outcome)
+            except Exception as error:
+                line = self._failure(error)
+            self._settle()
+            return line
         finally:
             self.conversation = None
 
@@ -229,18 +230,18 @@ class HandlerCall(InboundRequest):
         unwound = self.conversation is not None and self.conversation.unwinding
         return self.cause is Cause.SHUTDOWN and not scope.cancelled_caught and not unwound
 
-    def _line(self, value: Any) -> tuple[bytes, str]:
+    def _line(self, value: Any) -> bytes:
         context = self.context
         try:
             result = self.wire(value) if self.handler.origin is None else self.members(value)
-            outcome = "error" if result.get("isError") else "ok"
+            self.outcome = "error" if result.get("isError") else "ok"
             if context.caller.revision.modern:
                 result = context.complete(result)
             try:
                 if isinstance(context, InnerContext):
                     context.blame = partial(self._blamed, value)
-                    return context.write(result), outcome
-                return result_line(context.id, result, value.__class__ is str), outcome
+                    return context.write(result)
+                return result_line(context.id, result, value.__class__ is str)
             except (TypeError, ValueError):
                 raise invalid_result(value, self._whose) from None
         except McpError as error:
@@ -273,7 +274,7 @@ class HandlerCall(InboundRequest):
             return self.unfinished()
         self.outcome = "input required"
         if logger.isEnabledFor(logging.INFO):
-            self._log(self.outcome)
+            self._log()
         return self._ask(conversation)
 
     def unfinished(self) -> bytes | None:
@@ -284,9 +285,9 @@ class HandlerCall(InboundRequest):
         if self.answered:  # while it went on
             return None
         cause = self.cause
-        self.outcome = outcome = _OUTCOMES[cause]
+        self.outcome = _OUTCOMES[cause]
         if logger.isEnabledFor(logging.INFO):
-            self._log(outcome)
+            self._log()
         if cause is Cause.PEER:
             return None
         if cause is Cause.SHUTDOWN:
@@ -301,24 +302,25 @@ class HandlerCall(InboundRequest):
             return self.failed(f"{self.kind} {self.handler.name} failed: too much was asked")
         return self.context.write(self.context.complete(result))
 
-    def _failure(self, error: BaseException) -> tuple[bytes, str]:
+    def _failure(self, error: BaseException) -> bytes:
+        self.outcome = "error"
         if isinstance(error, McpError):
-            return self.context.write(error), "error"
+            return self.context.write(error)
         if isinstance(error, ResourceNotFound):
-            missing = not_found(self.context.revision, str(error))
-            return self.context.write(missing), "error"
+            return self.context.write(not_found(self.context.revision, str(error)))
         if isinstance(error, RefusedArguments):
-            return self.refused(error), "error"
+            return self.refused(error)
         if isinstance(error, ToolError):
             text = _words(error) or f"{self.kind} {self.handler.name} failed"
-            return self.failed(sendable_text(text)), "error"
+            return self.failed(sendable_text(text))
+        self.outcome = "exception"
         if type(error) is RuntimeError:
             for words, note in _WRONG_LOOP.items():
                 if error.args == (words,):
                     error.add_note(note)
         logger.error("%s failed", self.label, exc_info=error, extra=self._fields())
         text = f"{self.kind} {self.handler.name} failed: internal error (see the server's log)"
-        return self.failed(text), "exception"
+        return self.failed(text)
 
     def _report_leftover(self, error: BaseException) -> None:
         error = unwrapped(error)
@@ -353,10 +355,10 @@ class HandlerCall(InboundRequest):
 
     # -- the log --------------------------------------------------------------------------
 
-    def _log(self, outcome: str) -> None:
+    def _log(self) -> None:
         waited = self.scope is None  # it never ran
         duration = 0.0 if waited else trio.current_time() - self.started
-        log_call(self.label, outcome, duration, self._fields())
+        log_call(self.label, self.outcome, duration, self._fields())
 
     def _fields(self) -> dict[str, Json]:
         return fields_of(self.kind, self.handler.name, self.context)

@@ -44,7 +44,7 @@ class ReadCall(HandlerCall):
             result["cacheScope"] = self.handler.cache_scope
         return result
 
-    def _failure(self, error: BaseException) -> tuple[bytes, str]:
+    def _failure(self, error: BaseException) -> bytes:
         if isinstance(error, ResourceNotFound):  # whatever it names, this is what was asked for
             error = ResourceNotFound(self.uri)
         return super()._failure(error)

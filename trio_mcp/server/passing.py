@@ -9,14 +9,26 @@ knows of the other. The response is written as soon as the answer has been read.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import trio
 
 from trio_mcp.peer.inbound import InboundRequest, PassedOnScope
 from trio_mcp.registry.forwarding import Cancel
 from trio_mcp.registry.handlers import Forwarded
+from trio_mcp.server.toolcall import ToolCall
 from trio_mcp.wire.jsonrpc import Json
+
+
+class ForwardedCall(ToolCall):
+    """A call of a tool of a server elsewhere, which may need no task."""
+
+    __slots__ = ()
+    may_need_no_task: ClassVar[bool] = True
+
+    def pass_on(self, finish: Callable[[InboundRequest, bytes | None], None]) -> bool:
+        """Pass it on without a task, if nothing has to run around it."""
+        return PassedCall(self, finish).begin()
 
 
 class PassedCall(PassedOnScope):

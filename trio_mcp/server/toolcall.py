@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
-from trio_mcp.peer.inbound import InboundRequest
-from trio_mcp.registry.handlers import RefusedArguments, Unbound
+from trio_mcp.registry.handlers import RefusedArguments
 from trio_mcp.registry.results import result_to_wire
 from trio_mcp.server.handlercall import HandlerCall
 from trio_mcp.wire.jsonrpc import Json, sendable_text
@@ -22,14 +20,6 @@ class ToolCall(HandlerCall):
 
     __slots__ = ()
     kind: ClassVar[str] = "Tool"
-
-    def pass_on(self, finish: Callable[[InboundRequest, bytes | None], None]) -> bool:
-        """Pass a forwarded call on without a task, if nothing has to run around it."""
-        if self.handler.begin is None or isinstance(self.keywords, Unbound):
-            return False
-        from trio_mcp.server.passing import PassedCall
-
-        return PassedCall(self, finish).begin()
 
     def wire(self, value: Any) -> dict[str, Json]:
         """Turn what the tool returned into the body of a `tools/call` result."""
