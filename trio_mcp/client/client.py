@@ -377,13 +377,17 @@ class Client:
             >>> async def total(client: Client) -> float:
             ...     return await client.call_tool("add", {"a": 1, "b": 2}, returns=float)
         """
+        tool = self._tools.tool_for(name)
         given = dict(arguments or {})
-        tool = await self._tools.tool_for(name, given)
+        if not tool.fits_at_sight(given):
+            await self._tools.check(tool, given)
+        params: dict[str, Json] = {"name": tool.mcp_name, "arguments": given}
+        if meta is not None:
+            params["_meta"] = dict(meta)
         seconds = tool.timeout if timeout is None else timeout
         request = ClientRequest(
             method="tools/call",
-            params={"name": tool.mcp_name, "arguments": given}
-            | ({} if meta is None else {"_meta": dict(meta)}),
+            params=params,
             timeout=seconds,
             is_exact=timeout is not None,
             on_progress=on_progress,
@@ -403,9 +407,10 @@ class Client:
             result = await converted(lambda _: call_result(wire, duration), wire.get("content"))
         except ValueError as error:
             raise ProtocolError(f"the result of tool {name!r} is not MCP: {error}") from None
-        problem = await tool.check_result(wire)
-        if problem is not None:
-            raise InvalidResult(f"tool {name!r}: {problem}")
+        if tool.output_schema is not None:
+            problem = await tool.check_result(wire)
+            if problem is not None:
+                raise InvalidResult(f"tool {name!r}: {problem}")
         if returns is None:
             return result
         if takes_long(result, returns):

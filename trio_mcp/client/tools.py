@@ -54,6 +54,11 @@ class _SchemaCheck:
                 self._validators = []
         return next((validate(value) for validate in self._validators), None)
 
+    def fits_at_sight(self, value: Json) -> bool:
+        """Whether a value is seen to fit, as most are after the first."""
+        validators = self._validators
+        return validators[0].is_plain(value) if validators else False
+
     async def check(self, value: Json) -> str | None:
         """Do the same, in a worker thread if that takes long."""
         if self._takes_long(value):
@@ -90,9 +95,16 @@ class RemoteTool:
     """The tool as the server describes it."""
     mcp_name: str = Factory(lambda self: self.name, takes_self=True)
     """What the server calls it."""
+    output_schema: dict[str, Json] | None = field(init=False, repr=False, eq=False)
+    """What its structured results look like; `None` if the server does not say."""
     # Most tools are never called, and there may be very many.
     _arguments_check: _SchemaCheck | None = field(default=None, init=False, repr=False, eq=False)
     _results_check: _SchemaCheck | None = field(default=None, init=False, repr=False, eq=False)
+
+    @output_schema.default
+    def _described_output(self) -> dict[str, Json] | None:
+        schema = self.details.get("outputSchema")
+        return schema if isinstance(schema, dict) else None
 
     @property
     def _arguments(self) -> _SchemaCheck:
@@ -108,18 +120,17 @@ class RemoteTool:
             self._results_check = _SchemaCheck(self.output_schema or {}, what, "result")
         return self._results_check
 
-    @property
-    def output_schema(self) -> dict[str, Json] | None:
-        """What its structured results look like; `None` if the server does not say."""
-        schema = self.details.get("outputSchema")
-        return schema if isinstance(schema, dict) else None
-
     def problem_with(self, arguments: dict[str, Json]) -> str | None:
         """Say what is wrong with arguments, by the tool's schema; `None` if nothing is.
 
         Arguments for a schema that cannot be checked here are left to the server.
         """
         return self._arguments.problem_with(arguments)
+
+    def fits_at_sight(self, arguments: dict[str, Json]) -> bool:
+        """Whether arguments need no `check`, as most do not."""
+        check = self._arguments_check
+        return check is not None and check.fits_at_sight(arguments)
 
     async def check(self, arguments: dict[str, Json]) -> str | None:
         """Like `problem_with`, but in a worker thread if it takes long."""
@@ -237,13 +248,12 @@ class ToolTable:
         except ValueError:  # it is nothing that can be relied on
             return None
 
-    async def tool_for(self, name: str, arguments: dict[str, Json]) -> RemoteTool:
-        """Find the tool to call with these arguments. Before they are listed, it is any.
+    def tool_for(self, name: str) -> RemoteTool:
+        """Find the tool to call. Before they are listed, it is any.
 
         Raises:
             UnknownTool: There is none of that name.
             ToolDisabled: It is disabled.
-            InvalidArguments: They do not fit its schema.
         """
         tool = self.tools.get(name)
         if not self._is_listed:
@@ -252,7 +262,14 @@ class ToolTable:
             raise UnknownTool(f"the server has no tool {name!r}; it has: {', '.join(self.tools)}")
         if not tool.enabled:
             raise ToolDisabled(f"tool {name!r} is disabled")
-        problem = await tool.check(arguments)
-        if problem is not None:
-            raise InvalidArguments(f"tool {name!r}: {problem}")
         return tool
+
+    async def check(self, tool: RemoteTool, arguments: dict[str, Json]) -> None:
+        """Make sure that a tool takes these arguments, once the tools are listed.
+
+        Raises:
+            InvalidArguments: They do not fit its schema.
+        """
+        problem = await tool.check(arguments) if self._is_listed else None
+        if problem is not None:
+            raise InvalidArguments(f"tool {tool.name!r}: {problem}")
