@@ -288,7 +288,7 @@ def _connection(lines: LineTransport, handshake: Handshake) -> Connection:
     """Make the connection to a server, and let the inbound handler know of it."""
     inbound = handshake.inbound
     connection = Connection(
-        lines, inbound, handshake.limits, other_side="Server", on_line=inbound.on_line
+        lines, inbound, handshake.limits, other_side="Server", on_line=inbound.lines.take
     )
     inbound.answered = connection.requests.respond
     inbound.paused = connection.requests.paused

@@ -117,10 +117,6 @@ class InboundHandler:
         """Whatever was agreed on: nobody would be told of what is refused."""
         return True
 
-    def on_line(self, line: bytes) -> None:
-        """Show a raw line to those who want to see it."""
-        self.lines.take(line)
-
     def begin(self, request: Request, in_batch: bool) -> bytes | InboundRequest:
         """Answer a ping at once; let a handler answer the rest."""
         if request.method == "ping":

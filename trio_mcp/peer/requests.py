@@ -38,6 +38,7 @@ class OpenRequests:
     def __init__(self, prefix: str = "") -> None:
         self._outbound = Outbound(prefix)
         self._look = trio.lowlevel.ParkingLot()  # where `watch` waits
+        self._look_again = self._look.unpark_all  # one object for all limits
         self._wakes = inf  # when it looks at the deadlines
         self.next_id = self._outbound.next_id
         self.get = self._outbound.get
@@ -59,7 +60,7 @@ class OpenRequests:
             ConnectionEnded: There will be none.
         """
         limit = request.limit
-        limit.on_change = self._look.unpark_all
+        limit.on_change = self._look_again
         # The time takes as long as the rest, and only a pause has to know it.
         self._outbound.open(request, trio.current_time() if self._outbound.pauses else 0.0)
         if limit.deadline < self._wakes:

@@ -365,7 +365,7 @@ class HttpTransport:
         self, line: bytes, session: Session | None, reader: PendingRequest | None
     ) -> None:
         """Deal with a message that came on the stream of a request, or on no request's."""
-        self.inbound.on_line(line)
+        self.inbound.lines.take(line)
         message = await decoded(line, self.limits)
         singles: list[Single] = []
         if isinstance(message, Batch):
