@@ -23,14 +23,14 @@ from typing import Final
 import trio
 
 from trio_mcp.peer.channel import ReplyChannel
-from trio_mcp.peer.decoding import decoded
+from trio_mcp.peer.decoding import SHORT, decoded
 from trio_mcp.peer.inbound import Handler, Inbound, InboundRequest, Slots
 from trio_mcp.peer.lines import IO_ERRORS, LineTransport, OutgoingLines
 from trio_mcp.peer.requests import OutgoingRequests
 from trio_mcp.peer.runner import Runner
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.wire.framing import Frame, Oversized
-from trio_mcp.wire.jsonrpc import Json, Message, Request, Response
+from trio_mcp.wire.jsonrpc import Json, Message, Request, Response, decode
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.oversize import answer_oversized, megabytes
 
@@ -75,6 +75,8 @@ class Connection(ReplyChannel):
         self.id = secrets.token_hex(4)
         self._transport = transport
         self._limits = limits
+        self._max_batch = limits.max_batch
+        self._max_values = limits.max_message_values
         self._other_side = other_side
         self._on_line = on_line
         self._on_drain = on_drain
@@ -189,7 +191,12 @@ class Connection(ReplyChannel):
                 most = self._limits.max_waiting_bytes
                 others = 0  # than calls: mostly responses, and each wakes who waits for it
                 for frame in frames:
-                    if not await self._take(frame):
+                    if isinstance(frame, bytes) and len(frame) < SHORT:  # an await takes its time
+                        message = decode(frame, self._max_batch, self._max_values)
+                        is_call = self._take(message, frame)
+                    else:
+                        is_call = await self._take_long(frame)
+                    if not is_call:
                         others += 1
                     if self._lines.full or self._inbound.waiting_bytes > most:
                         await self._relief()
@@ -222,23 +229,27 @@ class Connection(ReplyChannel):
 
     # -- what comes in --------------------------------------------------------------------
 
-    async def _take(self, frame: Frame) -> bool:
-        """Deal with a frame. Returns whether it became a call that runs, and nothing else."""
+    def _take(self, message: Message | None, line: bytes) -> bool:
+        """Deal with a message. Returns whether it became a call that runs, and nothing else."""
+        if self._on_line is not None:
+            self._on_line(line)
+        if isinstance(message, Request):  # most of them, by the shortest way
+            admitted = self._inbound.admit(message, self, len(line))
+            if isinstance(admitted, InboundRequest):
+                self._start(admitted)
+                return admitted.waiting_in is None
+            self._lines.put_nowait(admitted)
+        elif isinstance(message, Response):
+            self.requests.respond(message)
+        elif message is not None:
+            self._take_other(message, line)
+        return False
+
+    async def _take_long(self, frame: Frame) -> bool:
+        """Do the same with a frame that is long, or too long."""
         if isinstance(frame, bytes):
-            if self._on_line is not None:
-                self._on_line(frame)
-            message = await decoded(frame, self._limits)
-            if isinstance(message, Request):  # most of them, by the shortest way
-                admitted = self._inbound.admit(message, self, len(frame))
-                if isinstance(admitted, InboundRequest):
-                    self._start(admitted)
-                    return admitted.waiting_in is None
-                self._lines.put_nowait(admitted)
-            elif isinstance(message, Response):
-                self.requests.respond(message)
-            elif message is not None:
-                self._take_other(message, frame)
-        elif isinstance(frame, Oversized):
+            return self._take(await decoded(frame, self._limits), frame)
+        if isinstance(frame, Oversized):
             self._take_other(answer_oversized(frame), frame.head)
         else:
             logger.warning("Request exceeded size limit: %s", megabytes(frame.size))

@@ -10,7 +10,8 @@ from trio_mcp.wire.jsonrpc import Message, decode
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.weight import is_long
 
-_SHORT: Final = 64 * 1024
+SHORT: Final = 64 * 1024
+"""Bytes of a line that is decoded on the spot, whatever is in it."""
 _THREAD: Final = trio.lowlevel.RunVar[trio.CapacityLimiter]("decoding")
 
 
@@ -19,7 +20,7 @@ async def decoded(line: bytes, limits: Limits) -> Message | None:
 
     No checkpoint if it does not. Cancelled, it leaves the thread behind, which ends by itself.
     """
-    if len(line) < _SHORT or not is_long(line):
+    if len(line) < SHORT or not is_long(line):
         return decode(line, limits.max_batch, limits.max_message_values)
     return await trio.to_thread.run_sync(
         decode,
