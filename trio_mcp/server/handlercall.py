@@ -240,7 +240,8 @@ class HandlerCall(InboundRequest):
             try:
                 if isinstance(context, InnerContext):
                     context.blame = partial(self._blamed, value)
-                    return context.write(result)
+                    answer: bytes = context.write(result)  # or what will be one
+                    return answer
                 return result_line(context.id, result, value.__class__ is str)
             except (TypeError, ValueError):
                 raise invalid_result(value, self._whose) from None
