@@ -7,13 +7,13 @@ only borrow the client that is open just now.
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
 from attrs import field, frozen, validators
 
+from trio_mcp.backoff import backoff
 from trio_mcp.client.client import Client
 from trio_mcp.client.connect import ClientConnection
 from trio_mcp.client.state import ClientState, Connected, Connecting, Disconnected
@@ -58,8 +58,7 @@ class Backoff:
 
     def delay(self, failures: int) -> float:
         """Return the seconds to wait after so many failures in a row."""
-        longest = min(self.longest, self.first * 2.0 ** min(failures - 1, 60))
-        return longest * random.uniform(0.5, 1.0)  # noqa: S311  # no secret depends on it
+        return backoff(failures, self.first, self.longest)
 
 
 class SupervisedConnection:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import trio
 from attrs import define, field, validators
 
+from trio_mcp.backoff import backoff
 from trio_mcp.errors import CannotReach, ConnectionLost, RateLimited
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.methods import METHODS
@@ -94,8 +95,7 @@ class Retry:
         least = _retry_after(error)
         if least is None and not isinstance(error, self.on):
             return None
-        usual: float = min(self.max_delay, self.delay * 2.0 ** min(number - 1, 60))
-        return max(least or 0.0, usual * (0.5 + self._random() / 2))
+        return max(least or 0.0, backoff(number, self.delay, self.max_delay, self._random))
 
 
 def _retry_after(error: Exception) -> float | None:

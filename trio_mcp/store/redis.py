@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import logging
 import math
-import random
 import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -42,6 +41,7 @@ from coredis.exceptions import (
 )
 from coredis.retry import NoRetryPolicy
 
+from trio_mcp.backoff import backoff
 from trio_mcp.store import redis_scripts as scripts
 from trio_mcp.store.changes import (
     READ_BYTES,
@@ -71,9 +71,8 @@ from trio_mcp.store.watching import Watch, Watches
 
 logger = logging.getLogger("trio_mcp.store")
 
-_FIRST_PAUSE: Final = 0.05
-_LONGEST_PAUSE: Final = 1.0
-"""Seconds between attempts to connect."""
+_PAUSES: Final = (0.05, 1.0)
+"""Seconds between attempts to connect, at first and at most."""
 
 _UNSUBSCRIBING: Final = 1.0
 """Seconds that it may take to say that a channel is of no interest any more."""
@@ -148,20 +147,20 @@ class RedisStore(Store):
 
     async def _keep_connected(self) -> None:
         """Have a client, and another one whenever its connections break; until cancelled."""
-        pause = _FIRST_PAUSE
+        failures = 0
         while True:
             broken = trio.Event()
             try:
                 self._client = await self._clients.start(self._have_client, broken)
                 self._broken = broken
                 self._tried.unpark_all()
-                pause = _FIRST_PAUSE
+                failures = 0
                 await broken.wait()
             except StoreError as error:
                 self._failure = error
                 self._tried.unpark_all()
-                await trio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                failures += 1
+                await trio.sleep(backoff(failures, *_PAUSES))
 
     async def _have_client(self, over: trio.Event, task_status: trio.TaskStatus[Client]) -> None:
         """Have a client with connections of its own, until that is over."""
@@ -356,19 +355,19 @@ class RedisStore(Store):
 
     async def _hear(self) -> None:
         """Tell news of other processes, until cancelled."""
-        pause = _FIRST_PAUSE
+        failures = 0
         while True:
+            failures += 1
             try:
                 await self._hear_until_it_breaks()
             except* (*_FAILURES, StoreError) as group:
                 logger.debug("No news: %s", self._error(_first(group)))
             finally:
                 if self._listening.is_set():
-                    pause = _FIRST_PAUSE
+                    failures = 1
                 self._pubsub = None
                 self._listening = trio.Event()
-            await trio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - not all at once
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            await trio.sleep(backoff(failures, *_PAUSES))
 
     async def _hear_until_it_breaks(self) -> None:
         over = trio.Event()

@@ -14,6 +14,7 @@ import trio
 
 from trio_mcp import CallChannel, ExtensionServing, McpError
 from trio_mcp.background import background_nursery
+from trio_mcp.backoff import backoff
 from trio_mcp.extensions.tasks.call import KeptCall
 from trio_mcp.extensions.tasks.exact import dumps
 from trio_mcp.extensions.tasks.kept import Claim, Damaged, KeptTasks, Move, NoTask, as_it_is
@@ -228,7 +229,7 @@ class Run(CallChannel):
 
     async def _end(self, move: Move) -> None:
         """Write how it has ended, however long the store is away."""
-        pause, longest = _PATIENCE
+        failures = 0
         while True:
             try:
                 with trio.move_on_after(_LAST_WRITE, shield=True):
@@ -246,8 +247,8 @@ class Run(CallChannel):
                 move = failing("The result cannot be stored: there is no room")
             except StoreError as error:
                 logger.error("The end of task %s cannot be stored: %s", self._claim.id, error)
-            await trio.sleep(pause)
-            pause = min(2 * pause, longest)
+            failures += 1
+            await trio.sleep(backoff(failures, *_PATIENCE))
 
     async def _let_go(self, call: KeptCall) -> None:
         """This process ends first."""

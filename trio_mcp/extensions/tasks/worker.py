@@ -10,6 +10,7 @@ import trio
 from attrs import define, field
 
 from trio_mcp import ExtensionServing
+from trio_mcp.backoff import backoff
 from trio_mcp.extensions.tasks.call import KeptCall
 from trio_mcp.extensions.tasks.kept import Claim, Damaged, KeptTasks, Move, NoTask, as_it_is
 from trio_mcp.extensions.tasks.run import STOPPED, Run, Slots, failing
@@ -52,21 +53,21 @@ class Worker:
 
     async def run(self) -> None:
         """Run what is due, for ever."""
-        pause, longest = _PATIENCE
+        failures = 0
         while True:
             try:
                 async with self.kept.store.watch(self.kept.queue) as news:
                     while True:
                         self._resting = trio.CancelScope()  # cancelled meanwhile, it is no rest
                         wait = await self._take_some()
-                        pause, _ = _PATIENCE
+                        failures = 0
                         self._resting.deadline = trio.current_time() + wait
                         with self._resting:
                             await news.wait()
             except StoreError as error:
                 logger.error("The store of tasks cannot be used: %s", error)
-            await trio.sleep(pause)
-            pause = min(2 * pause, longest)
+            failures += 1
+            await trio.sleep(backoff(failures, *_PATIENCE))
 
     async def _take_some(self) -> float:
         """Begin as many as there are slots. Return how many seconds there is nothing more to do."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -20,6 +19,7 @@ from typing import Any, Final
 
 import trio
 
+from trio_mcp.backoff import backoff
 from trio_mcp.system import flags
 from trio_mcp.system.notify import NOTIFY_SOCKET, notify
 from trio_mcp.system.signals import ENDING, end_by
@@ -199,7 +199,7 @@ class Supervisor:
             self._failed = child
             self.stop()
             await trio.sleep_forever()  # which is cancelled
-        delay = min(_MOST_DELAY, _FIRST_DELAY * 2**quick) * random.uniform(0.5, 1.0)  # noqa: S311
+        delay = backoff(quick + 1, _FIRST_DELAY, _MOST_DELAY)
         logger.error("A worker %s; the next one starts in %.1f s", child.end, delay)
         await trio.sleep(delay)
 
