@@ -7,6 +7,7 @@ the store was away for long, may be anything: so all who listen are told to look
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Final
 
 import orjson
@@ -15,6 +16,7 @@ import trio
 from trio_mcp.registry.changes import KINDS, Changes, ListChanged, ResourceUpdated
 from trio_mcp.store.changes import Append, News
 from trio_mcp.store.errors import StoreError
+from trio_mcp.transports.http.sharing.following import LogFollower
 from trio_mcp.transports.http.sharing.instance import Instance
 
 logger = logging.getLogger("trio_mcp.http")
@@ -90,42 +92,19 @@ class SharedChanges:
     # -- those of others ------------------------------------------------------------------
 
     async def _hear(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        store, position = self._instance.store, -1
-        while True:
-            try:
-                async with store.watch(self._log) as news:
-                    if position < 0:
-                        position = (await store.read(self._log, most=1)).last
-                        task_status.started()
-                    while True:
-                        position = await self._read(position)
-                        await news.wait()
-            except StoreError as error:
-                if position < 0:
-                    raise
-                logger.warning("Changes of other instances are not heard of: %s", error)
-                await trio.sleep(_PAUSE)
+        missed = self._anything_may_have_changed
+        log = LogFollower(self._instance.store, self._log, take=self._take, missed=missed)
+        await log.begin()
+        task_status.started()
+        await log.run(partial(logger.warning, "Changes of other instances are not heard of: %s"))
 
-    async def _read(self, position: int) -> int:
-        """Read what is new. Return the position up to which was read."""
-        while True:
-            page = await self._instance.store.read(self._log, position)
-            if page.missed(position):
-                self._anything_may_have_changed()
-                position = page.first - 1
-                continue
-            for position, item in page.items:  # noqa: B007 - it is returned
-                self._take(item)
-            if position >= page.last:
-                return position
-
-    def _take(self, item: bytes) -> None:
+    async def _take(self, item: bytes) -> None:
         sender, changes = orjson.loads(item)
         if sender != self._instance.name:
             for kind, what in changes:
                 self._changes.hear(ListChanged(what) if kind == "list" else ResourceUpdated(what))
 
-    def _anything_may_have_changed(self) -> None:
+    async def _anything_may_have_changed(self) -> None:
         for kind in KINDS:
             self._changes.hear(ListChanged(kind))
         for uri in [each for each in self._changes.watchers if isinstance(each, str)]:

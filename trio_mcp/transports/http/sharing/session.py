@@ -24,6 +24,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, Protocol
 
 import orjson
@@ -44,6 +45,7 @@ from trio_mcp.store.changes import (
 )
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.protocol import Store
+from trio_mcp.transports.http.sharing.following import LogFollower
 from trio_mcp.transports.http.sharing.instance import Instance
 from trio_mcp.wire.jsonrpc import Id, Json
 
@@ -175,34 +177,13 @@ class SessionLink:
     # -- from other halves --------------------------------------------------------------------
 
     async def _hear(self, half: Half) -> None:
-        position = -1
-        while True:
-            try:
-                async with self.store.watch(self._inbox) as news:
-                    if position < 0:
-                        position = (await self.store.read(self._inbox, most=1)).last
-                    while True:
-                        before, position = position, await self._read(half, position)
-                        if before == position:  # news of nothing: the store may have been away
-                            await self._look_again(half)
-                        await news.wait()
-            except StoreError as error:
-                logger.debug("Nothing is heard of other halves of a session: %s", error)
-                await trio.sleep(_PAUSE)
+        look = partial(self._look_again, half)
+        take = partial(self._take, half)
+        log = LogFollower(self.store, self._inbox, take=take, missed=look, idle=look)
+        await log.run(partial(logger.debug, "Nothing is heard of other halves of a session: %s"))
 
-    async def _read(self, half: Half, position: int) -> int:
-        while True:
-            page = await self.store.read(self._inbox, position)
-            if page.missed(position):
-                await self._look_again(half)
-                position = page.first - 1
-                continue
-            for position, item in page.items:  # noqa: B007 - it is returned
-                await self._take(half, orjson.loads(item))
-            if position >= page.last:
-                return position
-
-    async def _take(self, half: Half, message: dict[str, Any]) -> None:
+    async def _take(self, half: Half, item: bytes) -> None:
+        message: dict[str, Any] = orjson.loads(item)
         if message["from"] == self.instance.name:
             return
         if "cancel" in message:
