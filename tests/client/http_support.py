@@ -352,7 +352,7 @@ class MemoryNetwork(httpcore2.AsyncNetworkBackend):
 
     def make_client(self) -> httpx2.AsyncClient:
         """An httpx2 client on this network."""
-        transport = httpx2.AsyncHTTPTransport()
+        transport = httpx2.AsyncHTTPTransport(verify=False)
         transport._pool = httpcore2.AsyncConnectionPool(max_connections=100, network_backend=self)
         return httpx2.AsyncClient(transport=transport)
 

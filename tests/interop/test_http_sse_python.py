@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
+import httpx2
 import mcp_types as types
 import pytest
 import trio
@@ -37,6 +38,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning"),
 ]
 every_mode = pytest.mark.parametrize("mode", ["legacy", "auto"])
+# Without certificates, which take 20 ms to read.
+open_sse = partial(sse_client, httpx_client_factory=partial(httpx2.AsyncClient, verify=False))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -79,7 +82,7 @@ async def official(mode: str, **options: Any) -> AsyncIterator[OfficialClient]:
     headers = {"authorization": "Bearer secret"}
     async with (
         open_shop(tokens={"secret": "alice"}) as (url, _),
-        OfficialClient(sse_client(url, headers), mode=mode, **options) as client,
+        OfficialClient(open_sse(url, headers), mode=mode, **options) as client,
     ):
         yield client
 
@@ -147,7 +150,7 @@ async def test_many_clients_come_and_go() -> None:
     async with open_shop() as (url, handle):
 
         async def visit(number: int) -> None:
-            async with OfficialClient(sse_client(url), mode="legacy") as client:
+            async with OfficialClient(open_sse(url), mode="legacy") as client:
                 for _ in range(3):
                     words = f"{number}"
                     assert text_of(await client.call_tool("text", {"words": words})) == words

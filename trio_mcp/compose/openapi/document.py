@@ -20,6 +20,7 @@ from attrs import frozen
 from trio_mcp.errors import SchemaError
 from trio_mcp.extras import needing
 from trio_mcp.schema.keywords import resolve_pointer
+from trio_mcp.system.certificates import trusted
 from trio_mcp.wire.collector import collector_spared
 from trio_mcp.wire.jsonrpc import Json
 
@@ -178,7 +179,9 @@ def _fetched(url: str) -> bytes:
     body = bytearray()
     end = time.monotonic() + _FETCH_TIME
     try:
-        with httpx2.stream("GET", url, timeout=_FETCH_TIME, follow_redirects=True) as response:
+        with httpx2.stream(
+            "GET", url, timeout=_FETCH_TIME, follow_redirects=True, verify=trusted()
+        ) as response:
             response.raise_for_status()
             for piece in response.iter_bytes():
                 body += piece
