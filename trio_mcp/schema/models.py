@@ -22,7 +22,7 @@ from typing import Any, Final
 from trio_mcp.schema.constraints import needs_pydantic
 from trio_mcp.schema.errors import SchemaError, Unfit
 from trio_mcp.schema.fields import UNIONS
-from trio_mcp.schema.keywords import parts_of
+from trio_mcp.schema.keywords import parts_of, walk
 from trio_mcp.schema.sentences import cut, join_path, json_kind
 from trio_mcp.wire.jsonrpc import encode
 
@@ -259,10 +259,9 @@ def _is_linear(pattern: Any) -> bool:
 
 
 def _references(schema: Any) -> Iterator[str]:
-    if isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str):
-        yield schema["$ref"].removeprefix("#/$defs/")
-    for part in parts_of(schema):
-        yield from _references(part.schema)
+    for _, each in walk(schema):
+        if isinstance(each, Mapping) and isinstance(each.get("$ref"), str):
+            yield each["$ref"].removeprefix("#/$defs/")
 
 
 def _reachable(name: str, definitions: Mapping[str, Any]) -> dict[str, Any]:
@@ -282,10 +281,7 @@ def _branching(schema: Mapping[str, Any]) -> int:
     definitions = schema.get("$defs", {})
     most = 1
     for name, definition in definitions.items():
-        waiting = [definition]
-        while waiting:
-            each = waiting.pop()
-            waiting.extend(part.schema for part in parts_of(each))
+        for _, each in walk(definition):
             if not isinstance(each, Mapping) or "discriminator" in each:
                 continue
             members = [*each.get("anyOf", ()), *each.get("oneOf", ())]

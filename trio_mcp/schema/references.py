@@ -130,20 +130,17 @@ class References:
                 continue
             try:
                 found = self._look_up_one(reference, resolver)
+                reason = "" if isinstance(found[1], Mapping | bool) else "is no schema"
             except LookupError:
                 reason = (
                     "does not lead to anything in it"
                     if reference.startswith("#")
                     else "leads out of it, and nothing is ever fetched; copy what it names to $defs"
                 )
+            if reason:
+                place = place_in_words(path)
                 raise SchemaError(
-                    f"the schema at {place_in_words(path)} refers to {cut(reference)}, which "
-                    f"{reason}"
-                ) from None
-            if not isinstance(found[1], Mapping | bool):
-                raise SchemaError(
-                    f"the schema at {place_in_words(path)} refers to {cut(reference)}, which is "
-                    "no schema"
+                    f"the schema at {place} refers to {cut(reference)}, which {reason}"
                 )
             yield found
 
