@@ -165,6 +165,22 @@ async def test_a_post_waits_until_its_message_is_taken() -> None:
             assert (await client.stream.message())["result"]
 
 
+async def test_posts_that_wait_cost_nothing(mock_clock: MockClock) -> None:
+    store = Unsteady()
+    async with sharing(echoing, store=store, limits=TIGHT) as those:
+        client = await begun(those)
+        for number in (20, 60):
+            before = store.asked
+            posts = stalled(client, number)
+            await wait_all_tasks_blocked()
+            assert len([each for each in store._tables._entries if ":posts/" in each]) == 1
+            client.stream.resume()
+            for each in posts:
+                await each.end()
+                assert (await client.stream.message())["result"]
+            assert store.asked - before <= 8 * number
+
+
 async def test_what_a_client_that_left_has_posted_is_not_taken() -> None:
     async with sharing(echoing, limits=TIGHT) as those:
         client = await begun(those)

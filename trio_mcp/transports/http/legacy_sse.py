@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, quote
+from weakref import WeakValueDictionary
 
 import trio
 from attrs import define
@@ -193,6 +194,10 @@ class SseEndpoint:
         self._policy = policy
         self._require = require
         self._open: dict[str, _SseSession] = {}
+        # Each for as long as somebody uses it.
+        self._posts: WeakValueDictionary[tuple[str, str | None], SharedPosts] = (
+            WeakValueDictionary()
+        )
         self._stopping = False
 
     async def serve(self, http: HttpRequest) -> None:
@@ -272,7 +277,11 @@ class SseEndpoint:
             return None
         from trio_mcp.transports.http.sharing.posts import SharedPosts
 
-        return SharedPosts(self._instance, id, http.principal)
+        key = id, http.principal
+        posts = self._posts.get(key)
+        if posts is None:
+            posts = self._posts[key] = SharedPosts(self._instance, id, http.principal)
+        return posts
 
     def _mounted_at(self, http: HttpRequest) -> str:
         root: str = http.scope.get("root_path", "").rstrip("/")

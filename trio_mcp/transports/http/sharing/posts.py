@@ -6,12 +6,14 @@ posted to them. For that, the partition of the session has:
 | what | kind | for |
 |---|---|---|
 | `:about` | entry | whose session it is, and which instance holds the stream |
+| `:about` | news | that the session has ended, for all who wait |
 | `:posts/<random>` | entry | a message, due at once, until the connection has taken it |
+| `:posts/<random>` | news | that it was taken, for the one who waits: others need not look |
 | `:posts` | news | that there is one, for the instance that holds the stream |
-| `:taken` | news | that one was taken, or that the session has ended, for those who wait |
 
 A POST is answered when the connection has taken its message, wherever it came in. So a client that
-is not read from has to wait everywhere, and no message is lost that was answered with 202.
+is not read from has to wait everywhere, and no message is lost that was answered with 202. Each
+instance passes on one message of a session at a time, so that a client fills no store, either.
 """
 
 from __future__ import annotations
@@ -70,10 +72,10 @@ class SharedPosts:
         self._principal = principal
         self._about = f"sse-{id}:about"
         self._posts = f"sse-{id}:posts"
-        self._taken = f"sse-{id}:taken"
         self._unacknowledged: str | None = None  # a message that was taken
         self._renewal = instance.keep / _RENEWALS
         self._told = -inf
+        self._turn = trio.Lock()  # of those who post
 
     # -- where the stream is ------------------------------------------------------------------
 
@@ -97,7 +99,7 @@ class SharedPosts:
         self._told = trio.current_time()
 
     async def _end(self) -> None:
-        await self._tidy_up(Delete(self._about), News(self._taken))
+        await self._tidy_up(Delete(self._about), News(self._about))
 
     async def _tidy_up(self, *changes: Change) -> None:
         with trio.move_on_after(_LEAVING, shield=True), suppress(StoreError):
@@ -136,7 +138,8 @@ class SharedPosts:
 
     async def _acknowledge(self) -> None:
         if self._unacknowledged is not None:
-            await self._store.commit(Delete(self._unacknowledged), News(self._taken))
+            key = self._unacknowledged
+            await self._store.commit(Delete(key), News(key))
             self._unacknowledged = None
 
     async def _wait_for(self, news: Watch, seconds: float) -> None:
@@ -156,22 +159,26 @@ class SharedPosts:
         Raises:
             StoreError: Nobody knows.
         """
-        if await self._holder() is None:
-            return False
-        key = f"{self._posts}/{secrets.token_hex(8)}"
-        message = Put(key, _written(authorization) + b"\n" + line, ttl=_KEPT, delay=0)
+        async with self._turn:
+            if await self._holder() is None:
+                return False
+            key = f"{self._posts}/{secrets.token_hex(8)}"
+            value = _written(authorization) + b"\n" + line
+            async with self._store.watch(key, self._about) as news:
+                return await self._pass_on(Put(key, value, ttl=_KEPT, delay=0), news)
+
+    async def _pass_on(self, message: Put, news: Watch) -> bool:
         was_taken = False
-        async with self._store.watch(self._taken) as news:
-            try:
-                await self._store.commit(message, News(self._posts))
-                while not was_taken:
-                    await self._wait_for(news, _LOOK)
-                    was_taken = await self._is_gone(key)
-                    if not was_taken and await self._holder() is None:
-                        break
-            finally:
-                if not was_taken:
-                    await self._tidy_up(Delete(key))
+        try:
+            await self._store.commit(message, News(self._posts))
+            while not was_taken:
+                await self._wait_for(news, _LOOK)
+                was_taken = await self._is_gone(message.key)
+                if not was_taken and await self._holder() is None:
+                    break
+        finally:
+            if not was_taken:
+                await self._tidy_up(Delete(message.key))
         return was_taken
 
     async def _holder(self) -> str | None:
