@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from attrs import asdict, frozen
+from attrs import frozen
 
 from trio_mcp import Authorization, ExtensionRequest, Implementation
-from trio_mcp.extensions.tasks.exact import dumps, loads
+from trio_mcp.extensions.tasks.exact import Kept
 from trio_mcp.extensions.tasks.options import OnRestart, TaskOptions
 
 _OF_ONE_ROUND: Final = ("inputResponses", "requestState")
 _OF_A_TOKEN: Final = ("subject", "client_id", "issuer", "expires_at", "key_thumbprint")
-_FORM: Final = 1
 
 
 @frozen(kw_only=True)
-class KeptCall:
+class KeptCall(Kept):
     """What is to be run, for whom, and what a restart does to it."""
+
+    _what: ClassVar = "the call of a task"
 
     request: dict[str, Any]
     on_restart: OnRestart
@@ -56,22 +57,3 @@ class KeptCall:
             token = kept["authorization"]
             kept["authorization"] = Authorization(**{**token, "scopes": frozenset(token["scopes"])})
         return ExtensionRequest(**kept)
-
-    def encode(self) -> bytes:
-        """Write it down. What an author's own claims have that is not JSON is kept as text."""
-        return dumps({"form": _FORM, **asdict(self, recurse=False)})
-
-    @classmethod
-    def decode(cls, kept: bytes) -> KeptCall:
-        """Read what `encode` wrote.
-
-        Raises:
-            ValueError: It is damaged, or a newer version of this package wrote it.
-        """
-        try:
-            fields = loads(kept)
-            if fields.pop("form") == _FORM:
-                return cls(**fields)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ValueError("the call of a task is damaged") from error
-        raise ValueError("the call of a task was written by a newer version")

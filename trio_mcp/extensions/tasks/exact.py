@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Self
 
 import orjson
+from attrs import asdict, frozen
 
 _SLOW: Final = b" "
 """What begins with a space was written by the standard library, and has to be read by it."""
@@ -26,3 +27,32 @@ def loads(kept: bytes) -> Any:
         ValueError: It is damaged.
     """
     return json.loads(kept) if kept.startswith(_SLOW) else orjson.loads(kept)
+
+
+@frozen
+class Kept:
+    """What is kept with all its fields. Derive from it."""
+
+    _form: ClassVar[int] = 1
+    """Another number for each change that older versions do not understand."""
+    _what: ClassVar[str]
+    """What it is called in errors."""
+
+    def encode(self) -> bytes:
+        """Write it down. What is not JSON, such as in an author's own claims, is kept as text."""
+        return dumps({"form": self._form, **asdict(self, recurse=False)})
+
+    @classmethod
+    def decode(cls, kept: bytes) -> Self:
+        """Read what `encode` wrote.
+
+        Raises:
+            ValueError: It is damaged, or a newer version of this package wrote it.
+        """
+        try:
+            fields: dict[str, Any] = loads(kept)
+            if fields.pop("form") == cls._form:
+                return cls(**fields)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"{cls._what} is damaged") from error
+        raise ValueError(f"{cls._what} was written by a newer version")

@@ -10,23 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
-from attrs import asdict, evolve, field, frozen
+from attrs import evolve, field, frozen
 
-from trio_mcp.extensions.tasks.exact import dumps, loads
+from trio_mcp.extensions.tasks.exact import Kept
 
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
 Wire = dict[str, Any]
 
 FINAL: Final = frozenset({"completed", "failed", "cancelled"})
-_FORM: Final = 1
 _MESSAGE_LENGTH: Final = 1000
 
 
 @frozen(kw_only=True)
-class Record:
+class Record(Kept):
     """A task. Its questions have names that are never used for another one."""
+
+    _what: ClassVar = "the record of a task"
 
     id: str
     owner: str | None
@@ -143,27 +144,6 @@ class Record:
             "ttlMs": None if self.ttl is None else round(self.ttl * 1000),
             "pollIntervalMs": round(self.poll_interval * 1000),
         }
-
-    # -- as it is kept --------------------------------------------------------------------------
-
-    def encode(self) -> bytes:
-        """Write it down."""
-        return dumps({"form": _FORM, **asdict(self, recurse=False)})
-
-    @classmethod
-    def decode(cls, kept: bytes) -> Record:
-        """Read what `encode` wrote.
-
-        Raises:
-            ValueError: It is damaged, or a newer version of this package wrote it.
-        """
-        try:
-            fields: Wire = loads(kept)
-            if fields.pop("form") == _FORM:
-                return cls(**fields)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ValueError("the record of a task is damaged") from error
-        raise ValueError("the record of a task was written by a newer version")
 
 
 def _timestamp(seconds: float) -> str:
