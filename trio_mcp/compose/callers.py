@@ -16,6 +16,7 @@ from typing import Final
 import trio
 from attrs import Factory, define, field
 
+from trio_mcp.background import background_task
 from trio_mcp.client.client import Client
 from trio_mcp.client.connect import ClientConnection
 from trio_mcp.client.state import Disconnected
@@ -154,14 +155,11 @@ class CallerConnections:
             self._ended.unpark_all()
 
     async def _until_over(self, connection: CallerConnection, client: Client) -> None:
-        async with trio.open_nursery() as nursery:
+        async def until_idle() -> None:
+            await connection.until_idle(self._idle)
+            connection.scope.cancel()
 
-            async def until_idle() -> None:
-                await connection.until_idle(self._idle)
-                connection.scope.cancel()
-
-            nursery.start_soon(until_idle)
+        async with background_task(until_idle):
             async for state in client.states():
                 if isinstance(state, Disconnected):
                     connection.error = state.error
-            nursery.cancel_scope.cancel()
