@@ -371,10 +371,10 @@ logging.basicConfig(level=logging.INFO, handlers=[Impatient()])
 if sys.argv[1] == "library":
     trio.run(partial(serve_http, Registry("quick"), port=0, own_process=True))
 else:
-    from trio_mcp.cli.serve_http import run_http
+    from trio_mcp.cli.serve import run_registry
     from trio_mcp.cli.http_options import HttpServerOptions
     from trio_mcp import Limits
-    run_http(Registry("quick"), HttpServerOptions(http="127.0.0.1:0"), Limits())
+    run_registry(Registry("quick"), HttpServerOptions(http="127.0.0.1:0"), Limits())
 """
 
 

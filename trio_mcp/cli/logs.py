@@ -5,9 +5,8 @@ import sys
 from typing import Final, Literal
 
 import orjson
-
-LogLevel = Literal["debug", "info", "warning", "error", "critical"]
-LogFormat = Literal["text", "json"]
+from attrs import frozen
+from cyclopts import Parameter
 
 _FIELDS: Final = (
     *("tool", "resource", "prompt", "completion"),
@@ -32,11 +31,19 @@ class JsonFormatter(logging.Formatter):
         return orjson.dumps(entry, default=str).decode()
 
 
-def configure(level: LogLevel, style: LogFormat) -> None:
-    """Send the log of this process to stderr."""
-    handler = logging.StreamHandler(sys.stderr)
-    if style == "json":
-        handler.setFormatter(JsonFormatter())
-    else:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=level.upper(), handlers=[handler])
+@Parameter(name="*")
+@frozen(kw_only=True)
+class LogOptions:
+    """What is logged, and how."""
+
+    log_level: Literal["debug", "info", "warning", "error", "critical"] = "info"
+    """The least important messages that are logged to stderr."""
+    log_format: Literal["text", "json"] = "text"
+    """Readable text, or one JSON object a line."""
+
+    def configure(self) -> None:
+        """Send the log of this process to stderr."""
+        handler = logging.StreamHandler(sys.stderr)
+        text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        handler.setFormatter(JsonFormatter() if self.log_format == "json" else text)
+        logging.basicConfig(level=self.log_level.upper(), handlers=[handler])

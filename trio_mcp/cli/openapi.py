@@ -9,7 +9,6 @@ from cyclopts import Parameter, validators
 
 from trio_mcp.cli.failures import Failure, Usage, require
 from trio_mcp.cli.http_options import HttpServerOptions
-from trio_mcp.cli.logs import configure
 from trio_mcp.cli.options import ConnectionOptions, Seconds, secret_from, variables
 from trio_mcp.cli.serve import RunOptions, run_registry
 from trio_mcp.wire.limits import Limits
@@ -63,7 +62,7 @@ def openapi(
 ) -> int:
     """Serve the operations of an OpenAPI document as tools, on stdin and stdout or over HTTP."""
     http.check()
-    configure(options.log_level, options.log_format)
+    options.configure()
     require("httpx2", "this", "openapi")
     from trio_mcp import openapi as registry_of
 

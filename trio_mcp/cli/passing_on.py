@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -14,11 +13,11 @@ import trio
 from attrs import evolve, frozen
 from cyclopts import Parameter
 
-from trio_mcp import serve as serve_stdio
 from trio_mcp.cli.failures import OK, Failure, Usage, one_line
 from trio_mcp.cli.http_options import HttpServerOptions
-from trio_mcp.cli.logs import LogFormat, LogLevel, configure
+from trio_mcp.cli.logs import LogOptions
 from trio_mcp.cli.options import ConnectionOptions, Seconds, TargetWord
+from trio_mcp.cli.serve import server_for
 from trio_mcp.cli.target import parse_target
 from trio_mcp.errors import ConfigError
 from trio_mcp.wire.limits import Limits
@@ -34,7 +33,7 @@ _STDIO = HttpServerOptions()
 
 @Parameter(name="*")
 @frozen(kw_only=True)
-class PassingOptions:
+class PassingOptions(LogOptions):
     """How requests are passed on."""
 
     timeout: Seconds = 600.0
@@ -42,10 +41,6 @@ class PassingOptions:
     max_callers: int = 32
     """Connections that a legacy server gets for callers who can be asked something; a command is
     started once for each."""
-    log_level: LogLevel = "info"
-    """The least important messages that are logged to stderr."""
-    log_format: LogFormat = "text"
-    """Readable text, or one JSON object a line."""
 
     def for_remote(self) -> dict[str, Any]:
         """What concerns the way to a server."""
@@ -167,13 +162,8 @@ def _serve(
 ) -> int:
     """Serve what is opened first."""
     http.check()
-    configure(options.log_level, options.log_format)
-    limits = Limits(tool_timeout=options.timeout)
-    server: Callable[[Registry], Awaitable[None]] = partial(serve_stdio, limits=limits)
-    if http.is_wanted:
-        from trio_mcp.cli.serve_http import http_server
-
-        server = http_server(http, limits)
+    options.configure()
+    server = server_for(http, Limits(tool_timeout=options.timeout))
 
     async def main() -> None:
         async with opened as registry:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,7 @@ from cyclopts import Parameter, validators
 from trio_mcp import serve as serve_stdio
 from trio_mcp.cli.failures import OK, Usage
 from trio_mcp.cli.http_options import HttpServerOptions
-from trio_mcp.cli.logs import LogFormat, LogLevel, configure
+from trio_mcp.cli.logs import LogOptions
 from trio_mcp.cli.options import Seconds, as_words
 from trio_mcp.cli.target import OURSELVES, load_registry, registry_target
 from trio_mcp.server.importing import serving_refused
@@ -28,17 +29,13 @@ _LIMITS = Limits()
 
 @Parameter(name="*")
 @frozen(kw_only=True)
-class RunOptions:
+class RunOptions(LogOptions):
     """How any server runs."""
 
     shutdown_grace: Annotated[float, Parameter(validator=validators.Number(gte=0))] = (
         _LIMITS.shutdown_grace
     )
     """Seconds that calls have to finish after the first signal."""
-    log_level: LogLevel = "info"
-    """The least important messages that are logged to stderr."""
-    log_format: LogFormat = "text"
-    """Readable text, or one JSON object a line."""
 
 
 @Parameter(name="*")
@@ -71,7 +68,7 @@ def serve(
     """Serve a registry on stdin and stdout, or over HTTP."""
     place = registry_target(target)
     http.check()
-    configure(options.log_level, options.log_format)
+    options.configure()
     if options.reload:
         if http.workers is not None:
             raise Usage("--reload and --workers exclude each other; send SIGHUP to replace workers")
@@ -95,9 +92,18 @@ def serve(
 
 def run_registry(registry: Registry, http: HttpServerOptions, limits: Limits) -> int:
     """Serve a registry where the command line says, to the end; return the exit status."""
-    if not http.is_wanted:
-        trio.run(partial(serve_stdio, registry, limits=limits))
-        return OK
-    from trio_mcp.cli.serve_http import run_http
+    trio.run(server_for(http, limits), registry)
+    return OK
 
-    return run_http(registry, http, limits)
+
+def server_for(http: HttpServerOptions, limits: Limits) -> Callable[[Registry], Awaitable[None]]:
+    """Make what serves a registry where the command line says, to the end.
+
+    Raises:
+        Failure: A file or package is missing; when it serves, it cannot listen there.
+    """
+    if not http.is_wanted:
+        return partial(serve_stdio, limits=limits)
+    from trio_mcp.cli.serve_http import http_server
+
+    return http_server(http, limits)

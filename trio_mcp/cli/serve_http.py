@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from trio_mcp.cli.failures import OK, Failure, Usage, require
+from trio_mcp.cli.failures import Failure, Usage, require
 from trio_mcp.cli.http_options import HttpServerOptions, address
 from trio_mcp.cli.options import secret_from
 from trio_mcp.registry import Registry
@@ -40,16 +40,6 @@ _SOCKET_TROUBLE: Final = {
     errno.EADDRINUSE: "another server listens there",
     errno.ENOENT: "there is no such directory",
 }
-
-
-def run_http(registry: Registry, where: HttpServerOptions, limits: Limits) -> int:
-    """Serve over HTTP until SIGINT or SIGTERM; return the exit status.
-
-    Raises:
-        Failure: It cannot listen there, or a file or package is missing.
-    """
-    trio.run(http_server(where, limits), registry)
-    return OK
 
 
 def http_server(where: HttpServerOptions, limits: Limits) -> Callable[[Registry], Awaitable[None]]:
