@@ -74,3 +74,4 @@ async def _until(caller: Caller, http: httpx2.AsyncClient, wanted: Outcome, key:
     for number in itertools.count(1):
         if await caller.call(http, f"{key} {number}") == wanted:
             return
+        await trio.sleep(0.01)

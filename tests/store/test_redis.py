@@ -265,8 +265,8 @@ async def once_it_is_back(ask: Callable[[], Awaitable[T]]) -> T:
     while True:
         try:
             return await ask()
-        except StoreUnavailable:  # which takes as long as there is patience
-            continue
+        except StoreUnavailable:
+            await trio.sleep(0.01)
 
 
 @pytest.fixture

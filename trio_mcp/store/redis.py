@@ -3,7 +3,7 @@
 Each operation is a script that runs there (`redis_scripts`), so it is done whole or not at all, and
 the time is the server's. A script that was sent and not answered may have been run: so no commit is
 sent twice, and whoever made it is told `StoreUnavailable`. When the connection has broken, the next
-operations wait for a new one, but not for long.
+operations wait for a new one, but not for long; once that was in vain, they fail at once.
 
 A network that splits breaks no connection: nothing is answered any more, and perhaps never will be,
 even when the network is whole again. So connections on which an answer did not come in time are
@@ -96,7 +96,7 @@ class RedisStore(Store):
         url: `redis://user:password@host:6379/0`, `rediss://…` for TLS, `redis+unix:///path`, or
             `redis+cluster://host:port,host:port` (`rediss+cluster://…` for TLS). What follows a
             `?` goes to coredis, `ssl_ca_certs=/path` for one; `prefix=name` is our own.
-        patience: Seconds to wait for an answer, and for a connection.
+        patience: Seconds to wait for an answer, and for another connection when one breaks.
         clock: Tells the time instead of the server, in seconds; for tests.
     """
 
@@ -118,6 +118,7 @@ class RedisStore(Store):
         self._broken = trio.Event()  # the connections of this client
         self._tried = trio.lowlevel.ParkingLot()
         self._failure = self._error(trio.TooSlowError())  # why there is no client
+        self._waiting_until = math.inf  # for one
 
     # -- its life -----------------------------------------------------------------------------
 
@@ -130,6 +131,7 @@ class RedisStore(Store):
             StoreUnavailable: It cannot be reached.
         """
         failure: BaseException | None = None
+        self._waiting_until = trio.current_time() + self._patience
         async with trio.open_nursery() as self._clients:
             async with trio.open_nursery() as self._nursery:
                 try:
@@ -180,7 +182,7 @@ class RedisStore(Store):
 
     async def _connected(self) -> Client:
         """Return a client once there is one, if that is soon."""
-        with trio.move_on_after(self._patience):
+        with trio.move_on_at(self._waiting_until):
             while self._client is None and not isinstance(self._failure, StoreUnusable):
                 await self._tried.park()
         if self._client is None:
@@ -211,6 +213,7 @@ class RedisStore(Store):
             failure = self._error(error)
             if client is not None and client is self._client and not _is_answer(error):
                 self._client, self._failure = None, failure
+                self._waiting_until = trio.current_time() + self._patience
                 self._broken.set()
             raise failure from None  # the message of coredis may have what was sent in it
 
