@@ -295,6 +295,15 @@ async def test_a_session_lasts_as_long_as_it_is_used_anywhere(autojump_clock: Mo
             assert (await client.begin("ping").end()).status == 404
 
 
+async def test_a_session_is_begun_at_an_instance_that_stops() -> None:
+    async with fleet(echoing, size=2) as those:
+        those.hosts[0].app.stop()
+        client, other = (LegacyClient(host) for host in those.hosts)
+        await client.initialize()
+        other.session = client.session
+        assert text_of(await other.call("echo", text="goes on")) == "goes on"
+
+
 async def test_sessions_outlive_their_instances() -> None:
     store = MemoryStore()
     session = ""

@@ -35,6 +35,14 @@ async def work(seconds: float) -> int:
 
 
 @registry.tool
+async def wait_for(file: str) -> int:
+    """Take until there is such a file."""
+    while not await trio.Path(file).exists():
+        await trio.sleep(0.01)
+    return os.getpid()
+
+
+@registry.tool
 async def agree(context: Context) -> str:
     """Ask a question."""
     return (await context.elicit("Really?", bool)).action

@@ -402,7 +402,8 @@ class HttpApp:
         message, _ = await read_message(http, self._limits)
         self._require(http, message)
         methods = self.registry.methods
-        if _begins_something(message, methods):  # a server that stops would end it at once
+        # A server that stops would end it at once. But a session goes on at those who share it.
+        if _begins_something(message, methods) and not (self._store and _begins_session(message)):
             self._refuse_if_stopping()
         if isinstance(message, Request) and _speaks_modern(http, message, methods):
             await self._answer_modern(http, message, server)
@@ -677,7 +678,11 @@ def _stands_alone(http: HttpRequest, message: Message) -> bool:
     """Whether a legacy message belongs to no session and begins none: a plain POST, as by curl."""
     if http.header(_SESSION) is not None or isinstance(message, Response):
         return False
-    return not (isinstance(message, Request) and message.method == "initialize")
+    return not _begins_session(message)
+
+
+def _begins_session(message: Message) -> bool:
+    return isinstance(message, Request) and message.method == "initialize"
 
 
 def _speaks_modern(http: HttpRequest, request: Request, methods: Mapping[str, Method]) -> bool:
