@@ -24,8 +24,10 @@ def tests_by_row(folder: Path) -> dict[str, Tests]:
     found: dict[str, Tests] = {}
     for path in sorted(folder.rglob("test_*.py")):
         file = path.relative_to(folder.parent).as_posix()
-        tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-        for row, name in _marked(tree):
+        text = path.read_text(encoding="utf-8")
+        if "requirement" not in text:
+            continue
+        for row, name in _marked(ast.parse(text, str(path))):
             names = found.setdefault(row, {}).setdefault(file, [])
             if name is not None:
                 names.append(name)

@@ -165,7 +165,14 @@ def test_text_of_a_server_is_harmless() -> None:
     assert harmless("a\x00\x1b[2J\x7f\x9b\tb\n\u00e9") == "a␀␛[2J␡\ufffd\tb\n\u00e9"
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    "shell",
+    [
+        "bash",
+        pytest.param("zsh", marks=pytest.mark.long),
+        pytest.param("fish", marks=pytest.mark.long),
+    ],
+)
 def test_completion_can_be_installed(shell: str, tmp_path: Path) -> None:
     script = make_app().generate_completion(shell=shell)  # type: ignore[arg-type]
     assert all(command in script for command in COMMANDS)

@@ -14,7 +14,11 @@ from trio_mcp import Context, ElicitResult, Handlers, Limits, Registry, ToolErro
 from trio_mcp.client.negotiation import Era
 
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
-RUN_PYTEST = {"migrating", "testing"}
+START_PROCESSES = {
+    *("asyncio", "authorization", "client", "deployment", "many-servers", "migrating", "proxies"),
+    *("results", "revisions", "security", "tasks", "testing", "tools"),
+}
+"""Guides that show how servers and commands are started: that takes long."""
 EXAMPLE = re.compile(r"\[examples/(\w+\.py)\]\(\.\./examples/\1\)")
 
 every_guide = pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
@@ -53,7 +57,9 @@ def test_examples_are_shown_whole(guide: Path) -> None:
     "guide",
     [
         pytest.param(
-            guide, id=guide.stem, marks=[pytest.mark.long] if guide.stem in RUN_PYTEST else []
+            guide,
+            id=guide.stem,
+            marks=[pytest.mark.long] if guide.stem in START_PROCESSES else [],
         )
         for guide in GUIDES
     ],

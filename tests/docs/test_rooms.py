@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,9 +31,16 @@ def allowed() -> dict[str, set[str]]:
     return found
 
 
+@cache
+def parts_of(file: Path) -> list[ast.Import | ast.ImportFrom | ast.Compare]:
+    """All that is looked at below. To parse every file takes a second."""
+    kinds = ast.Import | ast.ImportFrom | ast.Compare
+    return [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, kinds)]
+
+
 def imported(file: Path) -> Iterator[tuple[str, int]]:
     """The modules that a file imports, wherever in it, and the line."""
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in parts_of(file):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file}:{node.lineno} imports relatively"
             assert node.module is not None
@@ -109,7 +117,7 @@ def files_that_import_each_other() -> list[set[str]]:
 
 
 def modules_of(file: Path, names: dict[str, Path]) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in parts_of(file):
         if isinstance(node, ast.ImportFrom) and node.module:
             for each in node.names:
                 inner = f"{node.module}.{each.name}"
@@ -139,7 +147,7 @@ def test_revisions_are_compared_in_the_tables_only() -> None:
         f"{file.relative_to(ROOT)}:{node.lineno}"
         for file in sorted(PACKAGE.rglob("*.py"))
         if file.parent != PACKAGE / "wire"
-        for node in ast.walk(ast.parse(file.read_text()))
+        for node in parts_of(file)
         if isinstance(node, ast.Compare)
         and any(isinstance(each, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for each in node.ops)
         and any(
