@@ -231,11 +231,7 @@ class Registry(Composed):
             ... async def now() -> str:
             ...     return "noon"
         """
-
-        def register(function: F) -> F:
-            self.add_tool(function, **options)
-            return function
-
+        register = _registering(lambda each: self.add_tool(each, **options))
         return register if function is None else register(function)
 
     def add_tool(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> Tool:
@@ -388,11 +384,7 @@ class Registry(Composed):
         if not isinstance(uri, str):  # a decorator without its argument would register nothing
             raise SchemaError("a resource needs a URI: write @registry.resource('config://app')")
 
-        def register(function: F) -> F:
-            self.add_resource(uri, function, **options)
-            return function
-
-        return register
+        return _registering(lambda each: self.add_resource(uri, each, **options))
 
     def add_resource(
         self, uri: str, function: Callable[..., Any], **options: Unpack[ResourceOptions]
@@ -518,11 +510,7 @@ class Registry(Composed):
             ... async def review(code: str, language: str = "python") -> str:
             ...     return f"Review this {language} code: {code}"
         """
-
-        def register(function: F) -> F:
-            self.add_prompt(function, **options)
-            return function
-
+        register = _registering(lambda each: self.add_prompt(each, **options))
         return register if function is None else register(function)
 
     def add_prompt(self, function: Callable[..., Any], **options: Unpack[PromptOptions]) -> Prompt:
@@ -592,12 +580,11 @@ class Registry(Composed):
             ... async def languages(value: str) -> list[str]:
             ...     return [each for each in ("python", "rust") if each.startswith(value)]
         """
-
-        def register(function: F) -> F:
-            self.completers.add(self._prepared(function), prompt, resource, argument, timeout)
-            return function
-
-        return register
+        return _registering(
+            lambda each: self.add_completion(
+                each, prompt=prompt, resource=resource, argument=argument, timeout=timeout
+            )
+        )
 
     def add_completion(
         self,
@@ -708,6 +695,16 @@ class Registry(Composed):
 
             self._sealer = Sealer(self._state_keys, ttl=self._state_ttl)
         return self._sealer
+
+
+def _registering(add: Callable[[Any], object]) -> Callable[[F], F]:
+    """Make a decorator that registers a function, and leaves it as it is."""
+
+    def register(function: F) -> F:
+        add(function)
+        return function
+
+    return register
 
 
 def _checked_visible(visible: Visible | None) -> Visible | None:

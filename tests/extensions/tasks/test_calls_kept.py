@@ -7,6 +7,7 @@ import pytest
 from trio_mcp import Authorization, ExtensionRequest, Implementation
 from trio_mcp.extensions.tasks import TaskOptions
 from trio_mcp.extensions.tasks.call import KeptCall
+from trio_mcp.extensions.tasks.exact import Damaged
 
 pytestmark = pytest.mark.requirement("K3")
 
@@ -48,5 +49,5 @@ def test_it_is_run_again_for_whoever_asked() -> None:
 
 @pytest.mark.parametrize("kept", [b"", b"[]", b'{"form": 1}', b'{"form": 2}'])
 def test_what_is_damaged_is_not_run(kept: bytes) -> None:
-    with pytest.raises(ValueError, match=r"damaged|newer"):
+    with pytest.raises(Damaged, match=r"damaged|newer"):
         KeptCall.decode(kept)

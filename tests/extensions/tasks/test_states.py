@@ -8,6 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from trio_mcp.extensions.tasks.exact import Damaged
 from trio_mcp.extensions.tasks.record import FINAL, Record
 
 pytestmark = pytest.mark.requirement("K2")
@@ -136,5 +137,5 @@ def test_values_are_read_as_they_were_written(value: Any) -> None:
     "kept", [b"", b"{", b"[]", b"null", b'{"form": 1}', b'{"form": 2}', b'{"form": 1, "x": 2}']
 )
 def test_what_is_damaged_is_not_taken_for_a_task(kept: bytes) -> None:
-    with pytest.raises(ValueError, match=r"damaged|newer"):
+    with pytest.raises(Damaged, match=r"damaged|newer"):
         Record.decode(kept)

@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Final, Self
 import orjson
 from attrs import asdict, frozen
 
+from trio_mcp.store.errors import StoreError
+
 _SLOW: Final = b" "
 """What begins with a space was written by the standard library, and has to be read by it."""
 
@@ -29,6 +31,10 @@ def loads(kept: bytes) -> Any:
     return json.loads(kept) if kept.startswith(_SLOW) else orjson.loads(kept)
 
 
+class Damaged(StoreError):
+    """What is there cannot be read: it is damaged, or of a newer version of this package."""
+
+
 @frozen
 class Kept:
     """What is kept with all its fields. Derive from it."""
@@ -47,12 +53,12 @@ class Kept:
         """Read what `encode` wrote.
 
         Raises:
-            ValueError: It is damaged, or a newer version of this package wrote it.
+            Damaged: It is, or a newer version of this package wrote it.
         """
         try:
             fields: dict[str, Any] = loads(kept)
             if fields.pop("form") == cls._form:
                 return cls(**fields)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"{cls._what} is damaged") from error
-        raise ValueError(f"{cls._what} was written by a newer version")
+            raise Damaged(f"{cls._what} is damaged") from error
+        raise Damaged(f"{cls._what} was written by a newer version")

@@ -23,7 +23,6 @@ from attrs import frozen
 from trio_mcp.extensions.tasks.call import KeptCall
 from trio_mcp.extensions.tasks.record import Record
 from trio_mcp.store.changes import ABSENT, Add, Change, Check, Conflict, Delete, Entry, News, Put
-from trio_mcp.store.errors import StoreError
 from trio_mcp.store.protocol import Store
 
 Move = Callable[[Record], Record]
@@ -36,10 +35,6 @@ def as_it_is(record: Record) -> Record:
 
 class NoTask(Exception):
     """There is no such task, or no longer."""
-
-
-class Damaged(StoreError):
-    """What is there cannot be read: it is damaged, or of a newer version of this package."""
 
 
 @frozen
@@ -116,10 +111,7 @@ class KeptTasks:
             Damaged: What is there cannot be read.
         """
         entry = await self._get("task", id)
-        try:
-            return Record.decode(entry.value), entry
-        except ValueError as error:
-            raise Damaged(str(error)) from None
+        return Record.decode(entry.value), entry
 
     async def call_of(self, id: str) -> KeptCall:
         """Read the call of a task that has not ended.
@@ -128,11 +120,7 @@ class KeptTasks:
             NoTask: It has ended.
             Damaged: What is there cannot be read.
         """
-        entry = await self._get("call", id)
-        try:
-            return KeptCall.decode(entry.value)
-        except ValueError as error:
-            raise Damaged(str(error)) from None
+        return KeptCall.decode((await self._get("call", id)).value)
 
     async def _get(self, kind: str, id: str) -> Entry:
         entry = await self.store.get(self.key(kind, id))

@@ -12,7 +12,8 @@ from attrs import define, field
 from trio_mcp import ExtensionServing
 from trio_mcp.backoff import backoff
 from trio_mcp.extensions.tasks.call import KeptCall
-from trio_mcp.extensions.tasks.kept import Claim, Damaged, KeptTasks, Move, NoTask, as_it_is
+from trio_mcp.extensions.tasks.exact import Damaged
+from trio_mcp.extensions.tasks.kept import Claim, KeptTasks, Move, NoTask, as_it_is
 from trio_mcp.extensions.tasks.run import STOPPED, Run, Slots, failing
 from trio_mcp.store.changes import Conflict, Entry
 from trio_mcp.store.errors import LeaseLost, StoreError
