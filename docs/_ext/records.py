@@ -146,12 +146,22 @@ class Faults:
 
 
 @frozen
+class Memory:
+    """The memory of a process while calls were made."""
+
+    name: str
+    calls: list[int] = field(validator=_NOT_EMPTY)
+    bytes: list[int] = field(validator=_NOT_EMPTY)
+
+
+@frozen
 class Soak:
     """A long run."""
 
     made: Made
     counted: Table
     seen: Table
+    memory: list[Memory]
 
 
 def load(path: Path, kind: type[R], command: str) -> R:

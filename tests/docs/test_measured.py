@@ -20,6 +20,7 @@ from docs._ext.records import (
     Panel,
     RecordError,
     Scenario,
+    Soak,
     load,
 )
 from tests.conformance.install import VERSION
@@ -227,6 +228,7 @@ def test_a_drawing_can_be_read_out_and_has_a_dark_side(path: Path) -> None:
 
 
 def test_the_chart_of_memory_shows_the_record() -> None:
+    load(MEASURED / "soak.json", Soak, "make soak")
     record = json.loads((MEASURED / "soak.json").read_text())
     shown = MEASURED / "soak.svg"
     assert f"({shown.relative_to(DOCS)})" in (DOCS / "soak.md").read_text()
