@@ -126,17 +126,17 @@ def describe_function(
     else:
         accepted, checked = _infer(name, taken, docs)
     result = hints.resolve("return", returns) if describe_result else Any
-    returned = describe_return(name, result, result_types)
+    output_schema, unstructure, lists_results = describe_return(name, result, result_types)
     return FunctionSchema(
         name=name,
         description=docs.description,
         input_schema=accepted,
         checked_schema=checked,
-        output_schema=returned.output_schema,
+        output_schema=output_schema,
         context_parameter=context,
         structure=structure,
-        unstructure=returned.unstructure,
-        lists_results=returned.lists_results,
+        unstructure=unstructure,
+        lists_results=lists_results,
     )
 
 

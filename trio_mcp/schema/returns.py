@@ -12,8 +12,6 @@ import typing
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
-from attrs import frozen
-
 from trio_mcp.schema.annotations import (
     ARRAYS,
     OBJECTS,
@@ -29,7 +27,7 @@ from trio_mcp.schema.models import is_model
 from trio_mcp.schema.structuring import bare, is_plain
 from trio_mcp.schema.unstructuring import can_unstructure, unstructure
 
-__all__ = ["BYTES", "USE_OF_BYTES", "Returned", "describe_return"]
+__all__ = ["BYTES", "USE_OF_BYTES", "describe_return"]
 
 BYTES = (bytes, bytearray, memoryview)
 USE_OF_BYTES = (
@@ -44,18 +42,10 @@ _WHAT_CAN_BE = (
 )
 
 
-@frozen
-class Returned:
-    """What is known of a function's results before there are any."""
-
-    output_schema: dict[str, Any] | None
-    unstructure: Callable[[Any], Any] | None
-    lists_results: bool
-    """Whether it is a list of classes that are results in themselves."""
-
-
-def describe_return(tool: str, annotation: Any, result_types: Collection[type] = ()) -> Returned:
-    """Work out what the return annotation says.
+def describe_return(
+    tool: str, annotation: Any, result_types: Collection[type] = ()
+) -> tuple[dict[str, Any] | None, Callable[[Any], Any] | None, bool]:
+    """Work out what the return annotation says of a function's results before there are any.
 
     Args:
         tool: The function's name.
@@ -63,13 +53,16 @@ def describe_return(tool: str, annotation: Any, result_types: Collection[type] =
         result_types: Classes that are results in themselves; an annotation that names one of them
             has no schema, and its values are not converted.
 
+    Returns:
+        Their schema, what turns them into JSON, and whether they are lists of `result_types`.
+
     Raises:
         SchemaError: It has no JSON form.
     """
     if _may_be_bytes(annotation):
         raise SchemaError(f"function {tool!r}, return annotation: {USE_OF_BYTES}")
     if _mentions(annotation, result_types):
-        return Returned(None, unstructure, _lists(annotation, result_types))
+        return None, unstructure, _lists(annotation, result_types)
     lost = next(_formless(annotation, []), None)
     if lost is not None and not _is_object(annotation):
         raise SchemaError(
@@ -77,7 +70,7 @@ def describe_return(tool: str, annotation: Any, result_types: Collection[type] =
             f"{_WHAT_CAN_BE}"
         )
     schema = _schema(tool, annotation)
-    return Returned(schema, None if is_plain(annotation) else unstructure, False)
+    return schema, None if is_plain(annotation) else unstructure, False
 
 
 def _schema(tool: str, annotation: Any) -> dict[str, Any] | None:
