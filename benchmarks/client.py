@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
@@ -21,7 +21,7 @@ from benchmarks.clients.measure import WINDOW
 from benchmarks.figures import Target, paired_ratio, targets_table
 from benchmarks.peers import Peer, find_python, python_server
 from benchmarks.processes import Command
-from benchmarks.report import Report, run_alone
+from benchmarks.report import Report, measuring, run_alone
 from benchmarks.tables import table
 
 _ROOT = Path(__file__).parent.parent
@@ -240,10 +240,7 @@ def _bars(outcomes: Sequence[Outcome], column: Column) -> list[Bar]:
     return bars
 
 
-def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--rounds", type=int, default=5, help="how often each is measured")
-    parser.add_argument("--seconds", type=float, default=1.2, help="length of one measurement")
-    parser.add_argument("--budget", type=float, default=90.0, help="seconds; no round starts later")
+add_options = measuring(rounds=5, seconds=1.2, budget=90.0)
 
 
 def run(options: Namespace) -> Report:

@@ -6,7 +6,7 @@ each, one cheap tool takes the place of the echo.
 """
 
 import json
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import sha256
@@ -31,7 +31,7 @@ from benchmarks.packages import (
 )
 from benchmarks.peers import OURS, Peer, find_python, find_typescript, python_server
 from benchmarks.processes import Command, running
-from benchmarks.report import Report, run_alone
+from benchmarks.report import Report, measuring, run_alone
 
 _LIFETIME = 60.0
 _WAIT, _ROWS = 10, 4096
@@ -273,12 +273,7 @@ def figures(outcomes: Sequence[Outcome[Sample]]) -> dict[str, Any]:
     }
 
 
-def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured")
-    parser.add_argument("--seconds", type=float, default=1.2, help="twice the length of a run")
-    parser.add_argument("--budget", type=float, default=75.0, help="seconds; no round starts later")
-    parser.add_argument("--no-install", action="store_true", help="use packages as they are")
-    parser.add_argument("--unpinned", action="store_true", help="let servers use any processor")
+add_options = measuring(rounds=3, seconds=1.2, budget=75.0, installs=True, pins=True)
 
 
 def run(options: Namespace) -> Report:

@@ -4,7 +4,7 @@ All of it in revision 2026-07-28, the only one that has many subscriptions on on
 """
 
 import json
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import median
@@ -20,7 +20,7 @@ from benchmarks.eras import TEXT, Calls, Era
 from benchmarks.load import Load, LoadError, write_all
 from benchmarks.peers import OURS, Peer, feature_peers
 from benchmarks.processes import Server, running
-from benchmarks.report import Report, run_alone
+from benchmarks.report import Report, measuring, run_alone
 from benchmarks.tables import table
 
 LISTENERS = 1000
@@ -233,12 +233,7 @@ def panels(outcomes: Sequence[Outcome[Sample]]) -> list[Panel]:
     return [Panel(title, bars(outcomes, columns[key])) for key, title in titles.items()]
 
 
-def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured")
-    parser.add_argument("--seconds", type=float, default=1.2, help="length of all runs of requests")
-    parser.add_argument("--budget", type=float, default=60.0, help="seconds; no round starts later")
-    parser.add_argument("--no-install", action="store_true", help="use npm packages as they are")
-    parser.add_argument("--unpinned", action="store_true", help="let servers use any processor")
+add_options = measuring(rounds=3, seconds=1.2, budget=60.0, installs=True, pins=True)
 
 
 def run(options: Namespace) -> Report:

@@ -11,7 +11,7 @@ import re
 import shutil
 import socket
 import subprocess
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import islice, repeat
@@ -26,7 +26,7 @@ from benchmarks.figures import Target, paired_ratio, targets_table
 from benchmarks.packages import find_fastmcp
 from benchmarks.peers import Peer, find_python, find_typescript, python_server
 from benchmarks.processes import Command
-from benchmarks.report import Report, run_alone
+from benchmarks.report import Report, measuring, run_alone
 from benchmarks.tables import table
 from benchmarks.tokens import Headers, Issuer
 from benchmarks.wrk import (
@@ -269,10 +269,7 @@ def panels(outcomes: Sequence[Outcome]) -> list[Panel]:
     return [Panel(f"HTTP: calls per second, {CONNECTIONS} connections", bars)]
 
 
-def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured")
-    parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement")
-    parser.add_argument("--no-install", action="store_true", help="use npm packages as they are")
+add_options = measuring(rounds=3, seconds=3.0, installs=True)
 
 
 def run(options: Namespace) -> Report:

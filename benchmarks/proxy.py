@@ -4,7 +4,7 @@ The processor time is that of all processes on the server's side, per call: of t
 of the proxy and the server behind it. The load generator is not counted.
 """
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 
 from attrs import evolve
@@ -15,7 +15,7 @@ from benchmarks.contest import WINDOW, Outcome, Sample, contest
 from benchmarks.eras import MODERN
 from benchmarks.figures import Target, targets_table
 from benchmarks.peers import Peer, python_server
-from benchmarks.report import Report, run_alone
+from benchmarks.report import Report, measuring, run_alone
 from benchmarks.tables import table
 
 DIRECT = "trio-mcp"
@@ -64,11 +64,7 @@ def run(options: Namespace) -> Report:
     return Report("proxy", text, [panel], measurements(outcomes, COLUMNS))
 
 
-def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--rounds", type=int, default=5, help="how often each is measured")
-    parser.add_argument("--seconds", type=float, default=1.2, help="length of a run of calls")
-    parser.add_argument("--budget", type=float, default=60.0, help="seconds; no round starts later")
-    parser.add_argument("--unpinned", action="store_true", help="let servers use any processor")
+add_options = measuring(rounds=5, seconds=1.2, budget=60.0, pins=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

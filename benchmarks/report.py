@@ -26,6 +26,30 @@ class Report:
     """Everything measured, as JSON values."""
 
 
+def measuring(
+    *,
+    rounds: int,
+    seconds: float,
+    budget: float | None = None,
+    installs: bool = False,
+    pins: bool = False,
+) -> Callable[[ArgumentParser], None]:
+    """Make what gives a parser a benchmark's options, with these values by default."""
+
+    def add_options(parser: ArgumentParser) -> None:
+        add = parser.add_argument
+        add("--rounds", type=int, default=rounds, help="how often each is measured")
+        add("--seconds", type=float, default=seconds, help="length of a measurement")
+        if budget is not None:
+            add("--budget", type=float, default=budget, help="seconds; no round starts later")
+        if installs:
+            add("--no-install", action="store_true", help="use packages as they are")
+        if pins:
+            add("--unpinned", action="store_true", help="let servers use any processor")
+
+    return add_options
+
+
 def add_output_options(parser: ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure there")
     parser.add_argument(

@@ -1,6 +1,6 @@
 """The stdio server beside its peers: start, latency, throughput, memory, processor time."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from statistics import median
 from typing import Any
@@ -11,7 +11,7 @@ from benchmarks.contest import WINDOW, Outcome, Sample, contest
 from benchmarks.endless import LIMIT, MIB, Endless, feed_endless_line
 from benchmarks.figures import Target, targets_table
 from benchmarks.peers import BARE, OURS, OURS_1000, PYTHON, TYPESCRIPT, YARDSTICK, peers
-from benchmarks.report import Report, run_alone
+from benchmarks.report import Report, measuring, run_alone
 
 _SLACK = 1.1
 """An endless line may cost the limit, and a tenth of it for what is being read."""
@@ -113,14 +113,7 @@ def figures(outcomes: Sequence[Outcome[Sample]], endless: Endless) -> dict[str, 
     return {"servers": servers, "endless_line": line}
 
 
-def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured")
-    parser.add_argument("--seconds", type=float, default=1.2, help="length of one measurement")
-    parser.add_argument(
-        "--budget", type=float, default=170.0, help="seconds; no round starts later"
-    )
-    parser.add_argument("--no-install", action="store_true", help="use npm packages as they are")
-    parser.add_argument("--unpinned", action="store_true", help="let servers use any processor")
+add_options = measuring(rounds=3, seconds=1.2, budget=170.0, installs=True, pins=True)
 
 
 def run(options: Namespace) -> Report:

@@ -6,7 +6,7 @@ store can serve it. The load is that of the HTTP benchmark.
 
 import shutil
 import subprocess
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import repeat
@@ -23,7 +23,7 @@ from benchmarks.figures import targets_table
 from benchmarks.load import LoadError
 from benchmarks.peers import Peer, python_server
 from benchmarks.processes import cpu_seconds
-from benchmarks.report import Report, run_alone
+from benchmarks.report import Report, measuring, run_alone
 from benchmarks.tokens import Headers
 from benchmarks.wrk import CONNECTIONS, LoadFailed, call, load, new_sessions, serving
 
@@ -147,10 +147,7 @@ def stores_table(outcomes: Sequence[Outcome[Sample]]) -> str:
     )
 
 
-def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--rounds", type=int, default=2, help="how often each is measured")
-    parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement")
-    parser.add_argument("--budget", type=float, default=60.0, help="seconds; no round starts later")
+add_options = measuring(rounds=2, seconds=3.0, budget=60.0)
 
 
 def run(options: Namespace) -> Report:

@@ -5,7 +5,7 @@ A task counts once its result has been fetched: it is a call, and at least one `
 
 import json
 import tempfile
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from benchmarks.eras import MODERN, TEXT
 from benchmarks.load import LoadError, write_all
 from benchmarks.peers import Peer, python_server
 from benchmarks.processes import running
-from benchmarks.report import Report, run_alone
+from benchmarks.report import Report, measuring, run_alone
 
 CALL, MEMORY, SQLITE = (
     "trio-mcp, a call",
@@ -172,11 +172,7 @@ def tasks_table(outcomes: Sequence[Outcome[Sample]]) -> str:
     return table_beside(what, outcomes, COLUMNS, COLUMNS[1], CALL, "× a call")
 
 
-def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--rounds", type=int, default=2, help="how often each is measured")
-    parser.add_argument("--seconds", type=float, default=1.2, help="length of both runs")
-    parser.add_argument("--budget", type=float, default=30.0, help="seconds; no round starts later")
-    parser.add_argument("--unpinned", action="store_true", help="let servers use any processor")
+add_options = measuring(rounds=2, seconds=1.2, budget=30.0, pins=True)
 
 
 def run(options: Namespace) -> Report:

@@ -6,7 +6,7 @@ twice as much, and the processor time for each request says more than the reques
 
 import shutil
 import subprocess
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import closing
 from http.client import HTTPConnection, HTTPException
@@ -21,7 +21,7 @@ from benchmarks.figures import Target, targets_table
 from benchmarks.load import LoadError
 from benchmarks.peers import Peer, find_python, python_server
 from benchmarks.processes import cpu_seconds
-from benchmarks.report import Report, run_alone
+from benchmarks.report import Report, measuring, run_alone
 from benchmarks.wrk import CONNECTIONS, LoadFailed, load, serving
 
 OURS = {1: "trio-mcp, 1 process", 2: "trio-mcp, 2 processes"}
@@ -122,10 +122,7 @@ def workers_table(outcomes: Sequence[Outcome[Sample]]) -> str:
     return table_beside(what, outcomes, COLUMNS, COLUMNS[0], OURS[1], "× ours")
 
 
-def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--rounds", type=int, default=2, help="how often each is measured")
-    parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement")
-    parser.add_argument("--budget", type=float, default=40.0, help="seconds; no round starts later")
+add_options = measuring(rounds=2, seconds=3.0, budget=40.0)
 
 
 def run(options: Namespace) -> Report:
