@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -27,7 +28,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 SHOP = str(PROGRAMS / "shop.py")
 FAULTY = str(PROGRAMS / "faulty.py")
 COMMAND = [sys.executable, "-c", "from trio_mcp.cli import main; main()"]
-TIME_LIMIT = 30
+TIME_LIMIT = 120
 
 
 def faulty(fault: str) -> list[str]:
@@ -118,6 +119,8 @@ class Terminal:
             encoding="utf-8",
             dimensions=(40, 100),
             timeout=TIME_LIMIT,
+            # As from a shell, also where the tests themselves were started with `nohup`.
+            preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),
         )
         self._child.delaybeforesend = None  # what is typed has been waited for: a prompt
         self._child.ptyproc.delayafterclose = 0.01
@@ -148,7 +151,8 @@ class Terminal:
         process.fileobj.close()
         process.wait()
         process.closed = self._child.closed = True
-        return int(process.signalstatus or 0)
+        assert process.signalstatus, f"it ended by itself, with {process.exitstatus}"
+        return int(process.signalstatus)
 
 
 CTRL_C, CTRL_D, CTRL_U, UP, TAB = "\x03", "\x04", "\x15", "\x1b[A", "\t"

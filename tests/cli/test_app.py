@@ -202,6 +202,6 @@ async def test_a_signal_ends_a_command_in_good_order(number: int, status: int, s
     async with running(command) as process:
         await process.said(b"the second step")
         process.signal(number)
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             assert await process.exit() == status
         assert b"Traceback" not in process.stderr

@@ -53,7 +53,7 @@ async def guarded(challenge: str | None, opens: str = TOKEN, about: str = "") ->
     if about:
         script.on[about] = metadata
     async with listening(script) as origin:
-        with trio.fail_after(20):
+        with trio.fail_after(120):
             yield f"{origin}/mcp"
 
 

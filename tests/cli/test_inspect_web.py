@@ -85,7 +85,7 @@ async def relaying(endpoint: Endpoint | None = None) -> AsyncIterator[Web]:
             opened[-1].stderr_tail = "gone"
 
     relay = Relay(4000, {"command": "secret --key=1"}, connect, Limits(), endpoint)
-    with trio.fail_after(30):
+    with trio.fail_after(120):
         async with trio.open_nursery() as nursery:
             yield Web(Host(relay, nursery, CANCELS), relay, opened)
             nursery.cancel_scope.cancel()

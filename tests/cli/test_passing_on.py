@@ -54,7 +54,7 @@ async def test_a_gateway_follows_its_file_and_says_how_servers_stand(tmp_path: P
             path.write_text("{")
             await server.said(b"is not JSON")
             configured(path, calc=CALCULATOR, text=STRINGS)
-            with trio.fail_after(20):
+            with trio.fail_after(120):
                 while "text_count" not in client.tools:
                     await client.refresh_tools()
                     await trio.sleep(0.05)

@@ -784,7 +784,7 @@ def shop() -> Registry:
 @pytest.mark.parametrize("revision", [OLDEST, "2025-11-25"])
 async def test_our_client_and_our_server(revision: str) -> None:
     policy = HttpPolicy(tokens={"a-token": "alice"})
-    with trio.fail_after(20):
+    with trio.fail_after(120):
         async with trio.open_nursery() as nursery:
             start = partial(serve_http, shop(), "127.0.0.1", 0, sse_path="/sse", policy=policy)
             handle: Any = await nursery.start(start)

@@ -61,7 +61,7 @@ async def test_resources_and_prompts_are_those_of_their_server() -> None:
 
 async def test_one_that_fails_and_one_that_hangs_harm_no_other() -> None:
     servers = {"good": named("x", echo), "missing": ["/nowhere/at-all"], "silent": SILENT}
-    with trio.fail_after(20):
+    with trio.fail_after(120):
         async with connect_all(
             servers, connect_timeout=0.5, patience=0.1, process_options=QUICK
         ) as group:
@@ -84,7 +84,7 @@ async def test_new_tools_appear_and_what_was_set_holds_on() -> None:
         def more() -> str:
             return "more"
 
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             while "a_more" not in group.tools:
                 await trio.sleep(0.01)
         assert group.tools["a_echo"].timeout == 77
@@ -147,7 +147,7 @@ async def test_a_server_over_http_that_goes_away_is_missed_and_welcomed_back() -
         first = await nursery.start(serve_http, registry, "127.0.0.1", 0)
         port = int(first.url.rpartition(":")[2].partition("/")[0])
         options = {"patience": 0.3, "backoff": Backoff(first=0.05, longest=0.1)}
-        with trio.fail_after(20):
+        with trio.fail_after(120):
             async with connect_all({"web": first.url, "own": registry}, **options) as group:
                 assert (await group.call_tool("web_echo", {"text": "hi"})).text == "hi"
                 first.stop()

@@ -38,7 +38,7 @@ from trio_mcp.errors import NotConnected
 from trio_mcp.extensions.tasks import Tasks, TasksClient
 
 pytestmark = pytest.mark.requirement("L4")
-LIMIT = 10
+LIMIT = 60
 
 both_eras = pytest.mark.parametrize("down", ["modern", "legacy"])
 all_eras = pytest.mark.parametrize("up", ["modern", "legacy"])
@@ -187,7 +187,9 @@ async def test_over_http_on_both_sides_it_is_the_same(up: Era, down: Era) -> Non
         handlers = Handlers(elicitation=answer)
         with trio.fail_after(LIMIT):
             async with connect(front.url, era=down, handlers=handlers, **options) as client:
-                asked = await client.call_tool("ask", {"times": 2}, returns=list[str], timeout=5)
+                asked = await client.call_tool(
+                    "ask", {"times": 2}, returns=list[str], timeout=LIMIT
+                )
                 assert asked == ["Ada", "Ada"]
                 said = await client.call_tool("talk", on_progress=lambda *said: told.append(said))
                 assert said.text == "said"

@@ -254,7 +254,7 @@ async def test_what_is_served_over_http_answers(marker, tool, arguments, said, t
 
     names["serve_http"] = serve
     options = HttpOptions(headers={"Authorization": f"Bearer {token}"} if token else {})
-    with trio.fail_after(20):
+    with trio.fail_after(120):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(names["main"], 0)
             await listening.wait()

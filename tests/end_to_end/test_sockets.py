@@ -15,7 +15,7 @@ from tests.support.client import RawClient
 from tests.support.processes import call, lines, text_of
 from trio_mcp import Limits, Registry, serve_stream
 
-TIME_LIMIT = 20  # seconds
+TIME_LIMIT = 120  # seconds
 LOOPBACK = "127.0.0.1"
 
 pytestmark = pytest.mark.requirement("A2")

@@ -32,7 +32,7 @@ from tests.support.processes import ROOT
 from trio_mcp import Registry, serve_stream
 
 LIBRARY = ROOT / "tests" / "interop" / "programs" / "library.py"
-TIME_LIMIT = 20  # seconds
+TIME_LIMIT = 120  # seconds
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 NOT_FOUND = {"legacy": -32002, "auto": types.INVALID_PARAMS}
 

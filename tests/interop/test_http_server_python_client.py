@@ -22,7 +22,7 @@ from pydantic import FileUrl
 from tests.interop.programs.http_shop import TOOLS, Shop
 from trio_mcp import HttpPolicy, serve_http
 
-TIME_LIMIT = 20  # seconds
+TIME_LIMIT = 120  # seconds
 REVISIONS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
 WAYS = [("legacy", False), ("legacy", True), ("auto", False), ("auto", True)]
 """How the client negotiates, and whether the server keeps no sessions."""

@@ -27,7 +27,7 @@ print(child.pid, flush=True)
 
 async def gone(pid: int) -> None:
     """Wait until a process has gone."""
-    with trio.fail_after(20):
+    with trio.fail_after(120):
         while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
             await trio.sleep(0.05)  # nobody tells of processes that are not ours
 

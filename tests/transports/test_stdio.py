@@ -24,7 +24,7 @@ from trio_mcp.transports.stdio.sockets import adopt
 from trio_mcp.transports.stdio.streams import open_reader, open_writer
 from trio_mcp.transports.stdio.writers import ThreadWriter, Writer
 
-DEADLINE = 20  # seconds, for what must not hang
+DEADLINE = 120  # seconds, for what must not hang
 LARGE = bytes(range(256)) * 4096  # 1 MiB, more than any pipe or socket holds
 
 

@@ -21,7 +21,7 @@ import trio
 PROGRAM = Path(__file__).parent / "programs" / "stdio_echo.py"
 ROOT = Path(__file__).parents[2]
 LOUD = 1 << 18
-DEADLINE = 30  # seconds, for a process that hangs
+DEADLINE = 120  # seconds, for a process that hangs
 
 Ends = tuple[int, int]  # the child's end and ours
 Opener = Callable[[ExitStack], Ends]

@@ -121,7 +121,7 @@ async def test_what_is_no_file(tmp_path: Path) -> None:
     folder, pipe = tmp_path / "folder.json", tmp_path / "pipe.json"
     folder.mkdir()
     os.mkfifo(pipe, 0o600)
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         for path in (folder, pipe):
             assert "it is no file" in await refused(path)
 
@@ -166,7 +166,7 @@ async def test_a_process_that_dies_lets_go_of_the_lock(tmp_path: Path) -> None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         other.kill()
         other.wait()
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             async with store.locked():
                 pass
     finally:

@@ -16,7 +16,7 @@ from tests.support.client import MODERN, modern_meta
 from tests.support.tools import echo, registry_of
 from trio_mcp import HttpPolicy, serve_http
 
-TIME_LIMIT = 20
+TIME_LIMIT = 120
 LOGIN = Issuer(ISSUER, ec_key())
 BODY = json.dumps(
     {

@@ -12,7 +12,7 @@ from tests.auth.client.test_redirect import request, send
 from trio_mcp.auth.client.pkce import Pkce
 from trio_mcp.auth.client.redirect import PATH, Redirect, receiving
 
-TIME_LIMIT = 20
+TIME_LIMIT = 120
 
 NONSENSE = {
     "an address that is none": b"GET //[?CODE HTTP/1.1\r\nHost: HOST\r\n\r\n",

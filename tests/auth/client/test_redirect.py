@@ -11,7 +11,7 @@ from trio_mcp.errors import AuthorizationError
 
 pytestmark = pytest.mark.requirement("J5")
 
-TIME_LIMIT = 20
+TIME_LIMIT = 120
 
 
 async def send(redirect: Redirect, data: bytes) -> bytes:

@@ -24,7 +24,7 @@ from trio_mcp import Fetching, OAuth
 
 SERVER = "https://mcp.test/mcp"
 ISSUER = "https://as.test"
-TIME_LIMIT = 20
+TIME_LIMIT = 120
 
 Json = Any
 Answer = Callable[[httpx2.Request], Awaitable[httpx2.Response]]

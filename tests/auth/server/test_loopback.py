@@ -31,7 +31,7 @@ def app_of(issuer: Issuer) -> Any:
 
 
 async def test_it_gets_its_keys_over_the_network() -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(120):
         async with trio.open_nursery() as nursery:
             listeners = await open_tcp("127.0.0.1", 0)
             issuer = Issuer("", ec_key())

@@ -355,6 +355,13 @@ async function many(page) {
     return Math.max(...times);
   });
   await page.locator('#found', { hasText: '1000 of 10000' }).waitFor();
+  const third = page.locator('#items .item').nth(2);
+  const name = await third.locator('.title').textContent();
+  await third.hover();
+  await page.mouse.down();
+  await page.evaluate(() => document.getElementById('items').dispatchEvent(new Event('scroll'))); // draws the rows
+  await page.mouse.up();
+  await page.locator('#detail h2', { hasText: name }).waitFor();
   await page.locator('#items').focus();
   await page.keyboard.press('End');
   await page.locator('#detail h2', { hasText: 'tool_09999' }).waitFor();

@@ -108,7 +108,7 @@ async def test_the_lifespan_protocol() -> None:
     shop = Shop()
     app = http_app(shop.registry)
     lifespan = Lifespan(app)
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(lifespan.run)
             await wait_all_tasks_blocked()

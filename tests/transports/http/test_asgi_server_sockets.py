@@ -68,7 +68,7 @@ class Running:
 async def running(
     app: Any, listeners: Any, max_body_bytes: int = 10_000_000, **limits: Any
 ) -> AsyncIterator[Running]:
-    with trio.fail_after(20):
+    with trio.fail_after(120):
         async with trio.open_nursery() as nursery:
             bounds = {"limits": HttpLimits(**limits), "max_body_bytes": max_body_bytes}
             serve = partial(serve_asgi, app, listeners, **bounds)

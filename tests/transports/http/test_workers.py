@@ -47,12 +47,12 @@ class Workers:
         headers = {"accept": "application/json, text/event-stream", "mcp-name": name}
         headers |= {"mcp-protocol-version": MODERN[0], "mcp-method": "tools/call"}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-        async with httpx2.AsyncClient(trust_env=False, timeout=20) as http:
+        async with httpx2.AsyncClient(trust_env=False, timeout=TIME_LIMIT) as http:
             response = await http.post(self.url, json=message, headers=headers)
         return int(response.json()["result"]["content"][0]["text"])
 
     async def page(self, name: str) -> str:
-        async with httpx2.AsyncClient(trust_env=False, timeout=20) as http:
+        async with httpx2.AsyncClient(trust_env=False, timeout=TIME_LIMIT) as http:
             return (await http.get(f"{self.root}/{name}")).text
 
     def pids(self) -> set[int]:
