@@ -362,6 +362,7 @@ async def connect_all(
         async def refresh(client: Client, kind: Kind) -> None:
             if kind == "tools":
                 await client.refresh_tools()
+                await trio.lowlevel.checkpoint()  # there may be very many, taken twice
                 server._take_tools(client.tools)
 
         connection = SupervisedConnection(

@@ -14,6 +14,7 @@ from attrs import evolve, fields
 from trio_mcp.background import background_nursery
 from trio_mcp.client.client import Client, take_tools
 from trio_mcp.client.connect import ClientConnection, connect
+from trio_mcp.client.contents import converted
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.negotiation import Era, era_of
 from trio_mcp.client.opening import Target, check_target
@@ -55,8 +56,6 @@ logger = logging.getLogger("trio_mcp.compose")
 
 _LONGEST_NAME: Final = 1000
 """Characters of a name or a URI; what has a longer one is left out."""
-_AT_ONCE: Final = 50
-"""So many descriptions are read before others get their turn."""
 _TOLD: Final = 10
 """So many of the things that are left out are named in the log."""
 _SETTLING: Final = 0.02
@@ -320,22 +319,25 @@ class Remote(Part):
             listed = listed[: self._max_items]
         if table == "tools":
             await take_tools(client, listed)
-        found: list[Any] = []
-        refused: list[Exception] = []
         if table == "prompts":  # what was there before must not be kept for ever
             self._real_names = {}
-        for number, each in enumerate(listed):
-            if number % _AT_ONCE == _AT_ONCE - 1:
-                await trio.lowlevel.checkpoint()
-            try:
-                found.append(self._item(each, table))
-            except (ValueError, TypeError) as error:
-                refused.append(error)
+        found, refused = await converted(partial(self._items, table), listed)
         refused += await self.replace(table, found)
         for why in refused[:_TOLD]:
             logger.warning("Server %s: something of %s is left out: %.300s", self.name, table, why)
 
-    def _item(self, wire: Json, table: Table) -> Any:
+    def _items(self, table: Table, listed: list[Json]) -> tuple[list[Any], list[Exception]]:
+        """Make entries of what the server lists, and tell why some cannot be made."""
+        found: list[Any] = []
+        refused: list[Exception] = []
+        for each in listed:
+            try:
+                found.append(self._item(table, each))
+            except (ValueError, TypeError) as error:
+                refused.append(error)
+        return found, refused
+
+    def _item(self, table: Table, wire: Json) -> Any:
         """Make an entry of what the server lists.
 
         Raises:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import AbstractContextManager
 from enum import Enum
 from math import inf
@@ -137,6 +137,12 @@ class BatchAnswer:
         return join_batch(self.lines) if self.open == 0 and self.lines else None
 
 
+Later = Callable[[], Awaitable[bytes]]
+"""Makes a line, which takes a while."""
+
+Finish = Callable[["InboundRequest", "bytes | Later | None"], None]
+
+
 class InboundRequest:
     """A request of the other side that takes time, from its admission until it is closed.
 
@@ -184,14 +190,14 @@ class InboundRequest:
         """Whether it may send something before its response, from any task."""
         return False
 
-    def pass_on(self, finish: Callable[[InboundRequest, bytes | None], None]) -> bool:
+    def pass_on(self, finish: Finish) -> bool:
         """Do the work without a task, if that can be done now.
 
         This is for requests that are nothing but a request to somebody else.
 
         Args:
-            finish: To be called once, with the line that answers it, unless its scope (a
-                `PassedOnScope`) is abandoned.
+            finish: To be called once, with the line that answers it or what makes that line,
+                unless its scope (a `PassedOnScope`) is abandoned.
 
         Returns:
             Whether it is done so; otherwise it has to be run.

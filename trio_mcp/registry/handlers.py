@@ -90,11 +90,22 @@ class Texts(Protocol):
         """
 
 
+_LISTS: Final = ("content", "contents", "messages")
+_MANY: Final = 1000
+
+
 @frozen(eq=False)
 class Forwarded:
     """The members of a result that is passed on as it came."""
 
     result: dict[str, Json]
+
+    @property
+    def is_much(self) -> bool:
+        """Whether there is so much to rewrite in it that it would hold up an event loop."""
+        return any(
+            isinstance(each, list) and len(each) > _MANY for each in map(self.result.get, _LISTS)
+        )
 
 
 class Origin(Protocol):

@@ -11,7 +11,7 @@ is it put anywhere.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
@@ -21,6 +21,7 @@ from trio_mcp.public import public
 from trio_mcp.registry.changes import Changes, Kind
 from trio_mcp.registry.handlers import Handler
 from trio_mcp.schema import ArgumentError, SchemaError
+from trio_mcp.wire.collector import collector_spared
 from trio_mcp.wire.limits import Limits
 
 # Many servers have tools and nothing else, and are started anew for every client.
@@ -47,6 +48,7 @@ NOUN_OF: Final[Mapping[Table, str]] = {
     "prompts": "Prompt",
 }
 
+_MANY: Final = 5000
 _AT_ONCE: Final = 100
 """So many entries are replaced before others get their turn: some 5 ms for each level."""
 
@@ -231,8 +233,10 @@ class Part:
             await trio.lowlevel.checkpoint()
         refused: list[SchemaError] = []
         for chunk in _chunks(list(wanted.values())):
-            new = [each for each in chunk if not _is_same(current.get(each.name), each)]
-            refused += self._put_what_can_be(table, new)
+            # There may be so many that the collector would take long to look at them.
+            with collector_spared() if len(wanted) > _MANY else nullcontext():
+                new = [each for each in chunk if not _is_same(current.get(each.name), each)]
+                refused += self._put_what_can_be(table, new)
             await trio.lowlevel.checkpoint()
         return refused
 

@@ -80,7 +80,7 @@ class Registry(Composed):
         icons: Pictures for user interfaces.
         tool_timeout: Seconds that a tool may run, unless it has a time limit of its own; `None`
             for `Limits.tool_timeout`.
-        page_size: Items in one page of a list; `None` for a single page.
+        page_size: Items in one page of a list; `None` for a single page, of up to 5000.
         cache_ttl: Seconds for which a client may keep a list without asking again.
         cache_scope: Whether clients may keep lists for everybody or for one caller alone.
         state_keys: Keys to encrypt what a client of a modern revision carries from one question to
@@ -336,7 +336,8 @@ class Registry(Composed):
                     raise McpError(INVALID_PARAMS, str(error)) from None
         if isinstance(value, Forwarded):
             assert tool.origin is not None  # only parts have such
-            return from_wire(tool.origin.outward(value.result), CallToolResult)
+            make = partial(_result_of, value, tool.origin)
+            return await trio.to_thread.run_sync(make) if value.is_much else make()
         prepared = value if isinstance(value, Prepared) else None
         if prepared is None and tool.check_output is not None:
             prepared = prepare_result(tool, value)
@@ -722,6 +723,10 @@ def _checked_middleware(name: str, middleware: Sequence[M]) -> tuple[M, ...]:
     from trio_mcp.registry.middleware import middleware_of
 
     return middleware_of(name, middleware)
+
+
+def _result_of(value: Forwarded, origin: Any) -> CallToolResult:
+    return from_wire(origin.outward(value.result), CallToolResult)
 
 
 def _context_of(tool: Tool, opened: Opened) -> Context:

@@ -72,6 +72,12 @@ class Prepared:
     outcome: CallToolResult | InvalidResult
 
     @property
+    def is_much(self) -> bool:
+        """Whether there is structured content, which is mostly why it was done aside."""
+        outcome = self.outcome
+        return isinstance(outcome, CallToolResult) and outcome.structured_content is not None
+
+    @property
     def result(self) -> CallToolResult:
         """The result.
 

@@ -37,9 +37,11 @@ from trio_mcp.registry.handlers import (
     Unbound,
 )
 from trio_mcp.registry.invalid import InvalidResult, invalid_result
+from trio_mcp.registry.results import Prepared
 from trio_mcp.schema import ArgumentError
 from trio_mcp.server.calllog import fields_of, log_call, logger
 from trio_mcp.server.request import InnerContext, RequestContext
+from trio_mcp.wire.collector import collector_spared
 from trio_mcp.wire.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -55,6 +57,9 @@ if TYPE_CHECKING:
     from trio_mcp.registry.log_bridge import LogBridge
 
 CANCELLED: Final = McpError(INTERNAL_ERROR, "Request cancelled")
+
+
+_MAY_BE_MUCH: Final[frozenset[type[Any]]] = frozenset({Forwarded, Prepared})
 
 
 class HandlerCall(InboundRequest):
@@ -147,9 +152,11 @@ class HandlerCall(InboundRequest):
             try:
                 with scope:
                     value = await self._start()
+                    much = value.__class__ in _MAY_BE_MUCH and value.is_much
+                    made = await self._line_aside(value) if much else None
                 if scope.cancel_called and not self._finished_in_time(scope):
                     return self._cut_short()
-                line = self._line(value)
+                line = made or self._line(value)
             except (trio.Cancelled, KeyboardInterrupt):
                 raise
             except BaseException as error:
@@ -169,12 +176,15 @@ class HandlerCall(InboundRequest):
             self._log()
 
     def line_for(self, outcome: Any) -> bytes:
-        """Make the line that answers a call which needed no task, of its result or a failure."""
+        """Make the line that answers a call which needed no task, of its result or a failure.
+
+        A line is that of a result already.
+        """
         try:
             try:
                 if isinstance(outcome, Exception):
                     raise outcome
-                line = self._line(outcome)
+                line = outcome if isinstance(outcome, bytes) else self._line(outcome)
             except Exception as error:
                 line = self._failure(error)
             self._settle()
@@ -248,6 +258,23 @@ class HandlerCall(InboundRequest):
         except McpError as error:
             self.log_unsendable(error)
             raise
+
+    async def _line_aside(self, value: Any) -> bytes:
+        """Make the line that tells of a large result in a worker thread."""
+
+        def make() -> bytes:
+            with collector_spared():
+                return self._line(value)
+
+        return await trio.to_thread.run_sync(make, abandon_on_cancel=True)
+
+    async def late_line_for(self, result: Forwarded) -> bytes:
+        """Do the same for a call which needed no task until now."""
+        try:
+            outcome: Any = await self._line_aside(result)
+        except Exception as error:
+            outcome = error
+        return self.line_for(outcome)
 
     @property
     def _whose(self) -> str:

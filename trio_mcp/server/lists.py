@@ -58,6 +58,9 @@ RESOURCE_TEMPLATES: Final = Listing(
 PROMPTS: Final = Listing("prompts", "prompts", lambda registry: registry.prompts)
 
 
+_MOST_ON_A_PAGE: Final = 5000
+"""Items, where nobody says how many: what is shown and written without holding up others."""
+
 _Key = tuple[Revision, str | None, frozenset[str] | None]
 _Shown = dict[str, dict[str, Json] | None]
 
@@ -110,8 +113,11 @@ class ListCache:
 
         Cursors can be made up, for pages that begin anywhere and overlap.
         """
-        size = self._registry.page_size
-        return len(ALL) * (1 if size is None else 1 + len(listing.items(self._registry)) // size)
+        return len(ALL) * (1 + len(listing.items(self._registry)) // self._size)
+
+    @property
+    def _size(self) -> int:
+        return self._registry.page_size or _MOST_ON_A_PAGE
 
     def _page(
         self,
@@ -122,7 +128,7 @@ class ListCache:
     ) -> dict[str, Json]:
         items = list(listing.items(self._registry).items())  # threads may change the registry
         start = 0 if cursor is None else _start_of(cursor, listing, items, view)
-        size = self._registry.page_size or len(items)
+        size = self._size
         seen = (each for each in islice(items, start, None) if view is None or view.shows(each[1]))
         page = list(islice(seen, size))
         kept = self._shown[listing].setdefault(revision, {})

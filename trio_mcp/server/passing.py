@@ -8,12 +8,12 @@ knows of the other. The response is written as soon as the answer has been read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import trio
 
-from trio_mcp.peer.inbound import InboundRequest, PassedOnScope
+from trio_mcp.peer.inbound import Finish, Later, PassedOnScope
 from trio_mcp.registry.forwarding import Cancel
 from trio_mcp.registry.handlers import Forwarded
 from trio_mcp.server.toolcall import ToolCall
@@ -26,7 +26,7 @@ class ForwardedCall(ToolCall):
     __slots__ = ()
     may_need_no_task: ClassVar[bool] = True
 
-    def pass_on(self, finish: Callable[[InboundRequest, bytes | None], None]) -> bool:
+    def pass_on(self, finish: Finish) -> bool:
         """Pass it on without a task, if nothing has to run around it."""
         return PassedCall(self, finish).begin()
 
@@ -41,7 +41,7 @@ class PassedCall(PassedOnScope):
 
     __slots__ = ("_call", "_cancel", "_finish", "_is_over")
 
-    def __init__(self, call: Any, finish: Callable[[InboundRequest, bytes | None], None]) -> None:
+    def __init__(self, call: Any, finish: Finish) -> None:
         self._call = call
         self._finish = finish
         self._cancel: Cancel | None = None
@@ -86,15 +86,17 @@ class PassedCall(PassedOnScope):
     def _done(self, outcome: dict[str, Json] | Exception) -> None:
         self._is_over = True
         call = self._call
+        line: bytes | Later | None
         if not isinstance(outcome, Exception):
-            line = call.line_for(Forwarded(outcome))
+            result = Forwarded(outcome)
+            line = partial(call.late_line_for, result) if result.is_much else call.line_for(result)
         elif isinstance(outcome, TimeoutError):
             line = call.unfinished()
         else:
             line = call.line_for(outcome)
         self._answer(line)
 
-    def _answer(self, line: bytes | None) -> None:
+    def _answer(self, line: bytes | Later | None) -> None:
         call = self._call
         self._finish(call, line)
         call.scope = None  # a cycle would wait for the garbage collector
