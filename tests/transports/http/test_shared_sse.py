@@ -262,6 +262,16 @@ async def test_a_store_that_loses_everything_hears_of_the_stream_again() -> None
         assert (await client.request("ping"))["result"] == {}
 
 
+async def test_a_store_that_loses_everything_hears_of_it_before_long(
+    autojump_clock: MockClock,
+) -> None:
+    async with sharing(echoing) as those:
+        client = await begun(those)
+        those.store._tables.__init__()
+        await trio.sleep(4)
+        assert (await client.request("ping"))["result"] == {}
+
+
 class Failing(MemoryStore):
     """A store that is away when a message has been taken, and is to be removed."""
 

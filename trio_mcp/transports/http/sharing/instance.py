@@ -28,7 +28,7 @@ class Link(Protocol):
     """What joins a session to the store."""
 
     def touch(self) -> None:
-        """Have the session last; if the store has lost it, it is written anew."""
+        """Write it to the store again, if that has lost it."""
 
 
 class Instance:

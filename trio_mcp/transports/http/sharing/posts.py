@@ -76,6 +76,7 @@ class SharedPosts:
         self._renewal = instance.keep / _RENEWALS
         self._told = -inf
         self._turn = trio.Lock()  # of those who post
+        self._news: Watch | None = None  # where the stream is
 
     # -- where the stream is ------------------------------------------------------------------
 
@@ -87,11 +88,18 @@ class SharedPosts:
             StoreError: Others cannot be told of the session.
         """
         await self._tell()
+        self._instance.links.add(self)
         try:
             async with background_task(partial(self._hear, take)):
                 yield
         finally:
+            self._instance.links.discard(self)
             await self._end()
+
+    def touch(self) -> None:
+        """Tell others of the session again: the store may have lost it."""
+        if self._news is not None:
+            self._news.tell(None)
 
     async def _tell(self) -> None:
         value = orjson.dumps({"principal": self._principal, "instance": self._instance.name})
@@ -108,9 +116,9 @@ class SharedPosts:
     async def _hear(self, take: Take) -> None:
         while True:
             try:
-                async with self._store.watch(self._posts) as news:
+                async with self._store.watch(self._posts) as self._news:
                     while (seconds := await self._take_next(take)) is not None:
-                        await self._wait_for(news, seconds)
+                        await self._wait_for(self._news, seconds)
                 await self._end()
                 return
             except StoreError as error:
