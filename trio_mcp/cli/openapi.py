@@ -7,7 +7,7 @@ from typing import Annotated
 from attrs import frozen
 from cyclopts import Parameter, validators
 
-from trio_mcp.cli.failures import Failure, Usage, require
+from trio_mcp.cli.failures import Usage, require
 from trio_mcp.cli.http_options import HttpServerOptions
 from trio_mcp.cli.options import ConnectionOptions, Seconds, secret_from, variables
 from trio_mcp.cli.serve import RunOptions, run_registry
@@ -83,8 +83,6 @@ def openapi(
             timeout=service.timeout,
             follow_files=service.follow_files,
         )
-    except OSError as error:
-        raise Failure(f"{document}: {error.strerror}") from None
     except ValueError as error:
         raise Usage(str(error)) from None
     return run_registry(registry, http, Limits(shutdown_grace=options.shutdown_grace))

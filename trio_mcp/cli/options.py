@@ -12,6 +12,7 @@ from cyclopts import Parameter, validators
 from trio_mcp.cli.failures import Failure, Usage, require
 from trio_mcp.cli.target import Target
 from trio_mcp.wire.payloads import LoggingLevel
+from trio_mcp.wire.revisions import Era
 
 if TYPE_CHECKING:
     import httpx2
@@ -65,7 +66,7 @@ class ConnectionOptions:
     """The authorization server that knows the client, as it calls itself."""
     root: tuple[str, ...] = ()
     """A directory that the server may know of. May be repeated."""
-    era: Literal["modern", "legacy"] | None = None
+    era: Era | None = None
     """Speak a modern or a legacy revision; else what the server speaks."""
     timeout: Seconds = 60.0
     """Seconds to wait for an answer."""

@@ -20,7 +20,6 @@ from trio_mcp.client.contents import (
     payloads,
     read_result,
 )
-from trio_mcp.client.negotiation import Era
 from trio_mcp.client.notifications import ProgressCallback
 from trio_mcp.client.result import CallResult, call_result, takes_long
 from trio_mcp.client.session import ClientRequest, ClientSession
@@ -44,6 +43,7 @@ from trio_mcp.wire.offers import (
 )
 from trio_mcp.wire.payloads import Implementation, LoggingLevel, ResourceDescription
 from trio_mcp.wire.questions import Root
+from trio_mcp.wire.revisions import Era
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from trio_mcp.client.cache import ConnectionCache, ResponseCache
 from trio_mcp.client.client import Client
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.http.options import HttpOptions
-from trio_mcp.client.negotiation import ClientIdentity, Era, era_of
+from trio_mcp.client.negotiation import ClientIdentity, era_of
 from trio_mcp.client.notifications import LogCallback, Notifications, RawLines
 from trio_mcp.client.opening import Handshake, Target, way_to
 from trio_mcp.client.state import ClientState, Connecting, Disconnected, StateLog
@@ -29,6 +29,7 @@ from trio_mcp.version import __version__
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.limits import SERVER_BOUNDS, Limits
 from trio_mcp.wire.payloads import Implementation, LoggingLevel
+from trio_mcp.wire.revisions import Era
 
 if TYPE_CHECKING:  # few clients have extensions
     from trio_mcp.client.extension import ClientExtension

@@ -11,7 +11,6 @@ from typing import Any
 from attrs import field, frozen
 
 from trio_mcp.client.client import Client
-from trio_mcp.client.negotiation import Era
 from trio_mcp.client.notifications import ProgressCallback
 from trio_mcp.client.session import ClientRequest, ClientSession
 from trio_mcp.peer.time_limits import TimeLimit
@@ -26,6 +25,7 @@ from trio_mcp.wire.extensions import (
 )
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.methods import METHODS, Method
+from trio_mcp.wire.revisions import Era
 
 TakeNotification = Callable[[dict[str, Json]], object]
 

@@ -12,7 +12,7 @@ the probe has failed, with an error or with a status that says that nobody under
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final, Literal
+from typing import Final
 
 import trio
 from attrs import field, frozen
@@ -44,10 +44,9 @@ from trio_mcp.wire.revisions import (
     MODERN,
     NEWEST,
     NEWEST_LEGACY,
+    Era,
     Revision,
 )
-
-Era = Literal["modern", "legacy"]
 
 PROBE_TIMEOUT: Final = 1.0
 """Seconds that a server may be silent about `server/discover` before `initialize` is tried."""

@@ -15,7 +15,7 @@ from attrs import frozen
 from trio_mcp.background import background_task
 from trio_mcp.client.client import Client
 from trio_mcp.client.http.options import HttpOptions
-from trio_mcp.client.negotiation import ClientIdentity, Era
+from trio_mcp.client.negotiation import ClientIdentity
 from trio_mcp.client.session import ClientSession
 from trio_mcp.client.state import Connected, StateLog
 from trio_mcp.client.tools import ToolTable
@@ -44,6 +44,7 @@ from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import METHODS
 from trio_mcp.wire.payloads import LoggingLevel
+from trio_mcp.wire.revisions import Era
 
 if TYPE_CHECKING:
     from trio_mcp.client.extension import ClientExtensions

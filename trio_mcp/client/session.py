@@ -11,7 +11,7 @@ import trio
 from attrs import Factory, define, evolve, field
 
 from trio_mcp.background import run_all
-from trio_mcp.client.negotiation import ClientIdentity, Era, Negotiated, negotiate
+from trio_mcp.client.negotiation import ClientIdentity, Negotiated, negotiate
 from trio_mcp.client.notifications import ProgressCallback, check_plain
 from trio_mcp.client.state import Disconnected, StateLog
 from trio_mcp.client.transport import ClientTransport, InboundHandler, Params
@@ -24,7 +24,7 @@ from trio_mcp.wire.jsonrpc import Id, Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
 from trio_mcp.wire.questions import Root
-from trio_mcp.wire.revisions import META_LOG_LEVEL
+from trio_mcp.wire.revisions import META_LOG_LEVEL, Era
 
 if TYPE_CHECKING:  # few clients have any
     from trio_mcp.registry.middleware import McpRequest, Middleware

@@ -16,7 +16,7 @@ from trio_mcp.client.client import Client, take_tools
 from trio_mcp.client.connect import ClientConnection, connect
 from trio_mcp.client.contents import converted
 from trio_mcp.client.http.options import HttpOptions
-from trio_mcp.client.negotiation import Era, era_of
+from trio_mcp.client.negotiation import era_of
 from trio_mcp.client.opening import Target, check_target
 from trio_mcp.client.state import ClientState, Disconnected
 from trio_mcp.compose.callers import CallerConnections
@@ -51,6 +51,7 @@ from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.offers import PromptDescription, ResourceTemplateDescription
 from trio_mcp.wire.payloads import LoggingLevel, ResourceDescription, ToolDescription
+from trio_mcp.wire.revisions import Era
 
 logger = logging.getLogger("trio_mcp.compose")
 

@@ -24,7 +24,7 @@ from trio_mcp.wire.extensions import (
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import METHODS, Method
-from trio_mcp.wire.revisions import Revision
+from trio_mcp.wire.revisions import Era, Revision
 
 Offered = Literal["tool", "resource", "resource template", "prompt"]
 
@@ -46,7 +46,7 @@ class Extension(Protocol):
         """What to declare of it."""
 
     @property
-    def era(self) -> Literal["legacy", "modern"] | None:
+    def era(self) -> Era | None:
         """The only era in which there is such a thing."""
 
     @property

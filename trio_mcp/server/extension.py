@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import asynccontextmanager
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import trio
 
@@ -25,6 +25,7 @@ from trio_mcp.server.background import CallChannel, answer_in_background
 from trio_mcp.server.server import Server
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.revisions import Era
 
 Proceed = Callable[[], Awaitable[dict[str, Json]]]
 """Runs what an extension was put around, and returns the members of the result."""
@@ -124,7 +125,7 @@ class ServerExtension:
     settings: Mapping[str, Json] = MappingProxyType({})
     """What the server declares of it under `capabilities.extensions`."""
 
-    era: Literal["legacy", "modern"] | None = None
+    era: Era | None = None
     """The only era in which there is such a thing; `None` for both."""
 
     wraps: Collection[str] = ()

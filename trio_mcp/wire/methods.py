@@ -12,7 +12,7 @@ from attrs import frozen
 from trio_mcp.public import public
 from trio_mcp.wire import revisions
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.revisions import FIRST, SINCE, Revision
+from trio_mcp.wire.revisions import FIRST, SINCE, Era, Revision
 
 
 @public
@@ -31,7 +31,7 @@ class Method:
     until: str | None = None
     """The first revision that does not have it any more."""
 
-    era: Literal["legacy", "modern"] | None = None
+    era: Era | None = None
     """The only era that has it; `None` for both."""
 
     capability: str | None = None

@@ -7,7 +7,7 @@ revision is a row of `ALL`; a name that is no revision's fails where it is writt
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal
 
 from attrs import frozen
 
@@ -51,6 +51,8 @@ class Revision:
     sampling_tools: bool = False
     """Models that a client is asked to run may be given tools."""
 
+
+Era = Literal["modern", "legacy"]
 
 ALL: Final = (
     Revision(name="2024-11-05", batches=True, progress_messages=False),

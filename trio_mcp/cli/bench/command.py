@@ -26,7 +26,7 @@ from trio_mcp.cli.options import (
     TargetWord,
     ToolArguments,
 )
-from trio_mcp.cli.probing.base import Era, Probe, Timeouts, initialize_params, modern_meta
+from trio_mcp.cli.probing.base import Probe, Timeouts, initialize_params, modern_meta
 from trio_mcp.cli.probing.http import open_http_probe
 from trio_mcp.cli.probing.stdio import StdioProbe
 from trio_mcp.cli.running import run_async
@@ -39,6 +39,7 @@ from trio_mcp.transports.process import open_process
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.revisions import Era
 
 _WARM_UP: Final = 0.2
 """Seconds of calls that do not count."""

@@ -24,7 +24,7 @@ from trio_mcp.cli.doctor.checks import (
 from trio_mcp.cli.doctor.orphans import commands_of, marked, orphans_of
 from trio_mcp.cli.doctor.report import Report, Severity, cut
 from trio_mcp.cli.failures import Failure, last_words
-from trio_mcp.cli.probing.base import Era, Timeouts, initialize_params
+from trio_mcp.cli.probing.base import Timeouts, initialize_params
 from trio_mcp.cli.probing.http import HttpProbe, check_access, open_http_probe
 from trio_mcp.cli.probing.stdio import StdioProbe, open_stdio_probe
 from trio_mcp.client.http.options import HttpOptions
@@ -33,7 +33,7 @@ from trio_mcp.system.processes import ask_process
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.wire.errors import HEADER_MISMATCH
 from trio_mcp.wire.headers import METHOD_HEADER, SESSION_HEADER
-from trio_mcp.wire.revisions import NEWEST_LEGACY
+from trio_mcp.wire.revisions import NEWEST_LEGACY, Era
 
 _MOST_STDERR_LINES: Final = 20
 

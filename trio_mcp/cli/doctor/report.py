@@ -11,9 +11,9 @@ from attrs import asdict, define, field, frozen
 
 from trio_mcp.cli.failures import one_line
 from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.revisions import Era
 
 Severity = Literal["error", "warning", "note"]
-Era = Literal["modern", "legacy"]
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
 

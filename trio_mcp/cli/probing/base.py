@@ -6,7 +6,7 @@ import itertools
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Final
 
 from attrs import frozen
 
@@ -17,9 +17,8 @@ from trio_mcp.wire.revisions import (
     META_CLIENT_INFO,
     META_VERSION,
     NEWEST,
+    Era,
 )
-
-Era = Literal["modern", "legacy"]
 
 CLIENT: Final[dict[str, Json]] = {"name": "trio-mcp", "version": __version__}
 

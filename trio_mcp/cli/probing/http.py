@@ -9,15 +9,7 @@ from typing import Final
 import trio
 
 from trio_mcp.cli.failures import Failure
-from trio_mcp.cli.probing.base import (
-    Answer,
-    Era,
-    Probe,
-    Reaction,
-    Timeouts,
-    modern_meta,
-    read_message,
-)
+from trio_mcp.cli.probing.base import Answer, Probe, Reaction, Timeouts, modern_meta, read_message
 from trio_mcp.client.http.endpoint import Endpoint, Reply
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.errors import ClientError, ConnectionLost
@@ -32,7 +24,7 @@ from trio_mcp.wire.headers import (
 from trio_mcp.wire.jsonrpc import Id, Json, encode
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import target_of
-from trio_mcp.wire.revisions import META_VERSION
+from trio_mcp.wire.revisions import META_VERSION, Era
 from trio_mcp.wire.sse import EventParser
 
 _EVENTS: Final = "text/event-stream"
