@@ -121,7 +121,7 @@ class Handler(Protocol):
         """Return the answer to what is no message, if it deserves one."""
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class BatchAnswer:
     """Collects the answers to one batch, which travel as one line."""
 

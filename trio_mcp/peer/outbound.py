@@ -25,7 +25,7 @@ class DeadlinePassed(Exception):
     """A request of ours was not answered by its deadline. The other side was told to stop."""
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class OutgoingRequest:
     """A request of ours that is open."""
 

@@ -41,7 +41,7 @@ def _ignore() -> None:
     """Nobody has to know."""
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class TimeLimit:
     """Until when something may take. Pauses may overlap.
 

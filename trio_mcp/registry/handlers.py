@@ -47,7 +47,7 @@ class InputRequired(Exception):
         super().__init__("the handler is run again once its question has been answered")
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Unbound:
     """Arguments that would take long to check: `Handler.run` has that done in a worker thread.
 
@@ -94,7 +94,7 @@ _LISTS: Final = ("content", "contents", "messages")
 _MANY: Final = 1000
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Forwarded:
     """The members of a result that is passed on as it came."""
 
@@ -132,7 +132,7 @@ class Origin(Protocol):
         """Have a result name resources as they are to be found where the part is mounted."""
 
 
-@frozen(eq=False, kw_only=True)
+@frozen(eq=False, kw_only=True, repr=False)
 class Handler:
     """A function of the author's that answers requests."""
 

@@ -24,7 +24,7 @@ _MOST_LOOKS: Final = 10_000
 _DEEPEST: Final = 100
 _MANY: Final = 2000
 _SCALARS: Final = (str, int, float, type(None))
-_PLACE: Final = re.compile(r" @ \w+\.([\w.\[\]]+)(?=$|;)")
+_PLACE: Final = r" @ \w+\.([\w.\[\]]+)(?=$|;)"
 
 _Path = tuple[str | int, ...]
 
@@ -57,7 +57,7 @@ def invalid_result(value: Any, whose: str, error: Exception | None = None) -> In
 def _reason(value: Any, error: Exception | None) -> str:
     if isinstance(value, BYTES):
         return USE_OF_BYTES
-    misfilled = _PLACE.findall(str(error)) if isinstance(error, ValueError) else []
+    misfilled = re.findall(_PLACE, str(error)) if isinstance(error, ValueError) else []
     if misfilled:
         return f"{' and '.join(misfilled[:3])} of the {type(value).__name__} is of the wrong type"
     waiting: list[tuple[_Path, Any]] = [((), value)]

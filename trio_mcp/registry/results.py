@@ -63,7 +63,7 @@ class Returning(Protocol):
         ...
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Prepared:
     """A result that was converted and checked aside, so that nobody needs to do it again."""
 

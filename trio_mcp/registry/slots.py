@@ -51,7 +51,7 @@ class Slots:
             return limiter
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class ThreadSlots:
     """Two limiters as one, for `trio.to_thread.run_sync`."""
 

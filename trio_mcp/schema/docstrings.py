@@ -24,7 +24,7 @@ _SECTIONS = re.compile(
 )
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class Docs:
     """What was written about a function or a class."""
 

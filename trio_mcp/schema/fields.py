@@ -56,7 +56,7 @@ def resolve_names(annotation: Any, known: dict[str, Any], local: dict[str, Any])
 _QUALIFIERS = {"Required": True, "NotRequired": False, "ReadOnly": None}
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class Field:
     """One field of a record class.
 

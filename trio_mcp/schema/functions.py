@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["FunctionSchema", "describe_function"]
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class FunctionSchema:
     """What a function looks like from outside, and how values cross its border."""
 

@@ -39,7 +39,7 @@ _HOLDERS = {
 }
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class Part:
     """A schema within a schema."""
 

@@ -149,7 +149,7 @@ def where(parameter: str) -> str:
     return "return annotation" if parameter == "return" else f"parameter {parameter!r}"
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class Taken:
     """One parameter that the function takes."""
 

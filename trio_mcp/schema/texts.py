@@ -15,7 +15,7 @@ from attrs import frozen
 __all__ = ["TextType", "text_type"]
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class TextType:
     """A type whose values travel as text."""
 
@@ -58,15 +58,14 @@ def _moment(name: str) -> TextType:
     )
 
 
-_DURATION: Final = re.compile(
+_DURATION: Final = (  # compiled by the first one: no start waits for it
     r"(-?)P(?=.)(?:(\d+)W)?(?:(\d+)D)?"
-    r"(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,6})?)S)?)?",
-    re.ASCII,
+    r"(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,6})?)S)?)?"
 )
 
 
 def _read_duration(kind: Any, text: str) -> Any:
-    found = _DURATION.fullmatch(text[:_LONGEST_DURATION])
+    found = re.fullmatch(_DURATION, text[:_LONGEST_DURATION], re.ASCII)
     if found is None or len(text) > _LONGEST_DURATION:
         raise ValueError(text)
     sign, *numbers = found.groups()

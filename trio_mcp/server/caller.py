@@ -24,7 +24,7 @@ from trio_mcp.wire.revisions import (
 _MODERN_NAMES: Final = list(revisions.MODERN)
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class Caller:
     """The client, as far as one request needs to know it."""
 

@@ -39,7 +39,7 @@ def _shown_tool(tool: Any, revision: Revision) -> dict[str, Json]:
     return shown
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Listing:
     """One of the lists: where its items are, and how they are shown."""
 

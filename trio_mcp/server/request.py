@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # no start waits for the room of OAuth
     from trio_mcp.registry.conversation import Conversation
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class RequestContext:
     """A request that is being answered."""
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # no start waits for the room of OAuth
     from trio_mcp.auth.authorization import Authorization
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Session:
     """A client: in legacy revisions, what `initialize` said of it."""
 

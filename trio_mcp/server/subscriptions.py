@@ -65,7 +65,7 @@ async def _tell(
             await send(line)
 
 
-@define
+@define(eq=False, repr=False)
 class Filter:
     """What a subscription is for."""
 

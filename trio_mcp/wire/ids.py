@@ -15,13 +15,14 @@ from typing import Any, Final
 from trio_mcp.wire.exact import CLOSE_LOOK
 from trio_mcp.wire.framing import HEAD_BYTES
 
-_TOKEN: Final = re.compile(
+# Compiled by the first line that needs it: no start waits for it.
+_TOKEN: Final = (
     rb'"(?:[^"\\]|\\.)*"'  # a whole string
     rb'|"'  # a string that breaks off
     rb"|[][{}:,]"
     rb'|[^][{}:,"\s]+(?=[][{}:,"\s])'  # a whole number or name
 )
-_LAST: Final = re.compile(rb'[,{]\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)\s*}\s*$')
+_LAST: Final = rb'[,{]\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)\s*}\s*$'
 _AROUND: Final = "\ufeff \t\r\n"
 
 
@@ -47,7 +48,7 @@ def id_of_heavy(line: bytes) -> str | int | None:
     Many put it last. The brace that ends a line is that of the outermost object.
     """
     found = find_id(line[:HEAD_BYTES])
-    last = _LAST.search(line[-HEAD_BYTES:]) if found is None else None
+    last = re.search(_LAST, line[-HEAD_BYTES:]) if found is None else None
     return found if last is None else _scalar(last[1])
 
 
@@ -55,7 +56,7 @@ def find_id(head: bytes) -> str | int | None:
     """Return the top-level `id` of a JSON object of which only the beginning is known."""
     depth = 0
     previous: list[bytes] = [b"", b""]
-    for token in _TOKEN.findall(head):
+    for token in re.findall(_TOKEN, head):
         if token in (b"{", b"["):
             depth += 1
         elif token in (b"}", b"]"):

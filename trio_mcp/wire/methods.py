@@ -130,7 +130,7 @@ def target_of(method: str, methods: Mapping[str, Method] = METHODS) -> str | Non
     return None if known is None else known.target
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class Capability:
     """Something that a server may declare that it offers."""
 
