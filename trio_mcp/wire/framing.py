@@ -59,18 +59,17 @@ class LineDecoder:
 
     def feed(self, chunk: bytes | bytearray) -> list[Frame]:
         """Take a chunk in and return what it completed, in order. Empty lines are left out."""
-        first, *rest = bytes(chunk).split(b"\n")
-        if not rest:
-            return self._extend(first)
-        last = rest.pop()
-        frames = self._extend(first)
-        frames += self._finish()
-        if len(chunk) > self._limit:  # only then can one of the inner lines be too long
-            for line in rest:
+        *lines, last = bytes(chunk).split(b"\n")
+        frames: list[Frame] = []
+        if lines and self._size:  # the first one ends a line that has begun before
+            frames += self._extend(lines.pop(0))
+            frames += self._finish()
+        if len(chunk) > self._limit:  # only then can one of the others be too long
+            for line in lines:
                 frames += self._extend(line)
                 frames += self._finish()
         else:
-            frames += filter(None, rest)
+            frames += filter(None, lines)
         if last:
             frames += self._extend(last)
         return frames
