@@ -98,12 +98,13 @@ class PolledReader(PolledEnd, Reader):
         self._emptied = False  # the last read took all that there was
 
     async def _read(self, size: int) -> bytes:
-        await trio.lowlevel.checkpoint_if_cancelled()
-        data = None if self._wait_first or self._emptied else self._read_some(size)
-        if data is not None:
-            # It is taken from the pipe: no cancellation may lose it.
-            await trio.lowlevel.cancel_shielded_checkpoint()
-            return data
+        data = None
+        if not (self._wait_first or self._emptied):
+            await trio.lowlevel.checkpoint_if_cancelled()
+            data = self._read_some(size)
+            if data is not None:
+                # It is taken from the pipe: no cancellation may lose it.
+                await trio.lowlevel.cancel_shielded_checkpoint()
         while data is None:
             await trio.lowlevel.wait_readable(self._fd)
             self._guard.check_open()  # it may have been closed since the wake-up
