@@ -79,12 +79,12 @@ class Engine:
         test: Test = self._compile(keywords).is_valid
         return test
 
-    def fits_alternatives(self, keyword: str, path: Path, count: int, value: Any) -> bool:
+    def fits_alternatives(self, keyword: str, path: Path, members: list[Any], value: Any) -> bool:
         """Whether a value fits the alternatives at a place, as `anyOf` or `oneOf` has it."""
         key = (path, keyword)
         if key not in self._parts:
-            members = [_reference((*path, index)) for index in range(count)]
-            self._parts[key] = self._compile({keyword: members}, registry=self._registry)
+            schema = {keyword: [_reference((*path, index)) for index in range(len(members))]}
+            self._parts[key] = self._compile(schema, registry=self._registry)
         return bool(self._parts[key].is_valid(value))
 
     def _part(self, path: Path, explains: bool = False) -> Any:
@@ -134,8 +134,8 @@ class _Alternatives:
     _path: list[str | int]
 
     def validate(self, value: Any) -> None:
-        place, count = tuple(self._path), len(self._members)
-        if not self._engine.fits_alternatives(self._keyword, place, count, value):
+        path, members = tuple(self._path), self._members
+        if not self._engine.fits_alternatives(self._keyword, path, members, value):
             raise ValueError
 
 

@@ -178,8 +178,9 @@ class Refusals:
         One of another type was not; and of those that are told apart by a tag, one with another
         tag was not.
         """
-        members = [(each, (*at, keyword, index)) for index, each in enumerate(schema[keyword])]
-        if keyword == "oneOf" and self._fits_alternatives("anyOf", keyword, schema, at, spot):
+        place, fits = (*at, keyword), self._engine.fits_alternatives
+        members = [(each, (*place, index)) for index, each in enumerate(schema[keyword])]
+        if keyword == "oneOf" and fits("anyOf", place, schema[keyword], spot.value):
             yield spot.refusal(SEVERAL, schema)
             return
         if len(members) > _MOST_ALTERNATIVES:
@@ -200,12 +201,6 @@ class Refusals:
         else:
             yield spot.refusal(NO_ALTERNATIVE if alike else keyword, schema)
 
-    def _fits_alternatives(
-        self, as_keyword: str, keyword: str, schema: Mapping[str, Any], at: Path, spot: _Spot
-    ) -> bool:
-        count, path = len(schema[keyword]), (*at, keyword)
-        return self._engine.fits_alternatives(as_keyword, path, count, spot.value)
-
     def _signs(self, schema: Any, at: Path, value: Any) -> Iterator[tuple[Path, list[Any]]]:
         """Where an alternative demands another type or tag, and which tags; `()` is the whole."""
         if isinstance(value, dict):  # of which the tags are enough
@@ -222,10 +217,9 @@ class Refusals:
 
     def _narrow(self, schema: Mapping[str, Any], at: Path, spot: _Spot) -> Iterator[Refusal]:
         """Go on with the first part that is refused; else find the keyword that refuses all."""
+        fits = self._engine.fits_alternatives
         for keyword in ALTERNATIVES:
-            if keyword in schema and not self._fits_alternatives(
-                keyword, keyword, schema, at, spot
-            ):
+            if keyword in schema and not fits(keyword, (*at, keyword), schema[keyword], spot.value):
                 yield from self._alternatives(keyword, schema, at, spot)
                 return
         for part, path, value, step in self._parts(schema, at, spot.value):
@@ -239,7 +233,7 @@ class Refusals:
                 yield spot.refusal("additionalProperties", schema, unknown)
                 return
         own = ((each, self._engine.alone({each: schema[each]})) for each in _OWN if each in schema)
-        keyword = next((each for each, fits in own if not fits(spot.value)), _vague(schema))
+        keyword = next((each for each, test in own if not test(spot.value)), _vague(schema))
         yield spot.refusal(keyword, schema)
 
     def _parts(
