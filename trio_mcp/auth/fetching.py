@@ -27,11 +27,13 @@ from trio_mcp.errors import AuthorizationError
 from trio_mcp.public import public
 from trio_mcp.system.certificates import trusted
 from trio_mcp.wire.collector import collector_paused
+from trio_mcp.wire.weight import is_heavier
 
 MOST_BYTES: Final = 1 << 20
 """Of a body."""
 _MOST_REDIRECTS: Final = 3
 _MOST_DRAINED: Final = 65536
+_MOST_VALUES: Final = 500_000  # as they are weighed: some ten thousand keys have fewer
 _DRAIN_TIME: Final = 1.0
 _CLOSE_TIME: Final = 1.0
 """Seconds to close a connection, also when the request is cancelled."""
@@ -54,7 +56,9 @@ class Fetched:
 
     @property
     def document(self) -> Any:
-        """The JSON value in the body; `None` if it is none."""
+        """The JSON value in the body; `None` if it is none, or one of very many values."""
+        if is_heavier(self.body, _MOST_VALUES):
+            return None
         try:
             with collector_paused():  # which goes through a million empty lists again and again
                 return orjson.loads(self.body)

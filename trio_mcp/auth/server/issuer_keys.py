@@ -16,7 +16,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from math import inf
-from typing import Final
+from typing import Any, Final
 
 import trio
 from joserfc.jwk import Key
@@ -39,6 +39,7 @@ _STALE: Final = 3600.0
 _BETWEEN: Final = 30.0
 """Seconds between two fetches because of unknown keys."""
 _LONGEST_PAUSE: Final = 60.0
+_MANY_KEYS: Final = 10
 
 
 class IssuerKeys:
@@ -107,7 +108,7 @@ class IssuerKeys:
         try:
             with trio.fail_after(self._timeout):
                 fetched = await self._fetch(await self._jwks_uri())
-            keys = PublicKeys.read(fetched.document)
+            keys = await _keys_in(fetched.document)
         except (AuthorizationError, ValueError, trio.TooSlowError) as error:
             self._failures += 1
             pause = min(2.0**self._failures, _LONGEST_PAUSE)
@@ -138,6 +139,14 @@ class IssuerKeys:
             if fetched.status == HTTPStatus.OK:
                 return read(IssuerMetadata, fetched.document, "its metadata")
         raise DocumentError(f"it answers {fetched.status} where its metadata should be")
+
+
+async def _keys_in(document: Any) -> PublicKeys:
+    """Read a key set, in a worker thread if it has many keys: large ones take half a ms each."""
+    keys = document.get("keys") if isinstance(document, dict) else None
+    if isinstance(keys, list) and len(keys) > _MANY_KEYS:
+        return await trio.to_thread.run_sync(PublicKeys.read, document, abandon_on_cancel=True)
+    return PublicKeys.read(document)
 
 
 def _max_age(headers: Mapping[str, str]) -> float | None:

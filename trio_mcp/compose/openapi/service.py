@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from email.utils import parsedate_to_datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urljoin
 
 import httpx2
@@ -31,7 +31,9 @@ from trio_mcp.registry.results import Prepared
 from trio_mcp.system.certificates import trusted
 from trio_mcp.wire.errors import INTERNAL_ERROR
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.payloads import CallToolResult, ContentBlock, ResourceLink, TextContent
+from trio_mcp.wire.payloads import CallToolResult, ResourceLink, TextContent
+
+T = TypeVar("T")
 
 MakeClient = Callable[[], httpx2.AsyncClient]
 
@@ -85,7 +87,7 @@ class Service:
             return _redirection(plan, answer)
         if not 200 <= answer.code < 300:
             raise ToolError(refusal_of(answer, plan.operation.label))
-        content, value = await _contents(answer)
+        content, value = await _read(answer, contents_of)
         if more:
             content = [*content, TextContent(_more(plan, more))]
         problem = await _problem(plan, value)
@@ -115,7 +117,7 @@ class Service:
             raise ResourceNotFound(uri)
         if not 200 <= answer.code < 300:
             raise McpError(INTERNAL_ERROR, refusal_of(answer, plan.operation.label))
-        content, _ = await _contents(answer)
+        content, _ = await _read(answer, contents_of)
         return content[0].text if isinstance(content[0], TextContent) else answer.body
 
     # -- requests ------------------------------------------------------------------------------
@@ -151,10 +153,13 @@ class Service:
             if pages and (room < 0 or answer.code != 200):
                 break  # what is there already is better than nothing; `after` leads on
             pages.append(answer)
-            before, after = after, self._pages.after(answer) or {}
+            following = await _read(answer, self._pages.after)
+            before, after = after, following or {}
             if after == before or request.method != "GET":
                 after = {}
-            if not after or len(pages) == self._pages.most or not self._pages.has_items(answer):
+            if not after or len(pages) == self._pages.most:
+                break
+            if not await _read(answer, self._pages.has_items):
                 break
         whole = pages[0]
         if len(pages) > 1:
@@ -233,11 +238,11 @@ def _wait(after: str) -> float | None:
     return max(seconds, 0.0) if math.isfinite(seconds) and seconds <= _LONGEST_WAIT else None
 
 
-async def _contents(answer: Answer) -> tuple[list[ContentBlock], Json]:
-    """Turn an answer into blocks; in a thread if that may take long."""
+async def _read(answer: Answer, work: Callable[[Answer], T]) -> T:
+    """Look into an answer; in a thread if that may take long."""
     if len(answer.body) <= _LONG:
-        return contents_of(answer)
-    return await trio.to_thread.run_sync(contents_of, answer, abandon_on_cancel=True)
+        return work(answer)
+    return await trio.to_thread.run_sync(work, answer, abandon_on_cancel=True)
 
 
 async def _problem(plan: Plan, value: Json) -> str | None:
