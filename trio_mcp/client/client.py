@@ -21,7 +21,7 @@ from trio_mcp.client.contents import (
     read_result,
 )
 from trio_mcp.client.notifications import ProgressCallback
-from trio_mcp.client.result import CallResult, call_result, takes_long
+from trio_mcp.client.result import CallResult, call_result, short_result, takes_long
 from trio_mcp.client.session import ClientRequest, ClientSession
 from trio_mcp.client.state import ClientState, Connecting
 from trio_mcp.client.subscription import subscription
@@ -404,7 +404,9 @@ class Client:
             wire = await self._session.send(evolve(request, timeout=left))
         try:
             duration = self._session.now() - started
-            result = await converted(lambda _: call_result(wire, duration), wire.get("content"))
+            result: CallResult = short_result(wire, duration) or await converted(
+                lambda _: call_result(wire, duration), wire.get("content")
+            )
         except ValueError as error:
             raise ProtocolError(f"the result of tool {name!r} is not MCP: {error}") from None
         if tool.output_schema is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from math import inf
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -18,6 +19,8 @@ from trio_mcp.wire.payloads import CallToolResult, ContentBlock, TextContent
 
 T = TypeVar("T")
 
+_FEW: Final = 100
+"""So many blocks of text are converted at once."""
 _LONG_TEXT: Final = 20_000
 """So many characters of JSON are converted at once."""
 
@@ -127,14 +130,9 @@ def call_result(wire: dict[str, Json], duration: float) -> CallResult:
     Raises:
         ValueError: It is no result of a tool call.
     """
-    texts = _plain_texts(wire)
-    if texts is not None:
-        return CallResult(
-            content=texts,
-            structured_content=wire.get("structuredContent"),
-            duration=duration,
-            meta=wire.get("_meta"),
-        )
+    plain = _plain_result(wire, duration, inf)
+    if plain is not None:
+        return plain
     payload = from_wire(wire, CallToolResult)
     error = None
     if payload.is_error:
@@ -149,13 +147,30 @@ def call_result(wire: dict[str, Json], duration: float) -> CallResult:
     )
 
 
+def short_result(wire: dict[str, Json], duration: float) -> CallResult | None:
+    """Make a `CallResult` of a few plain texts, as most are; `None` of whatever may take long."""
+    return _plain_result(wire, duration, _FEW)
+
+
+def _plain_result(wire: dict[str, Json], duration: float, most: float) -> CallResult | None:
+    texts = _plain_texts(wire, most)
+    if texts is None:
+        return None
+    return CallResult(
+        content=texts,
+        structured_content=wire.get("structuredContent"),
+        duration=duration,
+        meta=wire.get("_meta"),
+    )
+
+
 _NO_META: Final[dict[str, Json]] = {}
 
 
-def _plain_texts(wire: dict[str, Json]) -> list[Any] | None:
+def _plain_texts(wire: dict[str, Json], most: float) -> list[Any] | None:
     """The short way for the most common result: success, told in plain text blocks."""
     blocks = wire.get("content")
-    if wire.get("isError", False) is not False or type(blocks) is not list:
+    if wire.get("isError", False) is not False or type(blocks) is not list or len(blocks) > most:
         return None
     if type(wire.get("_meta", _NO_META)) is not dict:
         return None
