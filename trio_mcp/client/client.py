@@ -404,9 +404,9 @@ class Client:
             wire = await self._session.send(evolve(request, timeout=left))
         try:
             duration = self._session.now() - started
-            result: CallResult = short_result(wire, duration) or await converted(
-                lambda _: call_result(wire, duration), wire.get("content")
-            )
+            result = short_result(wire, duration)
+            if result is None:
+                result = await converted(lambda _: call_result(wire, duration), wire.get("content"))
         except ValueError as error:
             raise ProtocolError(f"the result of tool {name!r} is not MCP: {error}") from None
         if tool.output_schema is not None:
