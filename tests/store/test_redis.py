@@ -7,6 +7,7 @@ import logging
 import math
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -320,6 +321,26 @@ async def test_a_connection_for_news_that_breaks_often(server: RedisServer, rela
             relay.reset()
             assert await news.wait() == {"a:x"}
             await once_it_is_back(lambda: store.get("a:x"))
+
+
+async def test_connections_that_break_under_hundreds_of_operations(relay: Relay) -> None:
+    """Each is told in words of ours, and is done once at most."""
+    ended = 0
+
+    async def add(number: int) -> None:
+        nonlocal ended
+        with suppress(StoreUnavailable):
+            await store.commit(Add(f"a:{number}", ttl=99))
+        ended += 1
+        if ended % 100 == 0:
+            relay.reset()
+
+    async with through(relay).open() as store:
+        async with trio.open_nursery() as nursery:
+            for number in range(1000):
+                nursery.start_soon(add, number)
+        for number in range(0, 1000, 7):
+            assert await once_it_is_back(lambda n=number: value_of(store, f"a:{n}")) in (b"1", None)
 
 
 async def test_whoever_is_cancelled_gets_its_commit_done_or_not_at_all(url: str) -> None:

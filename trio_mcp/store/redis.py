@@ -25,6 +25,7 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+import anyio
 import coredis
 import trio
 from coredis.commands.script import Script
@@ -86,7 +87,15 @@ _SCAN: Final = Script[bytes](script=scripts.SCAN)
 _CLAIM: Final = Script[bytes](script=scripts.CLAIM)
 _READ: Final = Script[bytes](script=scripts.READ)
 
-_FAILURES: Final = (RedisError, OSError, trio.TooSlowError)
+_FAILURES: Final = (
+    RedisError,
+    OSError,
+    trio.TooSlowError,
+    anyio.ClosedResourceError,  # of a connection that has just ended
+)
+
+_AT_ONCE: Final = 50
+"""Operations that may wait for an answer: when there are thousands to do, none is late by that."""
 
 
 class RedisStore(Store):
@@ -119,6 +128,7 @@ class RedisStore(Store):
         self._tried = trio.lowlevel.ParkingLot()
         self._failure = self._error(trio.TooSlowError())  # why there is no client
         self._waiting_until = math.inf  # for one
+        self._turns = trio.CapacityLimiter(_AT_ONCE)
 
     # -- its life -----------------------------------------------------------------------------
 
@@ -151,18 +161,23 @@ class RedisStore(Store):
         """Have a client, and another one whenever its connections break; until cancelled."""
         failures = 0
         while True:
-            broken = trio.Event()
+            over, self._broken = trio.Event(), trio.Event()
             try:
-                self._client = await self._clients.start(self._have_client, broken)
-                self._broken = broken
+                self._client = await self._clients.start(self._have_client, over)
                 self._tried.unpark_all()
                 failures = 0
-                await broken.wait()
+                await self._broken.wait()
+                self._nursery.start_soon(self._close, over)
             except StoreError as error:
                 self._failure = error
                 self._tried.unpark_all()
                 failures += 1
                 await trio.sleep(backoff(failures, *_PAUSES))
+
+    async def _close(self, over: trio.Event) -> None:
+        """Close a client when those who have begun to use it have given up, too."""
+        await trio.sleep(2 * self._patience)
+        over.set()
 
     async def _have_client(self, over: trio.Event, task_status: trio.TaskStatus[Client]) -> None:
         """Have a client with connections of its own, until that is over."""
@@ -227,19 +242,21 @@ class RedisStore(Store):
 
     async def _run(self, script: Script[bytes], key: str, *arguments: Argument) -> Any:
         """Run a script that changes nothing; if the connection breaks, once more."""
-        client = await self._ready()
-        try:
-            return await self._send(client, script, key, arguments)
-        except StoreUnavailable:
-            return await self._send(await self._ready(), script, key, arguments)
+        async with self._turns:
+            client = await self._ready()
+            try:
+                return await self._send(client, script, key, arguments)
+            except StoreUnavailable:
+                return await self._send(await self._ready(), script, key, arguments)
 
     async def _run_once(self, script: Script[bytes], key: str, *arguments: Argument) -> Any:
         """Run a script that changes something."""
-        client = await self._ready()
-        # What was sent cannot be called back. Whoever is told "cancelled" has to be sure that
-        # nothing was written, so this waits for the answer, as long as there is patience.
-        with trio.CancelScope(shield=True):
-            return await self._send(client, script, key, arguments)
+        async with self._turns:
+            client = await self._ready()
+            # What was sent cannot be called back. Whoever is told "cancelled" has to be sure that
+            # nothing was written, so this waits for the answer, as long as there is patience.
+            with trio.CancelScope(shield=True):
+                return await self._send(client, script, key, arguments)
 
     async def _ready(self) -> Client:
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -353,7 +370,7 @@ class RedisStore(Store):
                 del self._subscribed[each]
             if gone and self._pubsub is not None:
                 # If the connection has broken, there is no subscription any more.
-                with suppress(RedisError, OSError):
+                with suppress(*_FAILURES):
                     await self._pubsub.unsubscribe(*map(self._channel, gone))
 
     async def _hear(self) -> None:
