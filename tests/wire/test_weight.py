@@ -69,3 +69,11 @@ def test_a_long_text_that_holds_json_is_one_value():
     text = json.dumps([[]] * LONG)
     message = {"jsonrpc": "2.0", "id": 1, "method": "m", "params": {"text": text}}
     assert isinstance(decode(json.dumps(message).encode(), max_values=100), Request)
+
+
+def test_a_batch_may_have_a_third_of_that():
+    line = b" [%b1]" % (b"1," * LONG)
+    assert isinstance(decode(line, max_values=3 * LONG - 1), Malformed)
+    refused = decode(line, max_values=3 * LONG + 15)
+    assert isinstance(refused, Malformed)
+    assert refused.error.message == "Invalid request: a batch holds at most 1000 messages"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 import trio
 
 from trio_mcp.wire.jsonrpc import Message, decode
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.weight import is_long
+
+T = TypeVar("T")
 
 SHORT: Final = 64 * 1024
 """Bytes of a line that is decoded on the spot, whatever is in it."""
@@ -20,15 +23,15 @@ async def decoded(line: bytes, limits: Limits) -> Message | None:
 
     No checkpoint if it does not. Cancelled, it leaves the thread behind, which ends by itself.
     """
-    if len(line) < SHORT or not is_long(line):
-        return decode(line, limits.max_batch, limits.max_message_values)
+    return await in_turn(decode, line, limits.max_batch, limits.max_message_values)
+
+
+async def in_turn(work: Callable[..., T], text: bytes, *args: int) -> T:
+    """Do work on a JSON text; in a worker thread if the text is such that it takes long."""
+    if len(text) < SHORT or not is_long(text):
+        return work(text, *args)
     return await trio.to_thread.run_sync(
-        decode,
-        line,
-        limits.max_batch,
-        limits.max_message_values,
-        abandon_on_cancel=True,
-        limiter=_thread(),
+        work, text, *args, abandon_on_cancel=True, limiter=_thread()
     )
 
 

@@ -25,7 +25,7 @@ from typing import Final
 import orjson
 from attrs import frozen
 
-from trio_mcp.peer.decoding import decoded
+from trio_mcp.peer.decoding import decoded, in_turn
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.transports.memory import Embedded
@@ -33,6 +33,7 @@ from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Id, Json, encode, is_id, json_type
 from trio_mcp.wire.jsonrpc import error_line as encode_error
 from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.weight import is_heavier
 
 
 @public
@@ -110,12 +111,19 @@ class ControlRouter:
     async def handle_bytes(self, request: bytes) -> bytes:
         """Answer one control request that is not parsed yet. Otherwise like `handle`."""
         try:
-            orjson.loads(request)  # strict, but it rounds long integers
+            parsed = await in_turn(self._parsed, request)
         except ValueError as error:
             why = str(error)
             problem = _Problem(f"The control request is not JSON: {why}", {"reason": why})
             return orjson.dumps(_failure(None, problem))
-        return encode(await self.handle(json.loads(request)))[:-1]
+        return encode(await self.handle(parsed))[:-1]
+
+    def _parsed(self, request: bytes) -> Json:
+        most = self._limits.max_message_values
+        if is_heavier(request, most):
+            raise ValueError(f"it has more than {most} values")
+        orjson.loads(request)  # strict, but it rounds long integers
+        return json.loads(request)
 
     async def _route(self, name: str, message: Json) -> Json:
         server = self._servers.get(name)
@@ -126,7 +134,7 @@ class ControlRouter:
         # Neither side is to be able to change what the other one holds.
         copied = await decoded(encode(message)[:-1], self._limits)
         line = None if copied is None else await server.answer(copied)
-        return None if line is None else json.loads(line)
+        return None if line is None else await in_turn(json.loads, line)
 
     def _problem_with(self, request: Json) -> _Problem | None:
         """Say what is wrong with a control request; `None` if it can be routed."""

@@ -40,7 +40,7 @@ class Limits:
 
     max_message_values: int = field(default=3_000_000, validator=_positive)
     """The most values in one message. An array, an object and a name count as five each, which is
-    what they cost."""
+    what they cost. A batch may have a third of that."""
 
     max_batch: int = field(default=1000, validator=_positive)
     """The most messages in one JSON-RPC batch."""

@@ -73,6 +73,8 @@ _POST_HEADERS: Final[dict[str, str | bytes]] = {
     "Accept": f"{_JSON}, {EVENTS}",
     "Content-Type": _JSON,
 }
+_AT_ONCE: Final = 500
+"""So many events are dealt with before others get their turn."""
 _CLOSE_TIMEOUT: Final = 2.0
 """Seconds that the end of a session may take."""
 _POST_TIMEOUT: Final = 30.0
@@ -348,7 +350,9 @@ class HttpTransport:
             except EventTooLarge:
                 raise too_large(self.endpoint.where, self._most) from None
             cursor.note(parser, len(events))
-            for event in events:
+            for number, event in enumerate(events, 1):
+                if number % _AT_ONCE == 0:
+                    await trio.lowlevel.checkpoint()
                 if event.event == "message" and event.data:
                     await self._take(event.data, session, pending)
             if pending is not None and pending.response is not None:
