@@ -16,42 +16,39 @@ CacheScope = Literal["public", "private"]
 Icons = Sequence[Icon | Mapping[str, Any]]
 
 
-@public
-class ToolOptions(TypedDict, total=False):
-    """The options of `Registry.tool`, which documents them."""
+class _Options(TypedDict, total=False):
+    """The options of whatever can be registered."""
 
     name: str | None
     title: str | None
     description: str | None
+    icons: Icons | None
+    meta: Mapping[str, Json] | None
+    timeout: float | None
+    scopes: Sequence[str]
+    extensions: Mapping[str, Any]
+
+
+@public
+class ToolOptions(_Options, total=False):
+    """The options of `Registry.tool`, which documents them."""
+
     input_schema: Mapping[str, Json] | None
     output_schema: Mapping[str, Json] | None
     parameters: Sequence[Parameter] | None
     annotations: ToolAnnotations | Mapping[str, Any] | None
-    icons: Icons | None
-    meta: Mapping[str, Json] | None
-    timeout: float | None
     max_concurrent: int | None
-    scopes: Sequence[str]
     task: Any
-    extensions: Mapping[str, Any]
 
 
 @public
-class FileOptions(TypedDict, total=False):
+class FileOptions(_Options, total=False):
     """The options of `Registry.add_directory`: those of `Registry.resource`, except `size`."""
 
-    name: str | None
-    title: str | None
-    description: str | None
     mime_type: str | None
     annotations: Annotations | Mapping[str, Any] | None
-    icons: Icons | None
-    meta: Mapping[str, Json] | None
-    timeout: float | None
     cache_ttl: float
     cache_scope: CacheScope
-    scopes: Sequence[str]
-    extensions: Mapping[str, Any]
 
 
 @public
@@ -62,14 +59,5 @@ class ResourceOptions(FileOptions, total=False):
 
 
 @public
-class PromptOptions(TypedDict, total=False):
+class PromptOptions(_Options, total=False):
     """The options of `Registry.prompt`, which documents them."""
-
-    name: str | None
-    title: str | None
-    description: str | None
-    icons: Icons | None
-    meta: Mapping[str, Json] | None
-    timeout: float | None
-    scopes: Sequence[str]
-    extensions: Mapping[str, Any]

@@ -41,39 +41,37 @@ CONTENTS: Final = (TextResourceContents, BlobResourceContents)
 
 
 @frozen(eq=False, kw_only=True)
-class Resource(Handler):
-    """A registered resource. Made by `Registry.resource` and `Registry.add_resource`."""
+class _Readable(Handler):
+    """What a URI leads to."""
 
     kind: ClassVar[Literal["resource"]] = "resource"
-    description: ResourceDescription
-    """As `resources/list` shows it."""
+    description: ResourceDescription | ResourceTemplateDescription
+    """As the lists show it."""
     cache_ttl: float
     cache_scope: CacheScope
 
     @property
     def mime_type(self) -> str | None:
-        """The media type that it has unless its contents say otherwise."""
+        """The media type that there is unless the contents say otherwise."""
         return self.description.mime_type
 
 
 @frozen(eq=False, kw_only=True)
-class ResourceTemplate(Handler):
+class Resource(_Readable):
+    """A registered resource. Made by `Registry.resource` and `Registry.add_resource`."""
+
+    description: ResourceDescription
+
+
+@frozen(eq=False, kw_only=True)
+class ResourceTemplate(_Readable):
     """A registered family of resources. Made by `Registry.resource` from a URI with variables."""
 
-    kind: ClassVar[Literal["resource"]] = "resource"
     description: ResourceTemplateDescription
-    """As `resources/templates/list` shows it."""
     template: UriTemplate
     variables: Mapping[str, Json]
     """The schema of each variable."""
-    cache_ttl: float
-    cache_scope: CacheScope
     arguments: Texts
-
-    @property
-    def mime_type(self) -> str | None:
-        """The media type that its resources have unless their contents say otherwise."""
-        return self.description.mime_type
 
     def bind(self, values: dict[str, Json]) -> Keywords:
         """Turn the variables of a URI into the function's keyword arguments.
