@@ -581,9 +581,9 @@ class Registry(Composed):
             ... async def languages(value: str) -> list[str]:
             ...     return [each for each in ("python", "rust") if each.startswith(value)]
         """
-        return _registering(
-            lambda each: self.add_completion(
-                each, prompt=prompt, resource=resource, argument=argument, timeout=timeout
+        return _registering(  # a function, and no list, which `add_completion` takes as well
+            lambda each: self.completers.add(
+                self._prepared(each), prompt, resource, argument, timeout
             )
         )
 
