@@ -27,7 +27,7 @@ _INTERNAL: Final = re.compile(
     rb"|\b(?:Attribute|Key|Index|Type|Name|Lookup|Assertion|Recursion|Unicode\w*)Error\b"
 )
 """What only the inside of a program says."""
-_UNIT: Final = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss
+UNIT: Final = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss
 
 
 class Finding(Exception):
@@ -94,7 +94,7 @@ def judge(target: Target, data: bytes, seconds: float = MOST_SECONDS) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with _errors_in_log() as errors, _time_limit(seconds):
         sent = target.run(data)
-    grown = _UNIT * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    grown = UNIT * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     if grown > MOST_BYTES:
         raise Finding(f"the process has grown by {grown:,} bytes")
     for record in errors.found:
