@@ -197,7 +197,7 @@ class HandlerCall(InboundRequest):
         running: Awaitable[Any]
         if server.registry.log_bridge is not None:
             running = self.work_bridged(self.log_bridges())
-        elif handler.is_direct and not isinstance(keywords, Unbound):
+        elif handler.is_direct and keywords.__class__ is dict:  # not `Unbound`
             running = handler.function(**keywords)
         elif handler.origin is not None and (bridges := self.log_bridges()):
             running = self.work_bridged(bridges)
