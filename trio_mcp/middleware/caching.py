@@ -11,6 +11,7 @@ import trio
 from attrs import define, field, validators
 
 from trio_mcp.middleware.size import size_of
+from trio_mcp.registry.invalid import holds_many
 from trio_mcp.registry.middleware import McpRequest, RequestNext
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.kept import KeptValues
@@ -76,7 +77,7 @@ class Cache:
 
     async def __call__(self, request: McpRequest, call_next: RequestNext) -> Result:
         """Answer from what is kept, or hand on."""
-        key = self._key(request)
+        key = await self._key(request)
         if key is None:
             return await call_next(request)
         while True:
@@ -123,18 +124,19 @@ class Cache:
             return None
         return result
 
-    def _key(self, request: McpRequest) -> Hashable | None:
+    async def _key(self, request: McpRequest) -> Hashable | None:
         """Make what tells a result from others; `None` if there is nothing to keep."""
         if not self._is_for_us(request) or any(each in request.params for each in _ROUND):
             return None
         about = {
             name: each for name, each in request.params.items() if name not in _NOT_THE_QUESTION
         }
-        try:
-            text = orjson.dumps(about, option=orjson.OPT_SORT_KEYS)
-        except TypeError:  # integers that are too long for it
+        if holds_many(about):
+            digest = await trio.to_thread.run_sync(_digest, about, abandon_on_cancel=True)
+        else:
+            digest = _digest(about)
+        if digest is None:
             return None
-        digest = hashlib.sha256(text).digest()
         caller = request.context
         if caller is None:
             return request.method, digest
@@ -157,6 +159,15 @@ class Cache:
             return request.target in self.tools
         annotations = getattr(shown, "annotations", None)
         return annotations is not None and annotations.read_only_hint is True
+
+
+def _digest(about: Json) -> bytes | None:
+    """Make what tells parameters from others; `None` if they cannot be told apart so."""
+    try:
+        text = orjson.dumps(about, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # integers that are too long for it
+        return None
+    return hashlib.sha256(text).digest()
 
 
 def _may_be_kept(result: Result) -> bool:

@@ -23,6 +23,7 @@ from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 _MOST_LOOKS: Final = 10_000
 _DEEPEST: Final = 100
 _MANY: Final = 2000
+_LONG: Final = 1_000_000
 _SCALARS: Final = (str, int, float, type(None))
 _PLACE: Final = r" @ \w+\.([\w.\[\]]+)(?=$|;)"
 
@@ -100,6 +101,8 @@ def holds_many(value: Any) -> bool:
                 return True
         if not isinstance(each, _SCALARS):
             waiting.extend(part for _, part in parts_of_value(each))
+        elif isinstance(each, str) and len(each) > _LONG:
+            return True
     return False
 
 

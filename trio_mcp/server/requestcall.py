@@ -21,7 +21,7 @@ import trio
 
 from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
 from trio_mcp.registry.context import Context
-from trio_mcp.registry.invalid import invalid_result
+from trio_mcp.registry.invalid import holds_many, invalid_result
 from trio_mcp.registry.middleware import McpRequest, chained, check_request
 from trio_mcp.registry.part import Part
 from trio_mcp.server.calllog import fields_of, log_call
@@ -149,10 +149,14 @@ class RequestCall(InboundRequest):
 
     async def run(self, scope: Scope) -> bytes | None:
         """Run the middleware inside the scope, and return the line that answers the request."""
+        line = None
         try:
             try:
                 with scope:
                     answer: Answer = await self._through()
+                    if holds_many(answer):
+                        write = partial(self._line, answer)
+                        line = await trio.to_thread.run_sync(write, abandon_on_cancel=True)
             except (trio.Cancelled, KeyboardInterrupt):
                 raise
             except BaseException as error:
@@ -161,7 +165,7 @@ class RequestCall(InboundRequest):
                     return self.unfinished()
             if scope.cancelled_caught or (scope.cancel_called and self.cause != Cause.SHUTDOWN):
                 return self.unfinished()
-            return self._line(answer)
+            return line or self._line(answer)
         finally:
             self._end_handshake()
 
