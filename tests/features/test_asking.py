@@ -23,6 +23,7 @@ from tests.support.tools import (
     error_of,
     failure_of,
     registry_of,
+    some_revisions,
     text_of,
 )
 from trio_mcp import (
@@ -529,7 +530,7 @@ async def test_a_model_may_be_given_tools(revision):
     assert second["messages"][2]["content"]["toolUseId"] == "u1"
 
 
-@pytest.mark.parametrize("revision", [*LEGACY, *MODERN])
+@some_revisions
 @pytest.mark.parametrize(
     "result",
     [
@@ -585,7 +586,7 @@ async def test_roots_are_listed(revision, roots, expected):
         assert text_of(await settle(client)) == str(expected)
 
 
-@pytest.mark.parametrize("revision", [*LEGACY, *MODERN])
+@some_revisions
 @pytest.mark.parametrize(
     "result",
     [

@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from tests.support.client import serving
-from tests.support.tools import each_revision, error_of, returning
+from tests.support.tools import each_revision, error_of, returning, some_revisions
 from trio_mcp import Registry
 from trio_mcp.registry.invalid import invalid_result
 from trio_mcp.wire.payloads import (
@@ -63,7 +63,7 @@ ENDLESS.append(ENDLESS)
         ),
     ],
 )
-@each_revision
+@some_revisions
 async def test_the_author_finds_the_place(revision, value, reason, caplog):
     async with serving(returning(value), revision=revision) as (client, _):
         answer = await client.call("give")

@@ -8,7 +8,7 @@ import pytest
 from tests.extensions.ways import client_of as client_by
 from tests.extensions.ways import each_era, raw
 from tests.support.client import LEGACY, MODERN
-from tests.support.tools import each_revision
+from tests.support.tools import each_revision, some_revisions
 from trio_mcp import McpError, Registry, SchemaError, ToolError, connect
 from trio_mcp.extensions.apps import UI, App, Apps, AppsClient, Csp, Page
 from trio_mcp.extensions.apps.page import LARGEST, MIME_TYPE, check_html
@@ -144,7 +144,7 @@ NOT_SHOWN: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("revision", [*LEGACY, *MODERN])
+@some_revisions
 @pytest.mark.parametrize("capabilities", NOT_SHOWN, ids=str)
 async def test_clients_that_show_no_pages_get_text(capabilities: Any, revision: str) -> None:
     async with raw(make(), revision, capabilities) as client:
