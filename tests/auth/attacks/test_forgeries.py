@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from joserfc import jwe
-from joserfc.jwk import OctKey
+from joserfc.jwk import OctKey, RSAKey
 
 from tests.auth.server.support import (
     ISSUER,
@@ -94,7 +94,7 @@ def _other_ends() -> dict[str, str]:
 
 def _pss() -> str:
     signed = unsigned({"alg": "PS256", **TYPED, "kid": "rsa"}, CLAIMS).removesuffix(".")
-    signature = rsa_key("rsa").raw_value.sign(
+    signature = RSAKey.generate_key(2048).raw_value.sign(
         signed.encode(), padding.PSS(padding.MGF1(hashes.SHA256()), 32), hashes.SHA256()
     )
     return f"{signed}.{base64.urlsafe_b64encode(signature).rstrip(b'=').decode()}"
