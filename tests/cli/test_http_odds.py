@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from tests.cli.support import requests
 from trio_mcp.cli.bench.http import load_http
@@ -147,16 +148,25 @@ async def test_a_server_that_breaks_connections() -> None:
         ((429, JSON, b'{"result":{}}', ""), False),
     ],
 )
-async def test_replies_are_counted(reply: Reply, good: bool) -> None:
-    async with serving(lambda message: reply) as url:
-        run = await load_http(url, {"X-Percent": "100%"}, calls_of(CALL), 2, 0.05)
+async def test_replies_are_counted(reply: Reply, good: bool, mock_clock: MockClock) -> None:
+    asked = []
+
+    def answer(message: Any) -> Reply:
+        asked.append(message)
+        if len(asked) == 5:  # only then the time is over, however slow the machine is
+            mock_clock.jump(1)
+        return reply
+
+    async with serving(answer) as url:
+        run = await load_http(url, {"X-Percent": "100%"}, calls_of(CALL), 2, 1)
     assert run.in_flight == 2
-    assert len(run.times) > 2
+    assert len(run.times) == len(asked) >= 5
     assert run.failed == (0 if good else len(run.times))
 
 
-async def test_loads_of_what_is_no_server() -> None:
+async def test_loads_of_what_is_no_server(mock_clock: MockClock) -> None:
     async def babble(stream: trio.SocketStream) -> None:
+        mock_clock.jump(1)
         await stream.send_all(b"hello\r\n\r\n")
         await stream.aclose()
 
@@ -164,8 +174,8 @@ async def test_loads_of_what_is_no_server() -> None:
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(trio.serve_tcp, babble, 0)
         port = listeners[0].socket.getsockname()[1]
-        run = await load_http(f"http://127.0.0.1:{port}", {}, calls, 1, 0.05)
+        run = await load_http(f"http://127.0.0.1:{port}", {}, calls, 1, 1)
         nursery.cancel_scope.cancel()
     assert run.failed == len(run.times) > 0
     with pytest.raises(Failure, match="cannot be reached"):
-        await load_http(f"http://127.0.0.1:{port}", {}, calls, 1, 0.05)
+        await load_http(f"http://127.0.0.1:{port}", {}, calls, 1, 1)

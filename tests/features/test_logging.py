@@ -609,21 +609,28 @@ async def test_outside_of_requests_it_goes_nowhere(revision, source):
 
 
 @each_revision
-async def test_a_thread_that_is_left_behind_is_not_heard(revision, source):
-    go_on, logged = threading.Event(), threading.Event()
+async def test_a_thread_that_is_left_behind_is_not_heard(revision, source, mock_clock):
+    begun, go_on, logged = threading.Event(), threading.Event(), threading.Event()
 
     def work() -> str:
         source.warning("begin")
+        begun.set()
         go_on.wait()
         source.warning("end")
         logged.set()
         return "done"
 
     registry = registry_of(echo)
-    registry.add_tool(work, timeout=0.05)
+    registry.add_tool(work, timeout=1)
     source.addHandler(registry.log_handler())
+
+    async def time_out() -> None:
+        await trio.to_thread.run_sync(begun.wait, abandon_on_cancel=True)
+        mock_clock.jump(1)
+
     try:
-        async with serving(registry, revision=revision) as (client, _):
+        async with serving(registry, revision=revision) as (client, _), trio.open_nursery() as own:
+            own.start_soon(time_out)
             assert "timed out" in failure_of(await at_level(client, "debug", name="work"))
             assert heard(client) == ["begin"]
             go_on.set()
@@ -631,6 +638,7 @@ async def test_a_thread_that_is_left_behind_is_not_heard(revision, source):
             await client.call("echo", text="x")
             assert heard(client) == []
     finally:
+        begun.set()
         go_on.set()
 
 
