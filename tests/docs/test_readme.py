@@ -181,7 +181,7 @@ def test_the_table_of_limits_is_complete_and_right() -> None:
     shown = {}
     for name, default, _ in table(DOCS / "limits.md", "Field"):
         number, _, unit = default.partition(" ")
-        shown[name.strip("`")] = float(number) * UNITS[unit]
+        shown[name.strip("`")] = float(number.replace(",", "")) * UNITS[unit]
     assert shown == {each.name: each.default for each in attrs.fields(Limits)}
 
 
