@@ -40,7 +40,7 @@ from trio_mcp.registry.invalid import InvalidResult, invalid_result
 from trio_mcp.registry.results import Prepared
 from trio_mcp.schema import ArgumentError
 from trio_mcp.server.calllog import fields_of, log_call, logger
-from trio_mcp.server.request import InnerContext, RequestContext
+from trio_mcp.server.request import RequestContext
 from trio_mcp.wire.collector import collector_spared
 from trio_mcp.wire.errors import (
     INTERNAL_ERROR,
@@ -248,10 +248,9 @@ class HandlerCall(InboundRequest):
             if context.caller.revision.modern:
                 result = context.complete(result)
             try:
-                if isinstance(context, InnerContext):
-                    context.blame = partial(self._blamed, value)
-                    answer: bytes = context.write(result)  # or what will be one
-                    return answer
+                if context.is_inner:
+                    context.blame_later(partial(self._blamed, value))
+                    return context.write(result)
                 return result_line(context.id, result, value.__class__ is str)
             except (TypeError, ValueError):
                 raise invalid_result(value, self._whose) from None

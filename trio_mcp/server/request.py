@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from attrs import define
 
@@ -35,6 +35,12 @@ class RequestContext:
     """On which connection."""
     authorization: Authorization | None = None
     """What its sender's token allows: kept here, as the next request may have another token."""
+
+    is_inner: ClassVar[bool] = False
+    """Whether middleware gets the answer first. Then `write` returns it as it is."""
+
+    def blame_later(self, blame: Callable[[], McpError]) -> None:
+        """Keep what makes the error, if it turns out later that an answer cannot be sent."""
 
     @property
     def revision(self) -> Revision:
@@ -81,20 +87,6 @@ class RequestContext:
             conversation=conversation,
             opened=server.opened,
         )
-
-
-@define(eq=False)
-class InnerContext(RequestContext):
-    """The same where middleware gets the answer first: it is not written yet."""
-
-    answer: dict[str, Json] | McpError | None = None
-    blame: Callable[[], McpError] | None = None
-    """Makes the error for an answer that turns out to be one that cannot be sent."""
-
-    def write(self, answer: dict[str, Json] | McpError) -> Any:
-        """Return the answer as it is. Whether it can be sent is seen when it is."""
-        self.answer = answer
-        return answer
 
 
 def texts_of(name: str, value: Json, most: int, noun: str = "items") -> list[str]:

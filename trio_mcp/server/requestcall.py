@@ -12,12 +12,13 @@ One line answers it in the end, as for any other request: `Inbound` sees to that
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import inf
 from typing import Any, ClassVar, Final
 
 import trio
+from attrs import define
 
 from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
 from trio_mcp.registry.context import Context
@@ -27,7 +28,7 @@ from trio_mcp.registry.part import Part
 from trio_mcp.server.calllog import fields_of, log_call
 from trio_mcp.server.handlercall import CANCELLED, not_found, unwrapped
 from trio_mcp.server.methods import MethodHandler, Methods, unknown_method
-from trio_mcp.server.request import InnerContext, RequestContext
+from trio_mcp.server.request import RequestContext
 from trio_mcp.server.scopes import handlers_of, hides
 from trio_mcp.server.toolcall import tool_failure
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ResourceNotFound, ToolError
@@ -56,6 +57,25 @@ def through_middleware(handlers: Mapping[Revision, Methods]) -> dict[Revision, M
 
     every = _EveryMethod(partial(RequestCall, begin))
     return dict.fromkeys(handlers, every)
+
+
+@define(eq=False, repr=False)
+class InnerContext(RequestContext):
+    """A request as it is answered inside of its middleware: no answer is written yet."""
+
+    answer: Answer | None = None
+    blame: Callable[[], McpError] | None = None
+    """Makes the error for an answer that turns out to be one that cannot be sent."""
+    is_inner: ClassVar[bool] = True
+
+    def write(self, answer: Answer) -> Any:
+        """Return the answer as it is. Whether it can be sent is seen when it is."""
+        self.answer = answer
+        return answer
+
+    def blame_later(self, blame: Callable[[], McpError]) -> None:
+        """Keep it for when the answer is sent."""
+        self.blame = blame
 
 
 class _EveryMethod:
