@@ -377,6 +377,7 @@ URL = "https://mcp.example.com/mcp"
             "--client-id excludes --token-env and --header Authorization",
         ),
         (["tools", "json", "--client-id", "a"], "--client-id is for a URL; a command takes --env"),
+        (["tools", URL, "--env", "A=b"], "--env is for a command; a URL takes --header"),
     ],
     ids=str,
 )

@@ -73,6 +73,6 @@ def test_what_is_wrong_is_said_in_one_line(cli: CommandLine, tmp_path: Path) -> 
     assert cli("gateway", os.devnull, "--watch").error.startswith("--watch is for a file")
     assert cli("gateway", str(tmp_path)).error.startswith(f"{tmp_path} is a folder")
     wrong = cli("proxy", CALCULATOR, "--upstream-token-env", "X")
-    assert wrong.error == "--upstream-header and --upstream-token-env are for a URL"
+    assert wrong.error == "--upstream-token-env is for a URL; a command takes --env"
     assert "--env is for a command" in cli("proxy", "http://localhost:1", "--env", "A=B").error
     assert "cannot be started" in cli("proxy", "--", "/nowhere/at-all").error

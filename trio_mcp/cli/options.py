@@ -114,10 +114,8 @@ class ConnectionOptions:
         """
         from trio_mcp.client.http.options import HttpOptions
 
+        check_way(target, self.env, **{each: getattr(self, each) for each in _FOR_URLS})
         if target.url is None:
-            given = [each for each in _FOR_URLS if getattr(self, each)]
-            if given:
-                raise Usage(f"{option_of(given[0])} is for a URL; a command takes --env")
             return HttpOptions()
         for package in ("httpx2", "httptools"):
             require(package, "a URL", "http")
@@ -160,6 +158,24 @@ def as_words(options: AttrsInstance) -> list[str]:
             several = value if isinstance(value, tuple) else (value,)
             found += [f"{option_of(each.name)}={one}" for one in several]
     return found
+
+
+def check_way(target: Target, env: object, **for_url: object) -> None:
+    """Make sure that there are variables for a command only, and the rest for a URL only.
+
+    Args:
+        target: What is reached.
+        env: The variables.
+        **for_url: Options for a URL, the usual one first.
+
+    Raises:
+        Usage: One is given that is for the other.
+    """
+    if target.url is not None and env:
+        raise Usage(f"--env is for a command; a URL takes {option_of(next(iter(for_url)))}")
+    for name, value in for_url.items():
+        if target.url is None and value:
+            raise Usage(f"{option_of(name)} is for a URL; a command takes --env")
 
 
 def variables(words: tuple[str, ...]) -> dict[str, str]:

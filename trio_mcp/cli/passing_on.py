@@ -16,7 +16,7 @@ from cyclopts import Parameter
 from trio_mcp.cli.failures import OK, Failure, Usage, one_line
 from trio_mcp.cli.http_options import HttpServerOptions
 from trio_mcp.cli.logs import LogOptions
-from trio_mcp.cli.options import ConnectionOptions, Seconds, TargetWord
+from trio_mcp.cli.options import ConnectionOptions, Seconds, TargetWord, check_way
 from trio_mcp.cli.serve import server_for
 from trio_mcp.cli.target import parse_target
 from trio_mcp.errors import ConfigError
@@ -77,10 +77,7 @@ def proxy(
 
     place = parse_target(target)
     way = ConnectionOptions(env=env, header=upstream_header, token_env=upstream_token_env)
-    if place.url is not None and env:
-        raise Usage("--env is for a command; a URL takes --upstream-header")
-    if place.url is None and (upstream_header or upstream_token_env):
-        raise Usage("--upstream-header and --upstream-token-env are for a URL")
+    check_way(place, env, upstream_header=upstream_header, upstream_token_env=upstream_token_env)
     process = evolve(way.process_options(), stderr="forward")
     opened = open_proxy(
         place.url or place.process or [],

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar, overload
 import trio
 from attrs import frozen
 
-from trio_mcp.background import background_task
+from trio_mcp.background import background_task, run_all
 from trio_mcp.client.client import Client
 from trio_mcp.client.connect import ClientConnection, connect
 from trio_mcp.client.contents import ReadResult
@@ -251,9 +251,7 @@ class ServerGroup:
             except (ClientError, McpError):
                 pass  # its state says so
 
-        async with trio.open_nursery() as nursery:
-            for server in self.servers.values():
-                nursery.start_soon(ask, server)
+        await run_all([partial(ask, each) for each in self.servers.values()])
         return {name: found[name] for name in self.servers if name in found}
 
 

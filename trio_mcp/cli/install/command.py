@@ -11,12 +11,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from trio_mcp.cli.failures import FAILED, OK, Failure, Usage, missing
+from trio_mcp.cli.failures import FAILED, OK, Failure, missing
 from trio_mcp.cli.install.editing import BrokenJson, Document
 from trio_mcp.cli.install.entry import command_of, name_of
 from trio_mcp.cli.install.files import ConfigFile, read_config
 from trio_mcp.cli.install.hosts import HOSTS, Host, HostName, Scope
-from trio_mcp.cli.options import ConnectionOptions, TargetWord, variables
+from trio_mcp.cli.options import ConnectionOptions, TargetWord, check_way, variables
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.target import parse_target
 from trio_mcp.wire.jsonrpc import Json
@@ -60,10 +60,7 @@ def install(
     place = parse_target(target)
     chosen = HOSTS[host]
     called = name_of(place, name)
-    if place.url is not None and env:
-        raise Usage("--env is for a command; a URL takes --header")
-    if place.url is None and header:
-        raise Usage("--header is for a URL; a command takes --env")
+    check_way(place, env, header=header)
     if place.url is not None:
         entry = chosen.url_entry(place.url, ConnectionOptions(header=header).headers())
     else:
