@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.store.redis_server import free_port
 from trio_mcp.store.changes import Put
-from trio_mcp.store.errors import StoreFull
+from trio_mcp.store.errors import StoreFull, StoreUnavailable
 from trio_mcp.store.memory import MemoryStore
 from trio_mcp.store.opening import open_store
+from trio_mcp.store.redis import RedisStore
 from trio_mcp.store.sqlite import SQLiteStore
 
 
@@ -69,3 +73,37 @@ async def test_a_store_has_a_bound(kind: str, tmp_path: Path) -> None:
 def test_memory_needs_no_sqlite() -> None:
     program = "import sys, trio_mcp.store.opening; sys.exit('trio_mcp.store.sqlite' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+# -- Redis, as far as no server is needed ----------------------------------------------------------
+
+
+@pytest.fixture
+def collecting() -> Iterator[None]:
+    yield
+    gc.collect()  # what coredis leaves, and not when another test runs
+
+
+@pytest.mark.parametrize("kind", ["redis", "redis+cluster"])
+@pytest.mark.usefixtures("collecting")
+@pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning")  # of coredis
+async def test_a_server_that_is_not_there(kind: str) -> None:
+    port = free_port()
+    url = f"{kind}://me:secret@127.0.0.1:{port}"
+    with pytest.raises(StoreUnavailable, match=f"127.0.0.1:{port}") as caught:
+        async with RedisStore(url, patience=0.2).open():
+            pass
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("prefix", ["a{b", "a:b", "a%0Ab"])
+async def test_what_is_no_prefix(prefix: str) -> None:
+    with pytest.raises(ValueError, match="prefix"):
+        async with open_store(f"redis://127.0.0.1?prefix={prefix}"):
+            pass
+
+
+async def test_redis_has_no_bound_of_our_own() -> None:
+    with pytest.raises(ValueError, match="maxmemory"):
+        async with open_store("redis://127.0.0.1", max_bytes=100):
+            pass

@@ -18,7 +18,7 @@ import pytest
 import trio
 
 from tests.store.contract import Contract, value_of
-from tests.store.redis_server import RedisServer, free_port, redis_cluster, redis_server
+from tests.store.redis_server import RedisServer, redis_cluster, redis_server
 from tests.store.times import Time
 from tests.support.relay import Relay, Way
 from trio_mcp.store.changes import (
@@ -207,15 +207,6 @@ async def test_many_watch_and_stop(url: str) -> None:
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------
-
-
-async def test_a_server_that_is_not_there() -> None:
-    port = free_port()
-    url = f"redis://me:secret@127.0.0.1:{port}/0"
-    with pytest.raises(StoreUnavailable, match=f"127.0.0.1:{port}") as caught:
-        async with RedisStore(url, patience=0.2).open():
-            pass
-    assert "secret" not in str(caught.value)
 
 
 async def test_a_server_that_is_started_again(tmp_path: Path) -> None:
@@ -416,19 +407,6 @@ async def test_keys_of_something_else_are_left_alone(server: RedisServer, url: s
             with pytest.raises(StoreUnusable, match="prefix"):
                 await store.get("a:x")
         assert await client.get(f"{prefix}:{{a}}:e:x") == b"not ours"
-
-
-@pytest.mark.parametrize("prefix", ["a{b", "a:b", "a%0Ab"])
-async def test_what_is_no_prefix(server: RedisServer, prefix: str) -> None:
-    with pytest.raises(ValueError, match="prefix"):
-        async with open_store(f"{server.url}?prefix={prefix}"):
-            pass
-
-
-async def test_it_has_no_bound_of_our_own(server: RedisServer) -> None:
-    with pytest.raises(ValueError, match="maxmemory"):
-        async with open_store(server.url, max_bytes=100):
-            pass
 
 
 async def test_a_closed_store_says_so(url: str) -> None:
