@@ -16,7 +16,7 @@ import trio
 from trio_mcp.registry.changes import KINDS, Changes, ListChanged, ResourceUpdated
 from trio_mcp.store.changes import Append, News
 from trio_mcp.store.errors import StoreError
-from trio_mcp.transports.http.sharing.following import LogFollower
+from trio_mcp.transports.http.sharing.following import end_of, follow
 from trio_mcp.transports.http.sharing.instance import Instance
 
 logger = logging.getLogger("trio_mcp.http")
@@ -92,11 +92,11 @@ class SharedChanges:
     # -- those of others ------------------------------------------------------------------
 
     async def _hear(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        missed = self._anything_may_have_changed
-        log = LogFollower(self._instance.store, self._log, take=self._take, missed=missed)
-        await log.begin()
+        store, missed = self._instance.store, self._anything_may_have_changed
+        end = await end_of(store, self._log)
         task_status.started()
-        await log.run(partial(logger.warning, "Changes of other instances are not heard of: %s"))
+        away = partial(logger.warning, "Changes of other instances are not heard of: %s")
+        await follow(store, self._log, away, take=self._take, missed=missed, position=end)
 
     async def _take(self, item: bytes) -> None:
         sender, changes = orjson.loads(item)

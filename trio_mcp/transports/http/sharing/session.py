@@ -45,7 +45,7 @@ from trio_mcp.store.changes import (
 )
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.protocol import Store
-from trio_mcp.transports.http.sharing.following import LogFollower
+from trio_mcp.transports.http.sharing.following import follow
 from trio_mcp.transports.http.sharing.instance import Instance
 from trio_mcp.wire.jsonrpc import Id, Json
 
@@ -179,8 +179,8 @@ class SessionLink:
     async def _hear(self, half: Half) -> None:
         look = partial(self._look_again, half)
         take = partial(self._take, half)
-        log = LogFollower(self.store, self._inbox, take=take, missed=look, idle=look)
-        await log.run(partial(logger.debug, "Nothing is heard of other halves of a session: %s"))
+        away = partial(logger.debug, "Nothing is heard of other halves of a session: %s")
+        await follow(self.store, self._inbox, away, take=take, missed=look, idle=look)
 
     async def _take(self, half: Half, item: bytes) -> None:
         message: dict[str, Any] = orjson.loads(item)
