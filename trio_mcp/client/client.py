@@ -14,7 +14,6 @@ from attrs import evolve
 from trio_mcp.client.changes import ChangeStream
 from trio_mcp.client.contents import (
     ReadResult,
-    converted,
     is_not_found,
     payload,
     payloads,
@@ -33,6 +32,7 @@ from trio_mcp.errors import (
 )
 from trio_mcp.public import public
 from trio_mcp.registry.changes import Kind
+from trio_mcp.registry.converting import converted
 from trio_mcp.wire.errors import HEADER_MISMATCH, McpError, ResourceNotFound
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.offers import (

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
 from typing import TypeVar
 
-import trio
 from attrs import frozen
 
 from trio_mcp.errors import ProtocolError
 from trio_mcp.public import public
-from trio_mcp.registry.invalid import holds_many
-from trio_mcp.wire.collector import collector_spared
 from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Json
@@ -102,18 +98,6 @@ def is_not_found(error: McpError, uri: str) -> bool:
 
 def _is_beginning(about: str, uri: str) -> bool:
     return about != "" and uri.startswith(about)
-
-
-async def converted(convert: Callable[[Json], T], wire: Json) -> T:
-    """Convert what the server sent, in a worker thread if that is much."""
-    if not holds_many(wire):
-        return convert(wire)
-
-    def work() -> T:
-        with collector_spared():
-            return convert(wire)
-
-    return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
 
 
 def payload(kind: type[T], method: str, wire: Json) -> T:

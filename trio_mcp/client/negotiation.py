@@ -25,6 +25,7 @@ from trio_mcp.errors import (
     RequestTooLarge,
     Unauthorized,
 )
+from trio_mcp.registry.converting import converted
 from trio_mcp.wire import revisions
 from trio_mcp.wire.conversion import from_wire, to_wire
 from trio_mcp.wire.errors import (
@@ -223,7 +224,9 @@ async def _discover(transport: ClientTransport, identity: ClientIdentity) -> Neg
             return Negotiated(
                 revision=_common(offered),
                 capabilities=capabilities,
-                server_info=_identity(meta.get(META_SERVER_INFO) if isinstance(meta, dict) else 0),
+                server_info=await converted(
+                    _identity, meta.get(META_SERVER_INFO) if isinstance(meta, dict) else 0
+                ),
                 instructions=_text(result.get("instructions")),
             )
     raise _NotModern("the server's answer to server/discover is not MCP")
@@ -295,7 +298,7 @@ async def _initialize(transport: ClientTransport, identity: ClientIdentity) -> N
             return Negotiated(
                 revision=LEGACY[version],
                 capabilities=capabilities,
-                server_info=_identity(result.get("serverInfo")),
+                server_info=await converted(_identity, result.get("serverInfo")),
                 instructions=_text(result.get("instructions")),
             )
     raise ProtocolError("the server's answer to initialize is not MCP")

@@ -14,7 +14,6 @@ from attrs import evolve, fields
 from trio_mcp.background import background_nursery
 from trio_mcp.client.client import Client, take_tools
 from trio_mcp.client.connect import ClientConnection, connect
-from trio_mcp.client.contents import converted
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.negotiation import era_of
 from trio_mcp.client.opening import Target, check_target
@@ -31,6 +30,7 @@ from trio_mcp.public import public
 from trio_mcp.registry import Context
 from trio_mcp.registry.changes import Kind, ResourceUpdated
 from trio_mcp.registry.completions import Completer
+from trio_mcp.registry.converting import converted
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.registry.forwarding import (
     Answer,

@@ -13,6 +13,7 @@ from attrs import frozen
 
 from trio_mcp.public import public
 from trio_mcp.registry.conversation import Conversation
+from trio_mcp.registry.converting import converted
 from trio_mcp.schema import ArgumentError
 from trio_mcp.wire.conversion import from_wire, to_wire
 from trio_mcp.wire.errors import (
@@ -146,7 +147,7 @@ async def sample(
     params |= {name: each for name, each in plain.items() if each is not None}
     result = await talk.send_request("sampling/createMessage", params, key)
     try:
-        return from_wire(result, CreateMessageResult)
+        return await converted(partial(from_wire, payload_type=CreateMessageResult), result)
     except ValueError as error:
         raise _bad_answer("sampling/createMessage", str(error)) from None
 
@@ -177,10 +178,14 @@ async def roots(talk: Conversation, key: str | None) -> list[Root]:
     try:
         match result:
             case {"roots": list(found)}:
-                return [from_wire(each, Root) for each in found]
+                return await converted(_roots, found)
     except ValueError as error:
         raise _bad_answer("roots/list", str(error)) from None
     raise _bad_answer("roots/list", "it has no list of roots")
+
+
+def _roots(found: list[Json]) -> list[Root]:
+    return [from_wire(each, Root) for each in found]
 
 
 async def ask(talk: Conversation, method: str, params: dict[str, Json], key: str | None) -> Json:

@@ -7,6 +7,7 @@ from typing import Final
 
 from attrs import frozen
 
+from trio_mcp.registry.invalid import holds_many
 from trio_mcp.wire import revisions
 from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, UNSUPPORTED_PROTOCOL_VERSION, McpError
@@ -33,8 +34,8 @@ class Caller:
     client_info: Json = None
 
     def identity(self) -> Implementation | None:
-        """Who the client says it is; `None` if it does not say, or says it wrongly."""
-        if self.client_info is None:
+        """Who the client says it is; `None` if it does not say, or says it wrongly or at length."""
+        if self.client_info is None or holds_many(self.client_info):
             return None
         try:
             return from_wire(self.client_info, Implementation)

@@ -58,6 +58,15 @@ async def test_a_session_belongs_to_whoever_began_it_everywhere() -> None:
             assert (await alice.begin("ping").end()).status == 200
 
 
+async def test_what_nobody_should_have_to_read_again_is_not_remembered() -> None:
+    async with fleet(echoing) as those:
+        client = those.client(capabilities={"experimental": {str(n): {} for n in range(5000)}})
+        refused = await client.begin("initialize", client.initialize_request()["params"]).end()
+        assert refused.status == 400
+        assert "more of the client than is remembered" in refused.error["message"]
+        assert client.session is None
+
+
 @pytest.mark.parametrize("id", ["x", "a" * 43, "a:b", "../" * 14 + "a"])
 async def test_what_is_no_session(id: str) -> None:
     async with fleet(echoing) as those:

@@ -7,8 +7,8 @@ from typing import Final
 
 import trio
 
-from trio_mcp.client.contents import converted
 from trio_mcp.errors import InvalidArguments
+from trio_mcp.registry.converting import converted
 from trio_mcp.wire.headers import Path, mirrored_parameters, parameter_headers
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.methods import Method, target_of

@@ -23,6 +23,8 @@ from trio_mcp.extensions.skills.entry import (
 from trio_mcp.extensions.skills.format import IDENTIFIER, MOST_BYTES, digest_of
 from trio_mcp.extensions.skills.frontmatter import frontmatter_of, same
 from trio_mcp.extensions.skills.methods import DIRECTORY_READ, GET, LIST
+from trio_mcp.registry.converting import converted
+from trio_mcp.wire.jsonrpc import Json
 
 logger = logging.getLogger("trio_mcp.skills")
 
@@ -96,8 +98,12 @@ class SkillsClient(ClientExtension):
         Raises:
             ClientError: As for `Client.request`; `NotConnected` if the server has no skills.
         """
+        listed = await self._connected.list_all(LIST.name, "skills")
+        return await converted(self._entries, listed)
+
+    def _entries(self, listed: Sequence[Json]) -> Sequence[RemoteSkill]:
         found = []
-        for wire in await self._connected.list_all(LIST.name, "skills"):
+        for wire in listed:
             entry = entry_of(self.origin, wire)
             if entry is None:
                 logger.warning("%s lists a skill without a URI, which is left out", self.origin)

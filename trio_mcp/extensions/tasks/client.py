@@ -13,6 +13,7 @@ from trio_mcp import CallResult, Client, ClientExtension, McpError, Method, Pend
 from trio_mcp.errors import CannotReach, ClientError, ConnectionLost, HttpError, ProtocolError
 from trio_mcp.extensions.tasks.info import TaskInfo
 from trio_mcp.extensions.tasks.options import CANCEL, CHANGED, FILTER, GET, TASKS, UPDATE
+from trio_mcp.registry.converting import converted
 
 _LAST_WORD: Final = 5.0
 """Seconds that it may take to tell the server that nobody waits for a task any more."""
@@ -182,7 +183,7 @@ class TasksClient(ClientExtension):
         """
         task = await self.wait(id)
         try:
-            return CallResult.from_wire(task.final())
+            return await converted(CallResult.from_wire, task.final())
         except ValueError as error:
             raise ProtocolError(f"the result of task {id:.100} is not MCP: {error}") from None
 

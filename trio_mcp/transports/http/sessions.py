@@ -32,6 +32,7 @@ from trio_mcp.peer.requests import OutgoingRequests
 from trio_mcp.peer.runner import Runner, wait_for_slots
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.registry.changes import ListChanged, ResourceUpdated
+from trio_mcp.registry.invalid import holds_many
 from trio_mcp.server.caller import Caller
 from trio_mcp.server.dispatcher import Dispatcher
 from trio_mcp.server.server import Server
@@ -511,9 +512,16 @@ class HttpSession:
             listener.note(ResourceUpdated(uri))
 
     async def share(self) -> None:
-        """Let other instances know of the session, once it has begun."""
+        """Let other instances know of the session, once it has begun.
+
+        Raises:
+            Refusal: Its client says so much of itself that to read it again takes long.
+        """
         if self.link is not None:
-            await self.link.begin(self._about())
+            about = self._about()
+            if holds_many(about):
+                raise Refusal(400, "The handshake says more of the client than is remembered.")
+            await self.link.begin(about)
 
     async def take(self, message: Notification | Response) -> None:
         """Take note of what needs no answer; what is for another half of the session goes there."""
