@@ -16,6 +16,7 @@ from trio_mcp.public import public
 from trio_mcp.registry.changes import Change, Kind, ListChanged
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.kept import KeptValues
+from trio_mcp.wire.weight import is_heavier
 
 _METHODS: Final[dict[Kind, tuple[str, ...]]] = {
     "tools": ("tools/list",),
@@ -27,6 +28,7 @@ _METHODS: Final[dict[Kind, tuple[str, ...]]] = {
 _READ: Final = "resources/read"
 _Key = tuple[object, str, bytes]
 _EVERYBODY: Final = None
+_MOST_VALUES: Final = 1_000_000
 
 
 @frozen
@@ -69,8 +71,9 @@ class ResponseCache:
         return result
 
     def put(self, key: _Key, body: bytes, until: float, uri: str | None) -> None:
-        """Keep a result in place of an older one."""
-        self._kept.put(key, _Kept(body, uri), len(body), until)
+        """Keep a result in place of an older one, unless it takes long to read it again."""
+        if not is_heavier(body, _MOST_VALUES):
+            self._kept.put(key, _Kept(body, uri), len(body), until)
 
     def forget(self, change: Change) -> None:
         """Forget what a change has made out of date."""

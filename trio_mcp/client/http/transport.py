@@ -39,7 +39,7 @@ from trio_mcp.errors import (
     ProtocolError,
     SessionExpired,
 )
-from trio_mcp.peer.decoding import decoded
+from trio_mcp.peer.decoding import decoded, in_turn
 from trio_mcp.peer.outbound import ConnectionEnded, notification_line
 from trio_mcp.peer.requests import OpenRequests
 from trio_mcp.peer.time_limits import TimeLimit, pausable
@@ -65,6 +65,7 @@ from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import Method
 from trio_mcp.wire.revisions import META_VERSION
 from trio_mcp.wire.sse import EventParser, EventTooLarge
+from trio_mcp.wire.weight import is_heavier
 
 logger = logging.getLogger("trio_mcp.client")
 
@@ -269,7 +270,7 @@ class HttpTransport:
         await self._take(body, pending.session, pending)
         if pending.response is None:
             message = await decoded(body, self.limits)
-            error = rpc_error(_value(body))
+            error = rpc_error(await in_turn(_value, body, self.limits.max_message_values))
             if error is not None:
                 raise error
             why = f": {message.error.message}" if isinstance(message, Malformed) else ""
@@ -525,9 +526,9 @@ def _version_of(params: Params | None) -> str | None:
     return version
 
 
-def _value(body: bytes) -> Json:
+def _value(body: bytes, most: int) -> Json:
     try:
-        return orjson.loads(body)
+        return None if is_heavier(body, most) else orjson.loads(body)
     except ValueError:
         return None
 
