@@ -32,7 +32,7 @@ CALLERS: Final = 8
 _UNDER_WAY: Final = 200
 """Answers after which all clients have connections, and call without a pause."""
 
-_RECOVERY: Final = 60.0
+_AT_MOST: Final = 120.0
 """Seconds after which something is wrong for good."""
 
 
@@ -62,8 +62,9 @@ async def try_out(fault: Fault, seconds: float, folder: Path) -> Result:
             callers = _callers(fleet)
             for caller in callers:
                 nursery.start_soon(caller.run, tally, over)
-            while tally.outcomes["answered"] < _UNDER_WAY:
-                await trio.sleep(0.01)
+            with trio.fail_after(_AT_MOST):
+                while tally.outcomes["answered"] < _UNDER_WAY:
+                    await trio.sleep(0.01)
             await trio.sleep(seconds / 4)
             await fault.strike(fleet)
             await trio.sleep(seconds / 2)
@@ -90,7 +91,7 @@ def _callers(fleet: Fleet) -> list[Caller]:
 
 async def _all_served(callers: Sequence[Caller], answered: set[str]) -> bool:
     """Let each client call until all of them are answered for a moment, if that comes to pass."""
-    with trio.move_on_after(_RECOVERY):
+    with trio.move_on_after(_AT_MOST):
         while True:
             tally = await _again(callers)
             answered |= tally.answered

@@ -71,7 +71,8 @@ async def test_an_instance_that_is_cut_off_from_the_store(tmp_path: Path) -> Non
 
 async def _until(caller: Caller, http: httpx2.AsyncClient, wanted: Outcome, key: str) -> None:
     """Call until it comes out as it should."""
-    for number in itertools.count(1):
-        if await caller.call(http, f"{key} {number}") == wanted:
-            return
-        await trio.sleep(0.01)
+    with trio.fail_after(120):
+        for number in itertools.count(1):
+            if await caller.call(http, f"{key} {number}") == wanted:
+                return
+            await trio.sleep(0.01)

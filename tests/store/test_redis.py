@@ -254,11 +254,12 @@ async def test_a_server_that_hangs_is_not_waited_for_for_ever(tmp_path: Path) ->
 
 
 async def once_it_is_back(ask: Callable[[], Awaitable[T]]) -> T:
-    while True:
-        try:
-            return await ask()
-        except StoreUnavailable:
-            await trio.sleep(0.01)
+    with trio.fail_after(60):
+        while True:
+            try:
+                return await ask()
+            except StoreUnavailable:
+                await trio.sleep(0.01)
 
 
 @pytest.fixture
