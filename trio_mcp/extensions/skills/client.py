@@ -24,7 +24,6 @@ from trio_mcp.extensions.skills.format import IDENTIFIER, MOST_BYTES, digest_of
 from trio_mcp.extensions.skills.frontmatter import frontmatter_of, same
 from trio_mcp.extensions.skills.methods import DIRECTORY_READ, GET, LIST
 from trio_mcp.registry.converting import converted
-from trio_mcp.wire.jsonrpc import Json
 
 logger = logging.getLogger("trio_mcp.skills")
 
@@ -101,7 +100,7 @@ class SkillsClient(ClientExtension):
         listed = await self._connected.list_all(LIST.name, "skills")
         return await converted(self._entries, listed)
 
-    def _entries(self, listed: Sequence[Json]) -> Sequence[RemoteSkill]:
+    def _entries(self, listed: Sequence[Any]) -> Sequence[RemoteSkill]:
         found = []
         for wire in listed:
             entry = entry_of(self.origin, wire)
