@@ -536,6 +536,10 @@ def test_the_collector_is_left_as_it_was():
         assert not gc.isenabled()
     finally:
         gc.enable()
+    gc.freeze()
+    frozen = gc.get_freeze_count()
+    decode(line)
+    assert gc.get_freeze_count() > frozen - 1000, "what the application has frozen does not thaw"
 
 
 def test_a_line_that_is_kept_takes_no_more_memory_than_it_is_long() -> None:
