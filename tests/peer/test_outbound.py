@@ -17,13 +17,20 @@ from trio_mcp.wire.jsonrpc import Response, decode
 pytestmark = pytest.mark.requirement("B2")
 
 
+class Waiting(OutgoingRequest):
+    """A request, and how often its sender was woken."""
+
+    woken: list[int]
+
+    def wake(self) -> None:
+        self.woken.append(1)
+
+
 def request_of(outbound: Outbound, deadline: float = inf, method: str = "x"):
     """Make a request, and a list that grows each time its sender is woken."""
-    woken = []
-    request = OutgoingRequest(
-        outbound.next_id(), method, {}, TimeLimit(deadline), wake=lambda: woken.append(1)
-    )
-    return request, woken
+    request = Waiting(outbound.next_id(), method, {}, TimeLimit(deadline))
+    request.woken = []
+    return request, request.woken
 
 
 def test_a_response_wakes_its_sender_once():

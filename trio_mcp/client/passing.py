@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from trio_mcp.client.client import Client, session_of
 from trio_mcp.client.notifications import ProgressCallback
 from trio_mcp.client.session import ClientRequest
-from trio_mcp.errors import CallTimeout, NotConnected, ProtocolError
-from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed, OutgoingRequest
-from trio_mcp.peer.time_limits import TimeLimit
-from trio_mcp.wire.errors import McpError
+from trio_mcp.errors import ProtocolError
+from trio_mcp.peer.outbound import ConnectionEnded
 from trio_mcp.wire.jsonrpc import Json
 
 
@@ -44,47 +39,21 @@ async def exchange(
     return await session_of(client).exchange(request)
 
 
-def exchange_soon(
-    client: Client,
-    method: str,
-    params: dict[str, Json],
-    seconds: float,
-    done: Callable[[dict[str, Json] | Exception], object],
-) -> Callable[[], None] | None:
-    """Do the same as `exchange` without a task, if that can be done: over a stream with room.
+async def exchange_as_it_is(
+    client: Client, method: str, params: dict[str, Json]
+) -> dict[str, Json]:
+    """Send a request that has all its `_meta` fields, and return its result as it came.
 
-    Args:
-        client: Who sends it.
-        method: The method.
-        params: Its parameters, with all that the revision wants in `_meta`.
-        seconds: How long to wait.
-        done: Called once: with the result as it came; an `McpError` of the server's; a
-            `CallTimeout`; or another `ClientError`. It must not raise.
+    It waits for as long as it takes.
 
-    Returns:
-        What cancels it, so that `done` is not called; `None` if nothing was sent.
-
-    Raises:
-        TypeError: The parameters are not JSON.
+    Raises, and behaves when it is cancelled, as `exchange`.
     """
     session = session_of(client)
-
-    def woken(request: OutgoingRequest) -> None:
-        outcome: Any
-        response = request.response
-        if response is not None and response.result.__class__ is dict:  # most of them
-            done(response.result)
-            return
-        try:
-            outcome = request.result
-        except DeadlinePassed:
-            outcome = CallTimeout(method, seconds)
-        except ConnectionEnded as error:
-            outcome = NotConnected(f"the connection ended: {error}")
-        except McpError as error:
-            outcome = error
-        if not isinstance(outcome, dict | Exception):
-            outcome = ProtocolError(f"{method}: the server's result is no object")
-        done(outcome)
-
-    return session.begin(method, params, TimeLimit(session.now() + seconds), woken)
+    try:
+        result = await session.transport.request(method, params)
+    except ConnectionEnded:
+        await session.closed.wait()
+        raise session.failure() from None
+    if not isinstance(result, dict):
+        raise ProtocolError(f"{method}: the server's result is no object")
+    return result

@@ -16,7 +16,7 @@ from trio_mcp.client.notifications import ProgressCallback, check_plain
 from trio_mcp.client.state import Disconnected, StateLog
 from trio_mcp.client.transport import ClientTransport, InboundHandler, Params
 from trio_mcp.errors import CallTimeout, ClientError, NotConnected, ProtocolError
-from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed, OutgoingRequest
+from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
@@ -254,24 +254,6 @@ class ClientSession:
             return await self._send_once(request, request.params, limit, request.id)
         except DeadlinePassed:
             raise CallTimeout(request.what, timeout, self.stderr(), request.setting) from None
-
-    def begin(
-        self,
-        method: str,
-        params: Params,
-        limit: TimeLimit,
-        done: Callable[[OutgoingRequest], object],
-    ) -> Callable[[], None] | None:
-        """Send a request as it is, for which no task waits, if that can be done now.
-
-        Returns:
-            What cancels it; `None` if it was not sent.
-        """
-        transport = self.transport
-        if transport.begin is None or transport.cancel is None or self._middleware:
-            return None
-        request = transport.begin(method, params, limit, done)
-        return None if request is None else partial(transport.cancel, request)
 
     def _unshared(self, method: str) -> McpError:
         identifier = self.unshared_methods[method]

@@ -13,7 +13,6 @@ from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.notifications import Notifications, RawLines
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
-from trio_mcp.peer.outbound import OutgoingRequest
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import (
@@ -32,21 +31,8 @@ logger = logging.getLogger("trio_mcp.client")
 Params = dict[str, Json]
 
 
-Begin = Callable[
-    [str, Params, TimeLimit, Callable[[OutgoingRequest], object]], OutgoingRequest | None
-]
-
-
 class ClientTransport(Protocol):
     """What a `Client` sends through."""
-
-    @property
-    def begin(self) -> Begin | None:
-        """Sends a request for which no task waits (`OutgoingRequests.begin`), if it can."""
-
-    @property
-    def cancel(self) -> Callable[[OutgoingRequest], None] | None:
-        """Cancels such a request."""
 
     @property
     def always_responds(self) -> bool:
@@ -88,8 +74,6 @@ class StreamTransport:
     always_responds: ClassVar[bool] = False
 
     def __init__(self, connection: Connection) -> None:
-        self.begin: Begin | None = connection.requests.begin
-        self.cancel: Callable[[OutgoingRequest], None] | None = connection.requests.cancel
         self.next_id = connection.requests.next_id
         self.request = connection.requests.send
         self.notify = connection.requests.notify

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from typing import Any, Final, Literal
@@ -34,14 +34,13 @@ from trio_mcp.registry.converting import converted
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.registry.forwarding import (
     Answer,
-    Cancel,
-    Done,
     forwarded_completer,
     forwarded_prompt,
     forwarded_resource,
     forwarded_template,
     forwarded_tool,
 )
+from trio_mcp.registry.handlers import Forwarded
 from trio_mcp.registry.part import Part, RefType, Table
 from trio_mcp.registry.resources import Resource
 from trio_mcp.transports.process import ProcessOptions
@@ -355,10 +354,10 @@ class Remote(Part):
             if table == "prompts":
                 self._real_names[described.name] = name
             answer = partial(_answer_renamed, answer, name)
-        begin = {"begin": partial(_begin, name)} if table == "tools" else {}
+        pass_on = {"pass_on": partial(_pass_on, name)} if table == "tools" else {}
         known = _known_members(payload)
         foreign = {name: each for name, each in wire.items() if name not in known}
-        made = forwarded(described, answer, **begin)
+        made = forwarded(described, answer, **pass_on)
         return evolve(made, foreign=foreign) if foreign else made
 
     # -- resources ------------------------------------------------------------------------
@@ -460,12 +459,11 @@ async def _answer(method: str, params: dict[str, Json], context: Context) -> Map
     return await upstream.answer(method, params, context)
 
 
-def _begin(
-    name: str, params: dict[str, Json], state: Any, seconds: float, done: Done
-) -> Cancel | None:
+def _pass_on(
+    name: str, params: dict[str, Json], arguments: Json, state: Any
+) -> Awaitable[Forwarded] | None:
     upstream: Upstream = state
-    params["name"] = name
-    return upstream.begin(params, seconds, done)
+    return upstream.pass_on(params, name, arguments)
 
 
 async def _answer_renamed(

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
 from math import inf
 from typing import Any, Final
@@ -22,7 +22,7 @@ import trio
 from trio_mcp.background import run_all
 from trio_mcp.client.client import Client
 from trio_mcp.client.contents import is_not_found
-from trio_mcp.client.passing import exchange, exchange_soon
+from trio_mcp.client.passing import exchange, exchange_as_it_is
 from trio_mcp.compose.callers import CallerConnection, CallerConnections
 from trio_mcp.compose.calls import Ask, OpenCall, OpenCalls, PassedOn
 from trio_mcp.compose.held import HeldCall, HeldCalls, about
@@ -31,7 +31,7 @@ from trio_mcp.compose.supervised import SupervisedConnection
 from trio_mcp.compose.tasks import PassedTasks
 from trio_mcp.errors import ClientError, ServerUnavailable
 from trio_mcp.registry import Context
-from trio_mcp.registry.forwarding import Cancel, Done
+from trio_mcp.registry.handlers import Forwarded
 from trio_mcp.wire.errors import (
     INTERNAL_ERROR,
     McpError,
@@ -45,7 +45,6 @@ from trio_mcp.wire.revisions import (
     META_CLIENT_CAPABILITIES,
     META_CLIENT_INFO,
     META_LOG_LEVEL,
-    META_SERVER_INFO,
     META_VERSION,
     MODERN,
 )
@@ -130,11 +129,11 @@ class Upstream:
             self.main.note_failure(error)
             raise self._told(error) from None
 
-    def begin(self, params: Params, seconds: float, done: Done) -> Cancel | None:
-        """Pass a call on without a task, where nothing can be said or asked on the way.
+    def pass_on(self, params: Params, name: str, arguments: Json) -> Awaitable[Forwarded] | None:
+        """Pass a call on as it is, where nothing can be said or asked on the way.
 
-        That is between a modern caller and a modern server on a stream, if the caller wants neither
-        progress nor log messages. Questions are results there. The parameters are ours to change.
+        That is between a modern caller and a modern server, if the caller wants neither progress
+        nor log messages. Questions are results there.
         """
         client = self.main.current
         if client is not self._seen:  # its revision is looked up once for each connection
@@ -151,19 +150,18 @@ class Upstream:
         declared = meta[META_CLIENT_CAPABILITIES]
         if "extensions" in declared:
             return None
+        if params["name"] != name or params.get("arguments") is not arguments:
+            params = {**params, "name": name, "arguments": arguments}
         if meta.get(META_VERSION) != revision:
-            params["_meta"] = {**meta, META_VERSION: revision}
-        return self._begun(client, params, seconds, done)
+            params = {**params, "_meta": {**meta, META_VERSION: revision}}
+        return self._passed_on(client, params)
 
-    def _begun(self, client: Client, params: Params, seconds: float, done: Done) -> Cancel | None:
-        def settled(outcome: Params | Exception) -> None:
-            if not isinstance(outcome, ClientError) or isinstance(outcome, TimeoutError):
-                done(outcome)
-            else:
-                self.main.note_failure(outcome)
-                done(self._told(outcome))
-
-        return exchange_soon(client, "tools/call", params, seconds, settled)
+    async def _passed_on(self, client: Client, params: Params) -> Forwarded:
+        try:
+            return Forwarded(await exchange_as_it_is(client, "tools/call", params))
+        except ClientError as error:
+            self.main.note_failure(error)
+            raise self._told(error) from None
 
     def _told(self, error: ClientError) -> ToolError:
         """Tell a caller of a failure, without what is nobody's business (its stderr, say)."""
@@ -273,10 +271,6 @@ class Upstream:
         await relay.drained()
         if self._tasks is not None and result.get("resultType") == "task":
             result = self._tasks.adopt(result, context.principal, self._about_task)
-        told = result.get("_meta")
-        if isinstance(told, dict) and META_SERVER_INFO in told:  # here, we are the server
-            told = {key: told[key] for key in told if key != META_SERVER_INFO}
-            result = {**result, "_meta": told} if told else _without_meta(result)
         return result
 
     def _meta_for(self, client: Client, meta: Params, context: Context) -> Params:

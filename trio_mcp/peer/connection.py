@@ -24,7 +24,7 @@ import trio
 
 from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.peer.decoding import SHORT, decoded
-from trio_mcp.peer.inbound import Handler, Inbound, InboundRequest, Later, Slots
+from trio_mcp.peer.inbound import Handler, Inbound, InboundRequest, Slots
 from trio_mcp.peer.lines import IO_ERRORS, LineTransport, OutgoingLines
 from trio_mcp.peer.requests import OutgoingRequests
 from trio_mcp.peer.runner import Runner
@@ -124,7 +124,6 @@ class Connection(ReplyChannel):
                 self._end(STOPPED)  # if it was cancelled, this is how its waiters come to know
                 await self._flush()
                 self._lines.close()
-                self._inbound.abandon()
                 self._inbound.close_waiting()  # they may wait for slots that others give back
                 self._nursery.cancel_scope.cancel()
                 self._writing.cancel()
@@ -266,37 +265,12 @@ class Connection(ReplyChannel):
         if request.waiting_in is not None:
             request.start = self._start
         elif request.has_slots or request.long_lived:
-            if not (request.may_need_no_task and request.pass_on(self._passed_on)):
-                self._nursery.start_soon(self._run_call, request, name=request.label)
+            self._nursery.start_soon(self._run_call, request, name=request.label)
         else:  # it was cancelled in the queue, so there is nothing to run
             self._inbound.answer(request, request.unfinished())
             if request.response is not None:
                 self._lines.put_nowait(request.response)
             self._inbound.close(request)
-
-    def _passed_on(self, request: InboundRequest, line: bytes | Later | None) -> None:
-        """Answer and close a request that needed no task."""
-        if callable(line):
-            self._nursery.start_soon(self._pass_on_late, request, line)
-            return
-        if self._inbound.answer(request, line) and not self.send_response_nowait(request.response):
-            self._nursery.start_soon(self._send_late, request)
-            return
-        self._inbound.close(request)
-        self._runner.look_again()
-
-    async def _pass_on_late(self, request: InboundRequest, make: Later) -> None:
-        line = await make()
-        if request.key in self._inbound:  # else it was abandoned meanwhile
-            self._passed_on(request, line)
-
-    async def _send_late(self, request: InboundRequest) -> None:
-        """Send a response once there is room; until then its request keeps its slot."""
-        try:
-            await self.send_response(request.response)
-        finally:
-            self._inbound.close(request)
-            self._runner.look_again()
 
     # -- the way back ---------------------------------------------------------------------
 

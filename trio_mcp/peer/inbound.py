@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager
 from enum import Enum
 from math import inf
-from typing import ClassVar, Final, Literal, Protocol
+from typing import ClassVar, Final, Protocol
 
 from attrs import define, field
 
@@ -76,34 +76,6 @@ class Scope(AbstractContextManager[object, bool], Protocol):
         """End what runs in it."""
 
 
-class PassedOnScope:
-    """What a request that needs no task has in place of a scope."""
-
-    deadline: float = inf
-    cancelled_caught: bool = False
-
-    @property
-    def cancel_called(self) -> bool:
-        """Whether it is cancelled."""
-        raise NotImplementedError
-
-    def cancel(self) -> None:
-        """End it, and answer."""
-        raise NotImplementedError
-
-    def abandon(self) -> None:
-        """End it without an answer: the connection is no more."""
-        raise NotImplementedError
-
-    def __enter__(self) -> object:
-        """Do nothing: nothing runs in it."""
-        return self
-
-    def __exit__(self, *_: object) -> Literal[False]:
-        """Let everything pass."""
-        return False
-
-
 class Handler(Protocol):
     """Who deals with what comes in from one peer."""
 
@@ -137,12 +109,6 @@ class BatchAnswer:
         return join_batch(self.lines) if self.open == 0 and self.lines else None
 
 
-Later = Callable[[], Awaitable[bytes]]
-"""Makes a line, which takes a while."""
-
-Finish = Callable[["InboundRequest", "bytes | Later | None"], None]
-
-
 class InboundRequest:
     """A request of the other side that takes time, from its admission until it is closed.
 
@@ -172,9 +138,6 @@ class InboundRequest:
     long_lived: ClassVar[bool] = False
     """Whether it goes on until it is cancelled, and so needs no slot."""
 
-    may_need_no_task: ClassVar[bool] = False
-    """Whether `pass_on` is worth a try."""
-
     @property
     def timeout(self) -> float:
         """Seconds that it may take."""
@@ -188,20 +151,6 @@ class InboundRequest:
     @property
     def may_notify(self) -> bool:
         """Whether it may send something before its response, from any task."""
-        return False
-
-    def pass_on(self, finish: Finish) -> bool:
-        """Do the work without a task, if that can be done now.
-
-        This is for requests that are nothing but a request to somebody else.
-
-        Args:
-            finish: To be called once, with the line that answers it or what makes that line,
-                unless its scope (a `PassedOnScope`) is abandoned.
-
-        Returns:
-            Whether it is done so; otherwise it has to be run.
-        """
         return False
 
     async def run(self, scope: Scope) -> bytes | None:
@@ -509,13 +458,6 @@ class Inbound:
             self._on_change()
 
     # -- the end --------------------------------------------------------------------------
-
-    def abandon(self) -> None:
-        """Forget the requests that have no task which would end with the connection."""
-        for request in self:
-            if isinstance(request.scope, PassedOnScope):
-                request.scope.abandon()
-                self.close(request)
 
     def close_waiting(self) -> None:
         """Forget the requests that wait for a slot: there is nobody any more to run them."""

@@ -7,11 +7,10 @@ response, with the deadline, when its sender gives it up, or with the connection
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from math import inf
 from weakref import WeakSet
 
-from attrs import define
+from attrs import define, field
 
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.wire.jsonrpc import Id, Json, Response, encode
@@ -27,18 +26,20 @@ class DeadlinePassed(Exception):
 
 @define(eq=False, repr=False)
 class OutgoingRequest:
-    """A request of ours that is open."""
+    """A request of ours that is open. A subclass knows how its sender waits."""
 
     id: Id
     method: str
     params: dict[str, Json] | None
     limit: TimeLimit
     """When it is given up."""
-    wake: Callable[[], object]
-    """Lets its sender go on."""
-    response: Response | None = None
-    failure: Exception | None = None
+    response: Response | None = field(default=None, init=False)
+    failure: Exception | None = field(default=None, init=False)
     """Why there will be no response."""
+
+    def wake(self) -> None:
+        """Let its sender go on."""
+        raise NotImplementedError
 
     @property
     def line(self) -> bytes:

@@ -7,11 +7,12 @@ everybody's (`watch`): that costs a request a third less than a scope of its own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf
 
 import trio
+from attrs import define, field
 
 from trio_mcp.peer.lines import LineQueue
 from trio_mcp.peer.outbound import (
@@ -22,10 +23,6 @@ from trio_mcp.peer.outbound import (
 )
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.wire.jsonrpc import Id, Json
-
-
-def _ignore() -> None:
-    """Nobody waits yet."""
 
 
 class OpenRequests:
@@ -97,6 +94,7 @@ class OutgoingRequests(OpenRequests):
     def __init__(self, lines: LineQueue, prefix: str = "") -> None:
         super().__init__(prefix)
         self._lines = lines
+        self._endless = TimeLimit()  # of all requests that wait for as long as it takes
 
     async def send(
         self,
@@ -128,72 +126,18 @@ class OutgoingRequests(OpenRequests):
         Cancelled, it tells the other side so, and a late answer is ignored.
         """
         lines = lines or self._lines
-        limit = limit or TimeLimit()
-        task = trio.lowlevel.current_task()
-        request = OutgoingRequest(
-            self.next_id() if id is None else id,
-            method,
-            params,
-            limit,
-            wake=lambda: trio.lowlevel.reschedule(task),
-        )
+        limit = limit or self._endless
+        id = self.next_id() if id is None else id
+        request = _TaskRequest(id, method, params, limit, self, lines)
         line = request.line
         if lines.full:
             await self._wait_for_room(lines, limit.deadline)
         self.open(request)
         lines.put_nowait(line)
-
-        def give_up(_: object) -> trio.lowlevel.Abort:
-            self.give_up(request)
-            self._tell(request, lines)
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        await trio.lowlevel.wait_task_rescheduled(give_up)
+        await trio.lowlevel.wait_task_rescheduled(request.abandon)
         if isinstance(request.failure, DeadlinePassed):
-            self._tell(request, lines)
+            self.tell(request, lines)
         return request.result
-
-    def begin(
-        self,
-        method: str,
-        params: dict[str, Json],
-        limit: TimeLimit,
-        done: Callable[[OutgoingRequest], object],
-    ) -> OutgoingRequest | None:
-        """Send a request for which no task waits, if there is room for it now.
-
-        Args:
-            method: The method.
-            params: Its parameters.
-            limit: Until when to wait. When that has passed, the other side is told to stop.
-            done: Called with the request once it has a result, or a failure. It must not raise.
-
-        Returns:
-            The request, to be given to `cancel`; `None` if it was not sent.
-
-        Raises:
-            TypeError: The parameters are not JSON.
-        """
-        if self.ended or self._lines.full:
-            return None
-        request = OutgoingRequest(self.next_id(), method, params, limit, wake=_ignore)
-
-        def wake() -> None:
-            request.wake = _ignore  # a cycle would wait for the garbage collector
-            if isinstance(request.failure, DeadlinePassed):
-                self._tell(request, self._lines)
-            done(request)
-
-        line = request.line
-        request.wake = wake
-        self.open(request)
-        self._lines.put_nowait(line)
-        return request
-
-    def cancel(self, request: OutgoingRequest) -> None:
-        """Want no result any more, and tell the other side so."""
-        if self.give_up(request):
-            self._tell(request, self._lines)
 
     async def _wait_for_room(self, lines: LineQueue, deadline: float) -> None:
         with trio.CancelScope(deadline=deadline) as scope:
@@ -202,7 +146,7 @@ class OutgoingRequests(OpenRequests):
         if scope.cancelled_caught:
             raise DeadlinePassed
 
-    def _tell(self, request: OutgoingRequest, lines: LineQueue) -> None:
+    def tell(self, request: OutgoingRequest, lines: LineQueue) -> None:
         """Tell the other side that nobody waits for a request any more.
 
         It cannot wait for room, in an abort function; there is no more than one for each request.
@@ -221,3 +165,26 @@ class OutgoingRequests(OpenRequests):
         await trio.lowlevel.checkpoint()
         await self._wait_for_room(self._lines, inf)
         self._lines.put_nowait(line)
+
+
+@define(eq=False)
+class _TaskRequest(OutgoingRequest):
+    """A request that a task waits for.
+
+    One object, and no functions that are made for each request: with many in flight, it is the
+    number of objects that the garbage collector has to look at again and again.
+    """
+
+    _requests: OutgoingRequests
+    _lines: LineQueue
+    _task: trio.lowlevel.Task = field(factory=trio.lowlevel.current_task, init=False)
+
+    def wake(self) -> None:
+        """Let the task go on."""
+        trio.lowlevel.reschedule(self._task)
+
+    def abandon(self, _: object) -> trio.lowlevel.Abort:
+        """Want no response any more, as the task is cancelled (an abort function)."""
+        self._requests.give_up(self)
+        self._requests.tell(self, self._lines)
+        return trio.lowlevel.Abort.SUCCEEDED

@@ -37,18 +37,10 @@ from trio_mcp.wire.payloads import ResourceDescription, ToolDescription
 
 Answer = Callable[[dict[str, Json], Context], Awaitable[Mapping[str, Json]]]
 
-Done = Callable[[dict[str, Json] | Exception], object]
-"""Called once: with the members of a result, which are given away; or with why there are none. A
-`TimeoutError` is the end of the time that there was."""
-
-
-Cancel = Callable[[], object]
-"""Ends a call that was begun. `Done` is not called then."""
-
-Begin = Callable[[dict[str, Json], Any, float, Done], Cancel | None]
-"""Begins a call that is passed on, without waiting: gets its parameters, what the part's lifespan
-yielded, the seconds that there are, and what to call at the end. Returns what cancels it; `None`
-for a call that needs more, because something may be said or asked during it."""
+PassOn = Callable[[dict[str, Json], Json, Any], Awaitable[Forwarded] | None]
+"""Passes on a call during which nothing can be said or asked: gets the caller's parameters, which
+it must not change, the arguments that are meant, and what the part's lifespan yielded. Returns the
+result, to be awaited; `None` for a call that needs the caller's context."""
 
 
 class _AnyObject:
@@ -73,7 +65,7 @@ def forwarded_tool(
     description: ToolDescription,
     answer: Answer,
     *,
-    begin: Begin | None = None,
+    pass_on: PassOn | None = None,
     check: bool = False,
     timeout: float | None = None,
     scopes: frozenset[str] = frozenset(),
@@ -83,7 +75,7 @@ def forwarded_tool(
     Args:
         description: As the part lists it.
         answer: Gets the parameters of `tools/call`, and returns the members of its result.
-        begin: The same without a task, for calls with which that can be done.
+        pass_on: The same for calls that need no context. To make one takes longer than the rest.
         check: Whether arguments are held against the input schema here. Otherwise only the part
             does so, and says in its own words what is wrong.
         timeout: Seconds that a call may take; `None` for the part's `tool_timeout`.
@@ -96,7 +88,7 @@ def forwarded_tool(
     return Tool(
         name=description.name,
         label=f"Tool {description.name}",
-        function=ForwardedCall(answer, description.name, begin),
+        function=ForwardedCall(answer, description.name, pass_on),
         context_parameter="context",
         description=description,
         timeout=timeout,
@@ -112,27 +104,29 @@ def forwarded_tool(
 class ForwardedCall:
     """The function of a forwarded tool."""
 
-    def __init__(self, answer: Answer, name: str, begin: Begin | None) -> None:
+    def __init__(self, answer: Answer, name: str, pass_on: PassOn | None) -> None:
         self._answer = answer
         self._name = name
-        self._begin = begin
+        self._pass_on = pass_on
 
     async def __call__(self, arguments: Json, context: Context) -> Forwarded:
         """Have the part answer a call."""
         params = {**context.params, "name": self._name, "arguments": arguments}
         return Forwarded(dict(await self._answer(params, context)))
 
-    @property
-    def begin(self) -> Callable[..., Cancel | None] | None:
-        """Has the part begin a call without a task; `None` if it never can."""
-        return None if self._begin is None else self._begin_call
-
-    def _begin_call(
-        self, params: dict[str, Json], arguments: Json, state: Any, seconds: float, done: Done
-    ) -> Cancel | None:
-        assert self._begin is not None
-        params = {**params, "name": self._name, "arguments": arguments}
-        return self._begin(params, state, seconds, done)
+    def forward(
+        self,
+        params: dict[str, Json],
+        arguments: Json,
+        state: Any,
+        make_context: Callable[[], Context],
+    ) -> Awaitable[Forwarded]:
+        """Do the same, and make a context only if it is needed."""
+        if self._pass_on is not None:
+            running = self._pass_on(params, arguments, state)
+            if running is not None:
+                return running
+        return self(arguments, make_context())
 
 
 def _as_arguments(arguments: dict[str, Json]) -> Keywords:

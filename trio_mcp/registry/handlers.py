@@ -165,8 +165,8 @@ class Handler:
     """Whether a call is nothing but a call of the function, if the keywords are bound."""
     may_talk: bool = field(init=False)
     """Whether anything gets a context, and so may say something before the result."""
-    begin: Callable[..., Any] | None = field(init=False)
-    """Begins a call that is passed on without a task of its own (`forwarding.Begin`)."""
+    forward: Callable[..., Awaitable[Any]] | None = field(init=False)
+    """The function, where it can do without a context (`ForwardedCall.forward`)."""
     _is_bare: bool = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -177,7 +177,7 @@ class Handler:
             "is_async": runs_async,
             "is_direct": runs_async and is_bare and not self.context_parameter and not self.origin,
             "may_talk": self.context_parameter is not None or bool(self.middleware),
-            "begin": getattr(self.function, "begin", None) if is_bare else None,
+            "forward": getattr(self.function, "forward", None) if is_bare else None,
             "_is_bare": is_bare,
         }
         for name, seen in looks.items():

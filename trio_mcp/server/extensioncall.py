@@ -67,7 +67,6 @@ class _Extended(HandlerCall):
     """What both have in common: the handler's function is never all that has to be run."""
 
     __slots__ = ()
-    may_need_no_task: ClassVar[bool] = False
 
     @property
     def may_notify(self) -> bool:

@@ -1,4 +1,4 @@
-"""Results that are passed on: what is between this server and its caller, and nothing else of them.
+"""Results that are passed on to callers of legacy revisions.
 
 What a revision does not have is written as this library writes it for its own results.
 """
@@ -11,7 +11,7 @@ from typing import Final
 from trio_mcp.wire.conversion import from_wire, to_wire
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.payloads import BLOCK_SINCE, CONTENT_BLOCKS
-from trio_mcp.wire.revisions import ALL, META_SERVER_INFO, Revision
+from trio_mcp.wire.revisions import ALL, Revision
 
 _MODERN_MEMBERS: Final = ("resultType", "ttlMs", "cacheScope")
 _LATER: Final[Mapping[Revision, Mapping[str, type]]] = {
@@ -25,14 +25,8 @@ _LATER: Final[Mapping[Revision, Mapping[str, type]]] = {
 """By revision, the blocks that it does not have."""
 
 
-def for_caller(result: dict[str, Json], revision: Revision) -> dict[str, Json]:
-    """Return the members of a result for a caller of a revision."""
-    if revision.modern:
-        meta = result.get("_meta")
-        if isinstance(meta, dict) and META_SERVER_INFO in meta:  # this server gives its own
-            own = {key: each for key, each in meta.items() if key != META_SERVER_INFO}
-            return {**result, "_meta": own}
-        return result
+def for_legacy(result: dict[str, Json], revision: Revision) -> dict[str, Json]:
+    """Return the members of a result for a caller of a legacy revision."""
     kept = {name: each for name, each in result.items() if name not in _MODERN_MEMBERS}
     if revision.structured_objects_only and not isinstance(kept.get("structuredContent"), dict):
         kept.pop("structuredContent", None)

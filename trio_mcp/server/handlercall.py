@@ -50,7 +50,7 @@ from trio_mcp.wire.errors import (
     ToolError,
 )
 from trio_mcp.wire.jsonrpc import Json, result_line, sendable_text
-from trio_mcp.wire.revisions import Revision
+from trio_mcp.wire.revisions import META_SERVER_INFO, Revision
 
 if TYPE_CHECKING:
     from trio_mcp.registry.conversation import OpenConversation
@@ -109,11 +109,18 @@ class HandlerCall(InboundRequest):
 
     def _passed_on(self, result: dict[str, Json]) -> dict[str, Json]:
         """Leave a result as it came, but for what is between this server and its caller."""
-        from trio_mcp.server.forwarded import for_caller  # few registries pass anything on
-
         if result.get("resultType") == "input_required":
             return self._converse().pass_on(result)
-        return for_caller(result, self.context.revision)
+        if not self.context.caller.revision.modern:
+            from trio_mcp.server.forwarded import for_legacy  # few registries pass anything on
+
+            result = for_legacy(result, self.context.caller.revision)
+        told = result.get("_meta")
+        if isinstance(told, dict) and META_SERVER_INFO in told:  # this server gives its own
+            result["_meta"] = own = {key: told[key] for key in told if key != META_SERVER_INFO}
+            if not own:
+                del result["_meta"]
+        return result
 
     def refused(self, error: RefusedArguments) -> bytes:
         """Make the line that tells of arguments which were checked late, and do not fit."""
@@ -164,32 +171,12 @@ class HandlerCall(InboundRequest):
                     self._report_leftover(error)
                     return self._cut_short()
                 line = self._failure(unwrapped(error))
-            self._settle()
+            if self.conversation is not None:
+                self.conversation.finish()
+            if logger.isEnabledFor(logging.INFO):
+                self._log()
             return line
         finally:  # it knows us: a cycle would wait for the garbage collector
-            self.conversation = None
-
-    def _settle(self) -> None:
-        if self.conversation is not None:
-            self.conversation.finish()
-        if logger.isEnabledFor(logging.INFO):
-            self._log()
-
-    def line_for(self, outcome: Any) -> bytes:
-        """Make the line that answers a call which needed no task, of its result or a failure.
-
-        A line is that of a result already.
-        """
-        try:
-            try:
-                if isinstance(outcome, Exception):
-                    raise outcome
-                line = outcome if isinstance(outcome, bytes) else self._line(outcome)
-            except Exception as error:
-                line = self._failure(error)
-            self._settle()
-            return line
-        finally:
             self.conversation = None
 
     def _start(self) -> Awaitable[Any]:
@@ -203,8 +190,19 @@ class HandlerCall(InboundRequest):
             running = self.work_bridged(bridges)
         elif server.use_state is not None and handler.may_talk and self.brings_state:
             running = self.work_bridged([])
+        elif handler.forward is not None and keywords.__class__ is dict:
+            running = self._forwarded(keywords["arguments"])
         else:
             running = handler.run(keywords, self.make_context, server.threads)
+        return running
+
+    def _forwarded(self, arguments: Json) -> Awaitable[Any]:
+        """Have a part answer, which may need nothing of the caller's context."""
+        server, origin = self.context.server, self.handler.origin
+        state = server.state if origin is None else server.opened.state_of(origin.part)
+        running: Awaitable[Any] = self.handler.forward(
+            self.context.params, arguments, state, self.make_context
+        )
         return running
 
     def log_bridges(self) -> list[LogBridge]:
@@ -266,14 +264,6 @@ class HandlerCall(InboundRequest):
                 return self._line(value)
 
         return await trio.to_thread.run_sync(make, abandon_on_cancel=True)
-
-    async def late_line_for(self, result: Forwarded) -> bytes:
-        """Do the same for a call which needed no task until now."""
-        try:
-            outcome: Any = await self._line_aside(result)
-        except Exception as error:
-            outcome = error
-        return self.line_for(outcome)
 
     @property
     def _whose(self) -> str:

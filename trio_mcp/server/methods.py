@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.registry import Registry
 from trio_mcp.registry.changes import KINDS, Listener
-from trio_mcp.registry.handlers import Unbound
 from trio_mcp.registry.tools import unknown, unknown_tool
 from trio_mcp.schema import ArgumentError
 from trio_mcp.server.caller import Caller, log_level
@@ -154,11 +153,7 @@ def call_tool(context: RequestContext) -> dict[str, Json] | ToolCall:
             return tool_failure(message)
         data = refusal_data(context, "tool", tool.name, error)
         raise McpError(INVALID_PARAMS, message, data) from None
-    if tool.begin is None or isinstance(keywords, Unbound):
-        return ToolCall(context, tool, keywords)
-    from trio_mcp.server.passing import ForwardedCall
-
-    return ForwardedCall(context, tool, keywords)
+    return ToolCall(context, tool, keywords)
 
 
 def read_resource(context: RequestContext) -> ReadCall:

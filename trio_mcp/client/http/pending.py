@@ -26,3 +26,10 @@ class PendingRequest(OutgoingRequest):
     sent: bool = False
     delivered: bool = False
     """Whether the server has taken it."""
+    reads_on: bool = False
+    """Whether it ends with its stream, and not with its response."""
+
+    def wake(self) -> None:
+        """Wait for nothing more."""
+        if not self.reads_on:
+            self.scope.cancel()

@@ -99,8 +99,6 @@ class HttpTransport:
     nursery: trio.Nursery
     _tools: KnownTools
     always_responds: ClassVar[bool] = True
-    begin: ClassVar[None] = None
-    cancel: ClassVar[None] = None
     may_be_http_sse: bool = False
     """Whether the server refused `initialize` as one does that only knows HTTP+SSE."""
     _requests: OpenRequests = field(factory=OpenRequests)
@@ -176,7 +174,6 @@ class HttpTransport:
         if self._closed:
             raise ConnectionEnded("closed")
         version = _version_of(params)
-        scope = trio.CancelScope()
         return PendingRequest(
             id=self.next_id() if id is None else id,
             method=method,
@@ -185,8 +182,6 @@ class HttpTransport:
             limit=limit or TimeLimit(),
             modern=version is not None,
             session=None if version or method == "initialize" else self._session,
-            scope=scope,
-            wake=scope.cancel,
         )
 
     def _modern_headers(self, version: str, method: str, params: Params) -> Headers:
@@ -395,7 +390,7 @@ class HttpTransport:
 
     def _responded(self, response: Response, reader: PendingRequest | None) -> None:
         if reader is not None and self._requests.get(response.id) is reader:
-            reader.wake = _go_on  # its stream may bring more, and its connection is used again
+            reader.reads_on = True  # its stream may bring more, and its connection is used again
         if self._requests.respond(response) is None:
             logger.debug("An answer came to no request of ours")
 
@@ -513,10 +508,6 @@ class HttpTransport:
                 logger.debug("The end of the session was answered with %d", reply.status)
         except ClientError as error:
             logger.debug("The end of the session could not be told: %s", error)
-
-
-def _go_on() -> None:
-    """Leave a request that has its response to itself."""
 
 
 def _version_of(params: Params | None) -> str | None:
