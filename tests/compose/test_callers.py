@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 import trio
 
 from tests.compose.support import named
-from trio_mcp import Client, Context, Handlers, Registry, Remote, connect
+from trio_mcp import Client, Context, Handlers, Part, Registry, Remote, connect
 from trio_mcp.client.negotiation import Era
 from trio_mcp.compose.upstream import Upstream
+from trio_mcp.wire.payloads import LoggingLevel
 
 pytestmark = pytest.mark.requirement("L4")
 
@@ -81,3 +83,66 @@ async def test_there_are_no_more_connections_than_there_may_be(
                 "the idle one has made room"
             )
             assert len(upstream.callers.open) == 1
+
+
+class Witness(Part):
+    """Sees whose roots have changed."""
+
+    def __init__(self) -> None:
+        super().__init__("witness")
+        self.seen: list[str] = []
+        self.news = trio.Event()
+
+    def roots_changed(self, state: Any, connection_id: str, principal: str | None) -> None:
+        self.seen.append(connection_id)
+        self.news.set()
+
+
+async def test_a_server_is_told_whose_roots_have_changed() -> None:
+    async def where(context: Context) -> list[str]:
+        """Say which connection this is, and what it may see."""
+        return [context.connection_id or "", *(each.uri for each in await context.roots())]
+
+    behind, witness, front = named("behind", where), Witness(), Registry("front")
+    behind.mount(witness)
+    front.mount(Remote(behind, era="legacy"))
+    options: dict[str, Any] = {"era": "legacy", "handlers": Handlers(roots=["file:///a"])}
+    async with connect(front, **options) as ada, connect(front, **options) as bob:
+        mine = await ada.call_tool("where", returns=list[str])
+        his = await bob.call_tool("where", returns=list[str])
+        assert mine[0] != his[0]
+        await ada.set_roots(["file:///b"])
+        with trio.fail_after(10):
+            await witness.news.wait()
+        assert await ada.call_tool("where", returns=list[str]) == [mine[0], "file:///b"]
+        assert await bob.call_tool("where", returns=list[str]) == his
+    assert witness.seen == [mine[0]]
+
+
+@pytest.mark.parametrize("up", ["modern", "legacy"])
+@both_eras
+async def test_each_caller_hears_as_much_as_it_wants(up: Era, down: Era) -> None:
+    async def work(context: Context) -> None:
+        """Say what is done."""
+        for level in ("debug", "info", "error"):
+            await context.log(level, level)
+
+    front, part = Registry("front"), Remote(named("behind", work), era=up)
+    front.mount(part)
+    callers: list[tuple[LoggingLevel, list[str]]] = [
+        ("info", ["info", "error"]),
+        ("debug", ["debug", "info", "error"]),
+        ("error", ["error"]),
+        ("info", ["info", "error"]),
+    ]
+    async with part.running():  # all of them share its connection
+        for wanted, heard in callers:
+            said: list[str] = []
+            on_log = partial(_note, said)
+            async with connect(front, era=down, log_level=wanted, on_log=on_log) as client:
+                await client.call_tool("work")
+            assert said == heard
+
+
+def _note(said: list[str], level: str, *_: object) -> None:
+    said.append(level)

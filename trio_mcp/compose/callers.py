@@ -9,7 +9,7 @@ that is a command, this is a process of its own, so there is a bound to how many
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -26,12 +26,16 @@ from trio_mcp.wire.errors import McpError
 
 logger = logging.getLogger("trio_mcp.compose")
 
+CallerKey = tuple[str | None, str | None, bytes]
+"""Whose a connection is: the caller's own connection, its principal, and, as JSON, what it can be
+asked."""
+
 
 @define(eq=False)
 class CallerConnection:
     """A connection for one caller, or for one after the other."""
 
-    key: Hashable
+    key: CallerKey
     calls: OpenCalls = Factory(OpenCalls)
     users: int = 0
     """Calls that use it, or are about to."""
@@ -41,6 +45,8 @@ class CallerConnection:
     settled: trio.Event = Factory(trio.Event)
     scope: trio.CancelScope = Factory(trio.CancelScope)
     idle_since: float = 0.0
+    tells_of_roots: bool = False
+    """Whether the server is about to be told that the caller's roots have changed."""
     _changed: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
 
     @contextmanager
@@ -78,7 +84,7 @@ class CallerConnections:
     def __init__(
         self,
         name: str,
-        open_: Callable[[OpenCalls, Hashable], ClientConnection],
+        open_: Callable[[OpenCalls, CallerKey], ClientConnection],
         nursery: trio.Nursery,
         *,
         most: int,
@@ -95,7 +101,7 @@ class CallerConnections:
         self.open: Final[dict[CallerConnection, None]] = {}
         """Those that there are, the one that was begun first at the beginning."""
 
-    async def connection(self, key: Hashable, *, alone: bool) -> CallerConnection:
+    async def connection(self, key: CallerKey, *, alone: bool) -> CallerConnection:
         """Return the connection of a caller, which may still have to be opened.
 
         Args:
@@ -114,7 +120,7 @@ class CallerConnections:
         why = ClientError(f"all {self._most} connections for callers are in use")
         raise ServerUnavailable(self._name, why)
 
-    def _find(self, key: Hashable, alone: bool) -> CallerConnection | None:
+    def _find(self, key: CallerKey, alone: bool) -> CallerConnection | None:
         for each in self.open:
             ends = each.error is not None or each.scope.cancel_called
             if each.key == key and not ends and not (alone and each.users):

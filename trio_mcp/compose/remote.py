@@ -125,7 +125,8 @@ class Remote(Part):
         tasks: The extension of the registry by which callers ask for tasks of the server's.
         rename: Makes the names of tools and prompts from the server's; they have to stay apart.
         limits: The bounds of each connection.
-        log_level: The least severe level of log messages to ask for.
+        log_level: The least severe level of log messages that a legacy server is asked for at
+            first. It is asked for less severe ones once a caller wants them.
         on_state: Called with each state of the shared connection.
 
     Example:
@@ -438,6 +439,11 @@ class Remote(Part):
                     started = True
                     task_status.started(scope)
                 await pace.breathe()
+
+    def roots_changed(self, state: Any, connection_id: str, principal: str | None) -> None:
+        """Tell the server, on the connections of the caller whose roots have changed."""
+        if state is not None:  # what is mounted may not be open yet
+            state.roots_changed(connection_id, principal)
 
     # -- completion -----------------------------------------------------------------------
 

@@ -16,20 +16,22 @@ from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
 from math import inf
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import trio
 
 from trio_mcp.background import run_all
 from trio_mcp.client.client import Client
 from trio_mcp.client.contents import is_not_found
-from trio_mcp.client.passing import exchange, exchange_as_it_is
-from trio_mcp.compose.callers import CallerConnection, CallerConnections
+from trio_mcp.client.passing import exchange, exchange_as_it_is, how_it_ended
+from trio_mcp.compose.callers import CallerConnection, CallerConnections, CallerKey
 from trio_mcp.compose.calls import Ask, OpenCall, OpenCalls, PassedOn
 from trio_mcp.compose.held import HeldCall, HeldCalls, about
 from trio_mcp.compose.relay import Relay
 from trio_mcp.compose.supervised import SupervisedConnection
 from trio_mcp.compose.tasks import PassedTasks
-from trio_mcp.errors import ClientError, ServerUnavailable
+from trio_mcp.errors import ClientError, ProtocolError, ServerUnavailable
+from trio_mcp.peer.outbound import ConnectionEnded
 from trio_mcp.registry import Context
 from trio_mcp.registry.handlers import Forwarded
 from trio_mcp.wire.errors import (
@@ -40,7 +42,7 @@ from trio_mcp.wire.errors import (
 )
 from trio_mcp.wire.extensions import TASKS
 from trio_mcp.wire.jsonrpc import Json, encode
-from trio_mcp.wire.payloads import LoggingLevel
+from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
 from trio_mcp.wire.revisions import (
     META_CLIENT_CAPABILITIES,
     META_CLIENT_INFO,
@@ -75,7 +77,7 @@ class Upstream:
         callers: The others.
         held: Calls that wait for their callers.
         nursery: Where messages to callers are passed on.
-        log_level: What modern servers are asked to log for legacy callers.
+        log_level: What legacy servers log before a caller wants to hear more.
         tasks: Keeps the tasks that calls have become, where there may be any.
     """
 
@@ -100,6 +102,8 @@ class Upstream:
         self._nursery = nursery
         self._log_level = log_level
         self._tasks = tasks
+        # The least severe level that a legacy server was asked for, if that is another one.
+        self._logged: WeakKeyDictionary[Client, LoggingLevel] = WeakKeyDictionary()
         self._seen: Client | None = None
         self._revision: str | None = None  # of that client, if it is a modern one
 
@@ -158,7 +162,13 @@ class Upstream:
 
     async def _passed_on(self, client: Client, params: Params) -> Forwarded:
         try:
-            return Forwarded(await exchange_as_it_is(client, "tools/call", params))
+            try:
+                result = await exchange_as_it_is(client, "tools/call", params)
+            except ConnectionEnded:
+                raise await how_it_ended(client) from None
+            if not isinstance(result, dict):
+                raise ProtocolError("tools/call: the server's result is no object")
+            return Forwarded(result)
         except ClientError as error:
             self.main.note_failure(error)
             raise self._told(error) from None
@@ -225,7 +235,7 @@ class Upstream:
         context = relay.context
         alone = context.connection_id in _SHARED_BY_ALL
         caller = None if alone else context.connection_id
-        key: Hashable = (caller, context.principal, encode(declared))
+        key = (caller, context.principal, encode(declared))
         connection = await self.callers.connection(key, alone=alone)
         try:
             with connection.used():
@@ -240,6 +250,22 @@ class Upstream:
             raise ServerUnavailable(self.main.name, connection.error)
         return connection.client
 
+    def roots_changed(self, connection_id: str, principal: str | None) -> None:
+        """Tell the server that a caller's roots have changed, on the connections of that caller."""
+        for each in self.callers.open:
+            if each.key[:2] == (connection_id, principal) and not each.tells_of_roots:
+                each.tells_of_roots = True
+                self._nursery.start_soon(self._tell_of_roots, each)
+
+    async def _tell_of_roots(self, connection: CallerConnection) -> None:
+        try:
+            client = await self._opened(connection)
+            await client.notify("notifications/roots/list_changed", {})
+        except ClientError as error:
+            logger.debug("Server %s is not told of other roots: %s", self.main.name, error)
+        finally:
+            connection.tells_of_roots = False
+
     # -- a request ------------------------------------------------------------------------
 
     async def _exchange(
@@ -253,6 +279,8 @@ class Upstream:
     ) -> Params:
         """Send a request to the server, and pass on what it says meanwhile."""
         context = relay.context
+        if client.era == "legacy":
+            await self._have_logged(client, context.log_level)
         meta = context.meta or {}
         sent = self._meta_for(client, meta, context)
         params = {**params, "_meta": sent} if sent else _without_meta(params)
@@ -273,6 +301,22 @@ class Upstream:
             result = self._tasks.adopt(result, context.principal, self._about_task)
         return result
 
+    async def _have_logged(self, client: Client, level: LoggingLevel | None) -> None:
+        """Have a legacy server log what a caller wants to hear, if it does not yet.
+
+        It goes on logging that, for all who share the connection. Each of them hears only what it
+        wants itself (`Context.log`).
+        """
+        asked = self._logged.get(client, self._log_level)
+        is_new = level is not None and LOGGING_LEVELS[level] < LOGGING_LEVELS[asked]
+        if level is None or not is_new or "logging" not in client.capabilities:
+            return
+        self._logged[client] = level  # at once: calls that come now need not ask as well
+        try:
+            await client.set_log_level(level)
+        except McpError as error:
+            logger.debug("Server %s keeps its log level: %s", self.main.name, error)
+
     def _meta_for(self, client: Client, meta: Params, context: Context) -> Params:
         """Return what the server gets to see of a request's `_meta`."""
         if client.era == "legacy":
@@ -284,7 +328,8 @@ class Upstream:
             kept[META_CLIENT_CAPABILITIES] = self._passed_capabilities(client, declared)
         else:
             kept[META_CLIENT_CAPABILITIES] = _askable(context)
-            kept[META_LOG_LEVEL] = self._log_level
+            if context.log_level is not None:
+                kept[META_LOG_LEVEL] = context.log_level
         return kept
 
     def _passed_capabilities(self, client: Client, declared: Params) -> Params:
@@ -309,11 +354,10 @@ class Upstream:
             raise self._told(error) from None
 
 
-def open_for_caller(open_: Callable[..., Any], calls: OpenCalls, key: Hashable) -> Any:
+def open_for_caller(open_: Callable[..., Any], calls: OpenCalls, key: CallerKey) -> Any:
     """Make a connection that declares what a caller has declared, and asks that one."""
     import orjson
 
-    assert isinstance(key, tuple)
     declared = orjson.loads(key[-1])
     return open_(handlers=PassedOn(declared=declared, ask=calls.ask), on_log=calls.on_log)
 

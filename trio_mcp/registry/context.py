@@ -96,6 +96,14 @@ class Context(Generic[State]):
         """
         return self._conversation is not None and self._conversation.passes_questions
 
+    @property
+    def log_level(self) -> LoggingLevel | None:
+        """The least severe level of log messages that the caller wants; `None` for no messages.
+
+        `log` looks at it. You need it only where it takes long to put a message together.
+        """
+        return None if self._conversation is None else self._conversation.log_level
+
     # -- saying ---------------------------------------------------------------------------
 
     async def progress(

@@ -34,6 +34,10 @@ class Conversation(Protocol):
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Tell how far the work is, if the caller wants to know."""
 
+    @property
+    def log_level(self) -> LoggingLevel | None:
+        """The least severe level of log messages that the caller wants; `None` for no messages."""
+
     def logs(self, level: LoggingLevel) -> bool:
         """Whether the caller wants log messages of this level."""
 

@@ -333,6 +333,15 @@ class Part:
         """Whether it has to be opened before anything of it is called, and is not open."""
         return False
 
+    def roots_changed(self, state: Any, connection_id: str, principal: str | None) -> None:
+        """Take note that a caller has other roots now. Whoever serves the part calls it.
+
+        Args:
+            state: What the part's lifespan yielded.
+            connection_id: The caller's connection.
+            principal: Who the caller was proved to be.
+        """
+
     @property
     def shared_state(self) -> Any:
         """What its lifespan yielded, where it is open whoever is served; else `None`."""

@@ -165,9 +165,14 @@ class BackgroundConversation:
             self._last_progress = progress
             await self._channel.progress(progress, total, message)
 
+    @property
+    def log_level(self) -> LoggingLevel | None:
+        """The least severe level of log messages that are wanted; `None` for no messages."""
+        return self._channel.log_level
+
     def logs(self, level: LoggingLevel) -> bool:
         """Whether messages of this level are wanted."""
-        wanted = self._channel.log_level
+        wanted = self.log_level
         return wanted is not None and LOGGING_LEVELS[level] >= LOGGING_LEVELS[wanted]
 
     async def log(self, level: LoggingLevel, data: Json, source: str | None) -> None:

@@ -14,7 +14,7 @@ import hashlib
 import logging
 from collections import Counter
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import orjson
 import trio
@@ -192,17 +192,19 @@ class RequestConversation:
         for scope in self._asking:
             scope.cancel()
 
+    @property
+    def log_level(self) -> LoggingLevel | None:
+        """The least severe level of log messages that the caller wants; `None` for no messages."""
+        of_session = self._context.session.log_level
+        wanted: Any = self._meta.get(META_LOG_LEVEL) if self.revision.modern else of_session
+        return wanted if wanted in LOGGING_LEVELS else None
+
     def logs(self, level: LoggingLevel) -> bool:
         """Whether the caller wants log messages of this level."""
-        wanted = (
-            self._meta.get(META_LOG_LEVEL)
-            if self.revision.modern
-            else self._context.session.log_level
-        )
-        severity = LOGGING_LEVELS.get(level)
+        wanted, severity = self.log_level, LOGGING_LEVELS.get(level)
         if severity is None:
             raise ValueError(f"no log level {level!r}; there are: {', '.join(LOGGING_LEVELS)}")
-        return wanted in LOGGING_LEVELS and severity >= LOGGING_LEVELS[wanted]
+        return wanted is not None and severity >= LOGGING_LEVELS[wanted]
 
     async def log(self, level: LoggingLevel, data: Json, source: str | None) -> None:
         """Send a log message."""

@@ -84,6 +84,8 @@ class Dispatcher:
     def notified(self, notification: Notification) -> None:
         """Take note of a notification. None needs an answer, and unknown ones are allowed."""
         logger.debug("Notification %s", notification.method[:200])
+        if notification.method == "notifications/roots/list_changed":
+            self.server.note_roots_of(self.session)
         if self.server.registry.extensions is None:
             return
         from trio_mcp.server.extended import take_notification

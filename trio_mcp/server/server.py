@@ -12,6 +12,7 @@ from trio_mcp.registry import Registry
 from trio_mcp.registry.lifespan import Opened
 from trio_mcp.server import tracing
 from trio_mcp.server.lists import ListCache
+from trio_mcp.server.session import Session
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
@@ -80,6 +81,12 @@ class Server:
         self.state = opened.state
         self.extensions = opened.extensions
         """By identifier, what serves each extension."""
+
+    def note_roots_of(self, session: Session) -> None:
+        """Have all parts know that a client has other roots now."""
+        for part in self.registry.all_parts():
+            state = self.opened.state_of(part)
+            part.roots_changed(state, session.connection_id, session.principal)
 
     def complete(self, result: dict[str, Json], revision: Revision) -> dict[str, Json]:
         """Add to a result what the modern revisions want in every result."""
