@@ -220,6 +220,26 @@ async def test_a_cancelled_call_is_cancelled_over_there(up: Era, down: Era) -> N
         await library.cancelled.wait()
 
 
+@pytest.mark.requirement("A0")
+@all_eras
+@both_eras
+async def test_a_call_that_is_passed_on_is_a_task_as_any_other(up: Era, down: Era) -> None:
+    library = Library()
+    async with through(library, up, down, prefix="lib") as client, trio.open_nursery() as nursery:
+        nursery.start_soon(partial(client.call_tool, "lib_wait", timeout=100))
+        await library.started.wait()
+        assert {"Tool lib_wait", "Tool wait"} <= set(_tasks(trio.lowlevel.current_root_task()))
+        nursery.cancel_scope.cancel()
+
+
+def _tasks(task: trio.lowlevel.Task | None) -> list[str]:
+    """The names of all tasks from this one on."""
+    if task is None:
+        return []
+    below = [each for nursery in task.child_nurseries for each in nursery.child_tasks]
+    return [task.name, *(name for each in below for name in _tasks(each))]
+
+
 @all_eras
 @both_eras
 async def test_resources_prompts_and_completions(up: Era, down: Era) -> None:
