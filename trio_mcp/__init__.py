@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from trio_mcp.registry.content import File as File
     from trio_mcp.registry.content import Image as Image
     from trio_mcp.registry.context import Context as Context
+    from trio_mcp.registry.converting import converted as converted
     from trio_mcp.registry.extension import ExtensionMethod as ExtensionMethod
     from trio_mcp.registry.extension import ExtensionRequest as ExtensionRequest
     from trio_mcp.registry.extension import ExtensionSubscription as ExtensionSubscription
@@ -188,6 +189,7 @@ _NAMES: Final = {
     ),
     "registry.content": ("Audio", "File", "Image"),
     "registry.context": ("Context",),
+    "registry.converting": ("converted",),
     "registry.extension": ("ExtensionMethod", "ExtensionRequest", "ExtensionSubscription"),
     "registry.forwarding": (
         "forwarded_completer",

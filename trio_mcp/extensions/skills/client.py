@@ -12,7 +12,7 @@ from typing import Any, Final
 import trio
 from attrs import define, field
 
-from trio_mcp import Client, ClientExtension, Method
+from trio_mcp import Client, ClientExtension, Method, converted
 from trio_mcp.errors import ClientError, NotConnected, ProtocolError
 from trio_mcp.extensions.skills.entry import (
     InvalidSkill,
@@ -23,7 +23,6 @@ from trio_mcp.extensions.skills.entry import (
 from trio_mcp.extensions.skills.format import IDENTIFIER, MOST_BYTES, digest_of
 from trio_mcp.extensions.skills.frontmatter import frontmatter_of, same
 from trio_mcp.extensions.skills.methods import DIRECTORY_READ, GET, LIST
-from trio_mcp.registry.converting import converted
 
 logger = logging.getLogger("trio_mcp.skills")
 

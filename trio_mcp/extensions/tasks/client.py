@@ -9,11 +9,10 @@ from typing import Any, Final
 
 import trio
 
-from trio_mcp import CallResult, Client, ClientExtension, McpError, Method, PendingCall
+from trio_mcp import CallResult, Client, ClientExtension, McpError, Method, PendingCall, converted
 from trio_mcp.errors import CannotReach, ClientError, ConnectionLost, HttpError, ProtocolError
 from trio_mcp.extensions.tasks.info import TaskInfo
 from trio_mcp.extensions.tasks.options import CANCEL, CHANGED, FILTER, GET, TASKS, UPDATE
-from trio_mcp.registry.converting import converted
 
 _LAST_WORD: Final = 5.0
 """Seconds that it may take to tell the server that nobody waits for a task any more."""
