@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from trio_mcp.client.client import Client, session_of
 from trio_mcp.client.notifications import ProgressCallback
 from trio_mcp.client.session import ClientRequest
-from trio_mcp.errors import ClientError
+from trio_mcp.errors import ProtocolError
+from trio_mcp.peer.outbound import ConnectionEnded
 from trio_mcp.wire.jsonrpc import Json
 
 
@@ -40,24 +39,21 @@ async def exchange(
     return await session_of(client).exchange(request)
 
 
-def exchange_as_it_is(client: Client, method: str, params: dict[str, Json]) -> Awaitable[Json]:
+async def exchange_as_it_is(
+    client: Client, method: str, params: dict[str, Json]
+) -> dict[str, Json]:
     """Send a request that has all its `_meta` fields, and return its result as it came.
 
-    It waits for as long as it takes. There is nothing around what the transport does, as this is
-    the way of most calls that are passed on.
+    It waits for as long as it takes.
 
-    Raises:
-        McpError: The server answered with an error.
-        ClientError: It could not be asked, where each request has a way of its own.
-        ConnectionEnded: The connection ended; `how_it_ended` tells how.
-
-    Cancelled, it tells the server to stop, and ignores a late answer.
+    Raises, and behaves when it is cancelled, as `exchange`.
     """
-    return session_of(client).transport.request(method, params)
-
-
-async def how_it_ended(client: Client) -> ClientError:
-    """Wait until it is known how a connection has ended, and return that."""
     session = session_of(client)
-    await session.closed.wait()
-    return session.failure()
+    try:
+        result = await session.transport.request(method, params)
+    except ConnectionEnded:
+        await session.closed.wait()
+        raise session.failure() from None
+    if not isinstance(result, dict):
+        raise ProtocolError(f"{method}: the server's result is no object")
+    return result

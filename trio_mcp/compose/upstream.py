@@ -23,15 +23,14 @@ import trio
 from trio_mcp.background import run_all
 from trio_mcp.client.client import Client
 from trio_mcp.client.contents import is_not_found
-from trio_mcp.client.passing import exchange, exchange_as_it_is, how_it_ended
+from trio_mcp.client.passing import exchange, exchange_as_it_is
 from trio_mcp.compose.callers import CallerConnection, CallerConnections, CallerKey
 from trio_mcp.compose.calls import Ask, OpenCall, OpenCalls, PassedOn
 from trio_mcp.compose.held import HeldCall, HeldCalls, about
 from trio_mcp.compose.relay import Relay
 from trio_mcp.compose.supervised import SupervisedConnection
 from trio_mcp.compose.tasks import PassedTasks
-from trio_mcp.errors import ClientError, ProtocolError, ServerUnavailable
-from trio_mcp.peer.outbound import ConnectionEnded
+from trio_mcp.errors import ClientError, ServerUnavailable
 from trio_mcp.registry import Context
 from trio_mcp.registry.handlers import Forwarded
 from trio_mcp.wire.errors import (
@@ -162,13 +161,7 @@ class Upstream:
 
     async def _passed_on(self, client: Client, params: Params) -> Forwarded:
         try:
-            try:
-                result = await exchange_as_it_is(client, "tools/call", params)
-            except ConnectionEnded:
-                raise await how_it_ended(client) from None
-            if not isinstance(result, dict):
-                raise ProtocolError("tools/call: the server's result is no object")
-            return Forwarded(result)
+            return Forwarded(await exchange_as_it_is(client, "tools/call", params))
         except ClientError as error:
             self.main.note_failure(error)
             raise self._told(error) from None
