@@ -1,5 +1,6 @@
 """The plugin for pytest, in runs of pytest within this one."""
 
+import gc
 import json
 import subprocess
 import sys
@@ -53,6 +54,7 @@ Pytester = pytest.Pytester
 
 @pytest.fixture
 def shop(pytester: Pytester) -> Pytester:
+    gc.collect()  # or a run within this one would be told of what other tests have left behind
     pytester.makepyfile(shop=SHOP)
     pytester.makeini("[pytest]\npythonpath = .\nfilterwarnings = error")
     return pytester
