@@ -40,7 +40,6 @@ from trio_mcp.registry.forwarding import (
     forwarded_template,
     forwarded_tool,
 )
-from trio_mcp.registry.handlers import Forwarded
 from trio_mcp.registry.part import Part, RefType, Table
 from trio_mcp.registry.resources import Resource
 from trio_mcp.transports.process import ProcessOptions
@@ -467,7 +466,7 @@ async def _answer(method: str, params: dict[str, Json], context: Context) -> Map
 
 def _pass_on(
     name: str, params: dict[str, Json], arguments: Json, state: Any
-) -> Awaitable[Forwarded] | None:
+) -> Awaitable[dict[str, Json]] | None:
     upstream: Upstream = state
     return upstream.pass_on(params, name, arguments)
 

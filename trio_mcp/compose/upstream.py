@@ -32,7 +32,6 @@ from trio_mcp.compose.supervised import SupervisedConnection
 from trio_mcp.compose.tasks import PassedTasks
 from trio_mcp.errors import ClientError, ServerUnavailable
 from trio_mcp.registry import Context
-from trio_mcp.registry.handlers import Forwarded
 from trio_mcp.wire.errors import (
     INTERNAL_ERROR,
     McpError,
@@ -132,7 +131,7 @@ class Upstream:
             self.main.note_failure(error)
             raise self._told(error) from None
 
-    def pass_on(self, params: Params, name: str, arguments: Json) -> Awaitable[Forwarded] | None:
+    def pass_on(self, params: Params, name: str, arguments: Json) -> Awaitable[Params] | None:
         """Pass a call on as it is, where nothing can be said or asked on the way.
 
         That is between a modern caller and a modern server, if the caller wants neither progress
@@ -159,9 +158,9 @@ class Upstream:
             params = {**params, "_meta": {**meta, META_VERSION: revision}}
         return self._passed_on(client, params)
 
-    async def _passed_on(self, client: Client, params: Params) -> Forwarded:
+    async def _passed_on(self, client: Client, params: Params) -> Params:
         try:
-            return Forwarded(await exchange_as_it_is(client, "tools/call", params))
+            return await exchange_as_it_is(client, "tools/call", params)
         except ClientError as error:
             self.main.note_failure(error)
             raise self._told(error) from None

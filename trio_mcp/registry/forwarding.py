@@ -37,10 +37,10 @@ from trio_mcp.wire.payloads import ResourceDescription, ToolDescription
 
 Answer = Callable[[dict[str, Json], Context], Awaitable[Mapping[str, Json]]]
 
-PassOn = Callable[[dict[str, Json], Json, Any], Awaitable[Forwarded] | None]
+PassOn = Callable[[dict[str, Json], Json, Any], Awaitable[Mapping[str, Json]] | None]
 """Passes on a call during which nothing can be said or asked: gets the caller's parameters, which
 it must not change, the arguments that are meant, and what the part's lifespan yielded. Returns the
-result, to be awaited; `None` for a call that needs the caller's context."""
+members of the result, to be awaited; `None` for a call that needs the caller's context."""
 
 
 class _AnyObject:
@@ -125,8 +125,12 @@ class ForwardedCall:
         if self._pass_on is not None:
             running = self._pass_on(params, arguments, state)
             if running is not None:
-                return running
+                return _forwarded(running)
         return self(arguments, make_context())
+
+
+async def _forwarded(running: Awaitable[Mapping[str, Json]]) -> Forwarded:
+    return Forwarded(dict(await running))
 
 
 def _as_arguments(arguments: dict[str, Json]) -> Keywords:
