@@ -121,6 +121,7 @@ class SessionLink:
         self._unwritten: deque[tuple[str, tuple[Change, ...]]] = deque()
         self._unrecorded: set[str] = set()  # streams of which something could not be written
         self._moved = trio.lowlevel.ParkingLot()
+        self._end_came_back = trio.Event()
 
     # -- its life -----------------------------------------------------------------------------
 
@@ -149,9 +150,11 @@ class SessionLink:
         return entry
 
     async def end(self) -> None:
-        """End the session, for all."""
+        """End the session, for all; return when the others have most likely heard of it, too."""
         ended = Put(self._about_key, _ENDED, ttl=self.instance.keep)
         await self.store.commit(ended, *self._said({"end": True}))
+        with trio.move_on_after(_PAUSE):  # the client may go to another half at once
+            await self._end_came_back.wait()
 
     async def run(self, half: Half) -> None:
         """Hear from other halves, and write what waits to be written, until cancelled."""
@@ -163,6 +166,7 @@ class SessionLink:
                 await self._hear(half)
         finally:
             self.instance.links.discard(self)
+            self._end_came_back.set()
 
     def note_use(self) -> None:
         """Have the session last, because it is used."""
@@ -185,6 +189,8 @@ class SessionLink:
     async def _take(self, half: Half, item: bytes) -> None:
         message: dict[str, Any] = orjson.loads(item)
         if message["from"] == self.instance.name:
+            if "end" in message:
+                self._end_came_back.set()
             return
         if "cancel" in message:
             half.cancelled_elsewhere(message["cancel"])
