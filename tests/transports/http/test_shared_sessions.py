@@ -355,8 +355,35 @@ async def test_a_store_that_loses_everything_gets_the_sessions_back(
             assert (await client.begin("ping").end()).status == 200
 
 
+async def test_an_end_is_answered_once_others_will_have_heard_of_it(
+    monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
+) -> None:
+    news, hear = trio.Event(), SessionLink._hear
+
+    async def hear_late(link: SessionLink, half: Any) -> None:
+        await news.wait()
+        await hear(link, half)
+
+    monkeypatch.setattr(SessionLink, "_hear", hear_late)
+    answers = []
+
+    async with fleet(echoing) as those, trio.open_nursery() as nursery:
+        client = those.client()
+        await client.initialize()
+
+        async def end() -> None:
+            answers.append(await client.delete())
+
+        nursery.start_soon(end)
+        await wait_all_tasks_blocked()
+        assert answers == []
+        news.set()
+        await wait_all_tasks_blocked()
+        assert answers == [200]
+
+
 async def test_a_session_that_was_ended_does_not_come_back(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
     """Not by an instance that has not heard of its end, either."""
 
