@@ -67,8 +67,6 @@ def _too_large(max_bytes: int) -> Refused:
 class FixedBody:
     """A body whose length is known."""
 
-    __slots__ = ("complete", "received", "remaining")
-
     def __init__(self, length: int) -> None:
         self.received = 0
         self.remaining = length
@@ -96,8 +94,6 @@ class ChunkedBody:
     Args:
         max_bytes: The most bytes that it may have, without all that is around them.
     """
-
-    __slots__ = ("_chunk", "_ignored", "_max_bytes", "_step", "complete", "received", "remaining")
 
     def __init__(self, max_bytes: int) -> None:
         self.received = 0

@@ -62,34 +62,6 @@ class Connection:
         stream: To the client.
     """
 
-    __slots__ = (
-        "_base_scope",
-        "_body",
-        "_exchange",
-        "_head",
-        "_heads",
-        "_last_words",
-        "_listening",
-        "_nursery",
-        "_pipe",
-        "_read_deadline",
-        "_reading",
-        "_scope",
-        "_served",
-        "_stream",
-        "_torn",
-        "_wait",
-        "_watch",
-        "_write_deadline",
-        "_writing",
-        "buffer",
-        "changed",
-        "ended",
-        "eof",
-        "limits",
-        "service",
-    )
-
     def __init__(self, service: Service, watch: Watch, stream: trio.abc.Stream) -> None:
         self.service: Final = service
         self.limits: Final = service.limits

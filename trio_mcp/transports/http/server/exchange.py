@@ -66,18 +66,6 @@ class Exchange:
         body: Its body, which is still to be read.
     """
 
-    __slots__ = (
-        "_body_told",
-        "_connection",
-        "_expects_continue",
-        "_head",
-        "_waited",
-        "body",
-        "listening",
-        "looked_at",
-        "response",
-    )
-
     def __init__(self, connection: Carrier, head: Head, body: Body) -> None:
         self._connection = connection
         self._head = head

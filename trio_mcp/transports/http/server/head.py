@@ -66,8 +66,6 @@ class HeadReader:
         max_headers: The most headers.
     """
 
-    __slots__ = ("_last", "_last_raw", "_max_bytes", "_max_headers", "_scanned", "_skipped")
-
     def __init__(self, max_bytes: int, max_headers: int) -> None:
         self._max_bytes = max_bytes
         self._max_headers = max_headers
@@ -159,8 +157,6 @@ _SPECIAL: Final = frozenset(
 
 class _Collector:
     """What llhttp finds."""
-
-    __slots__ = ("complete", "headers")
 
     def __init__(self) -> None:
         self.headers: Headers = []

@@ -54,18 +54,6 @@ class Response:
         http_version: The version of the request.
     """
 
-    __slots__ = (
-        "_delimiter",
-        "_headers",
-        "_is_1_1",
-        "_method",
-        "_remaining",
-        "_status",
-        "begun",
-        "complete",
-        "keep_alive",
-    )
-
     def __init__(self, method: str, http_version: str) -> None:
         self._method = method
         self._is_1_1 = http_version == "1.1"
