@@ -498,10 +498,7 @@ class HttpSession:
             return self.standalone, self.standalone.sent
         from trio_mcp.transports.http.sharing.stream import ElsewhereStream
 
-        stream = ElsewhereStream(
-            name, self.link.stream(name), self.link.instance, self.headers, primes=self.primes
-        )
-        return stream, number
+        return ElsewhereStream(name, self.link, self.headers, self.primes), number
 
     def _tell_again(self) -> None:
         listener = self.session.listener
@@ -611,10 +608,6 @@ class HttpSession:
             logLevel=lambda _: level, uris=lambda uris: sorted((set(uris) | new) - gone)
         )
         self.changed_elsewhere(self.link.about)
-
-    def ended_elsewhere(self) -> None:
-        """End it: it was ended at another instance."""
-        self.end()
 
 
 def _no_stream() -> Refusal:

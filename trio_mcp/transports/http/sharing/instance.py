@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import secrets
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Final
 
 import trio
 
@@ -24,13 +25,6 @@ _LEAVING: Final = 1.0
 """Seconds that it may take to say that it leaves."""
 
 
-class Link(Protocol):
-    """What joins a session to the store."""
-
-    def touch(self) -> None:
-        """Write it to the store again, if that has lost it."""
-
-
 class Instance:
     """This instance.
 
@@ -43,8 +37,8 @@ class Instance:
         self.store: Final = store
         self.keep: Final = keep
         self.name: Final = secrets.token_hex(6)
-        self.links: Final[set[Link]] = set()
-        """Those of the sessions that it serves."""
+        self.touches: Final[set[Callable[[], None]]] = set()
+        """Called when the store may have lost its data: each has a session written again."""
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Say that it is alive, until cancelled."""
@@ -70,8 +64,8 @@ class Instance:
             await self.store.commit(Touch(sign.key, ttl=sign.ttl))
         except Conflict:  # the store was away, or has lost its data: that of our sessions as well
             await self.store.commit(sign)
-            for link in self.links:
-                link.touch()
+            for touch in self.touches:
+                touch()
 
     async def lives(self, name: str) -> bool:
         """Whether another instance is alive."""

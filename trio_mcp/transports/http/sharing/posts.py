@@ -88,12 +88,12 @@ class SharedPosts:
             StoreError: Others cannot be told of the session.
         """
         await self._tell()
-        self._instance.links.add(self)
+        self._instance.touches.add(self.touch)
         try:
             async with background_task(partial(self._hear, take)):
                 yield
         finally:
-            self._instance.links.discard(self)
+            self._instance.touches.discard(self.touch)
             await self._end()
 
     def touch(self) -> None:

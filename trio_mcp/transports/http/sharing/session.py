@@ -29,7 +29,6 @@ from typing import Any, Final, Protocol
 
 import orjson
 import trio
-from attrs import frozen
 
 from trio_mcp.store.changes import (
     ABSENT,
@@ -44,7 +43,6 @@ from trio_mcp.store.changes import (
     Touch,
 )
 from trio_mcp.store.errors import StoreError
-from trio_mcp.store.protocol import Store
 from trio_mcp.transports.http.sharing.following import follow
 from trio_mcp.transports.http.sharing.instance import Instance
 from trio_mcp.wire.jsonrpc import Id, Json
@@ -67,15 +65,6 @@ _USED: Final = 10
 """Signs of use that are written in the time that a session may be idle."""
 
 
-@frozen
-class SharedStream:
-    """Where the events of a stream are."""
-
-    store: Store
-    log: str
-    call: str
-
-
 class Half(Protocol):
     """What the link needs of the half of a session."""
 
@@ -88,7 +77,7 @@ class Half(Protocol):
     def changed_elsewhere(self, about: dict[str, Json]) -> None:
         """Another half has changed what all have to know."""
 
-    def ended_elsewhere(self) -> None:
+    def end(self) -> None:
         """The session was ended."""
 
 
@@ -159,13 +148,13 @@ class SessionLink:
     async def run(self, half: Half) -> None:
         """Hear from other halves, and write what waits to be written, until cancelled."""
         await self._is_known.wait()
-        self.instance.links.add(self)
+        self.instance.touches.add(self.touch)
         try:
             async with trio.open_nursery() as self._nursery:
                 self._nursery.start_soon(self._write, half)
                 await self._hear(half)
         finally:
-            self.instance.links.discard(self)
+            self.instance.touches.discard(self.touch)
             self._end_came_back.set()
 
     def note_use(self) -> None:
@@ -197,7 +186,7 @@ class SessionLink:
         elif "answer" in message:
             half.answered_elsewhere(message["answer"].encode())
         elif "end" in message:
-            half.ended_elsewhere()
+            half.end()
         else:
             await self._look_again(half)
 
@@ -206,7 +195,7 @@ class SessionLink:
         while True:
             entry = await self._look()
             if self._is_over(entry):
-                half.ended_elsewhere()
+                half.end()
                 return
             if entry is not None:
                 half.changed_elsewhere(self.about)
@@ -273,12 +262,12 @@ class SessionLink:
 
     def begin_stream(self, name: str, request: Id | None) -> None:
         """Have a stream kept from its first event on, for who comes back to another instance."""
-        call = Put(self._call(name), orjson.dumps(request), ttl=self.instance.keep)
+        call = Put(self.call(name), orjson.dumps(request), ttl=self.instance.keep)
         self._put_off(name, call)
 
     def record(self, name: str, line: bytes) -> None:
         """Keep an event of a stream; an empty one is its end."""
-        log = self._log(name)
+        log = self.log(name)
         append = Append(log, line, ttl=self.instance.keep, **self._bounds)
         self._put_off(name, append, News(log))
 
@@ -313,20 +302,18 @@ class SessionLink:
 
     async def _give_up(self, name: str) -> None:
         """Once the store is back, let nobody wait elsewhere for the rest of a stream."""
-        log = self._log(name)
+        log = self.log(name)
         while True:
             try:
-                await self.store.commit(Drop(log), Delete(self._call(name)), News(log))
+                await self.store.commit(Drop(log), Delete(self.call(name)), News(log))
                 return
             except StoreError:
                 await trio.sleep(_PAUSE)
 
-    def _log(self, name: str) -> str:
+    def log(self, name: str) -> str:
+        """Where the events of a stream are, of this half's or another's."""
         return f"{self._partition}:stream/{name}"
 
-    def _call(self, name: str) -> str:
+    def call(self, name: str) -> str:
+        """Where the request that a stream answers is."""
         return f"{self._partition}:call/{name}"
-
-    def stream(self, name: str) -> SharedStream:
-        """Where the events of another half's stream are."""
-        return SharedStream(self.store, self._log(name), self._call(name))

@@ -8,13 +8,14 @@ from typing import Final
 
 import orjson
 import trio
+from attrs import frozen
 
+from trio_mcp.store.changes import Entry, LogPage
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.watching import Watch
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.request import Header, HttpRequest, Refusal
-from trio_mcp.transports.http.sharing.instance import Instance
-from trio_mcp.transports.http.sharing.session import SharedStream
+from trio_mcp.transports.http.sharing.session import SessionLink
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import error_line
 
@@ -26,31 +27,21 @@ _LOOK: Final = 5.0
 _GONE: Final = McpError(INTERNAL_ERROR, "The server that ran this request is gone; try it again")
 
 
+@frozen(eq=False)
 class ElsewhereStream:
     """A stream of another instance.
 
     Args:
         name: Its name, which begins with that of the instance.
-        shared: Where its events are.
-        instance: This instance.
+        link: What joins its session to the other instances.
         headers: Those of the responses of its session.
         primes: Whether streams begin with an event that has nothing but an id.
     """
 
-    def __init__(
-        self,
-        name: str,
-        shared: SharedStream,
-        instance: Instance,
-        headers: Sequence[Header],
-        *,
-        primes: bool,
-    ) -> None:
-        self._name = name
-        self._shared = shared
-        self._instance = instance
-        self._headers = headers
-        self._primes = primes
+    name: str
+    link: SessionLink
+    headers: Sequence[Header]
+    primes: bool
 
     async def follow(self, http: HttpRequest, policy: HttpPolicy, after: int) -> None:
         """Send the events that come after a number, as they come, until there are no more.
@@ -58,14 +49,13 @@ class ElsewhereStream:
         Raises:
             Refusal: There is no such stream, or not any more (400).
         """
-        page = await self._shared.store.read(self._shared.log, after, most=1)
-        call = await self._shared.store.get(self._shared.call)
+        page, call = await self._look(after)
         if page.missed(after) or call is None:
             raise Refusal(400, "There is no stream with that Last-Event-ID, or not any more.")
-        async with self._shared.store.watch(self._shared.log) as news:
-            await http.start_stream(self._headers)
-            if self._primes:
-                await http.send_id(f"{self._name}-{after}")
+        async with self.link.store.watch(self._log) as news:
+            await http.start_stream(self.headers)
+            if self.primes:
+                await http.send_id(f"{self.name}-{after}")
             try:
                 await self._pass_on(http, policy, after, news)
             except StoreError as error:  # the client comes back for the rest
@@ -77,20 +67,20 @@ class ElsewhereStream:
     ) -> None:
         quiet_since = trio.current_time()
         while trio.current_time() < http.deadline:
-            page = await self._shared.store.read(self._shared.log, after)
+            page = await self.link.store.read(self._log, after)
             if page.missed(after):
                 return  # what came next is not kept any more
             for number, line in page.items:
                 if not line:
                     return
-                await http.send_event(line, id=f"{self._name}-{number}")
+                await http.send_event(line, id=f"{self.name}-{number}")
                 after = number
             if page.items:
                 continue
             with trio.move_on_at(min(trio.current_time() + _LOOK, http.deadline)) as quiet:
                 await news.wait()
                 quiet_since = trio.current_time()
-            if quiet.cancelled_caught and not await self._instance.lives(self._owner):
+            if quiet.cancelled_caught and not await self.link.instance.lives(self._owner):
                 await self._give_up(http, after)
                 return
             if trio.current_time() - quiet_since > policy.keep_alive:
@@ -98,13 +88,21 @@ class ElsewhereStream:
                 quiet_since = trio.current_time()
 
     @property
+    def _log(self) -> str:
+        return self.link.log(self.name)
+
+    @property
     def _owner(self) -> str:
-        return self._name.partition(".")[0]
+        return self.name.partition(".")[0]
+
+    async def _look(self, after: int) -> tuple[LogPage, Entry | None]:
+        """The first event after a number, and the request that the stream answers."""
+        page = await self.link.store.read(self._log, after, most=1)
+        return page, await self.link.store.get(self.link.call(self.name))
 
     async def _give_up(self, http: HttpRequest, after: int) -> None:
         """Answer in place of an instance that died, unless it had."""
-        page = await self._shared.store.read(self._shared.log, after, most=1)
-        call = await self._shared.store.get(self._shared.call)
+        page, call = await self._look(after)
         id = None if call is None else orjson.loads(call.value)
         if id is not None and not page.items:
-            await http.send_event(error_line(id, _GONE)[:-1], id=f"{self._name}-{after}")
+            await http.send_event(error_line(id, _GONE)[:-1], id=f"{self.name}-{after}")
