@@ -57,7 +57,8 @@ from trio_mcp.transports.http.request import (
     Refusal,
 )
 from trio_mcp.transports.http.server.asgi import Receive, Scope, Send
-from trio_mcp.transports.http.sessions import HttpSession, Sessions, SessionStream
+from trio_mcp.transports.http.session import HttpSession, SessionStream
+from trio_mcp.transports.http.sessions import SESSION, Sessions
 from trio_mcp.transports.serving import OnStuck, Serving, serving, wait_for_stuck
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
@@ -86,7 +87,6 @@ if TYPE_CHECKING:  # few servers have one
 
 logger = logging.getLogger("trio_mcp.http")
 
-_SESSION: Final = b"mcp-session-id"
 _ASSUMED: Final = "2025-03-26"
 """What a legacy client without a version header speaks."""
 _ALLOW: Final = [(b"allow", b"GET, POST, DELETE")]
@@ -538,7 +538,7 @@ class HttpApp:
         if isinstance(message, Request) and message.method == "initialize":
             await self._begin_session(http, message, server, sessions)
             return
-        session = await sessions.find(http.header(_SESSION), http.authorization, http.owner)
+        session = await sessions.find(http)
         if isinstance(message, Request):
             await self._answer_on_stream(http, message, session)
         elif isinstance(message, Batch):
@@ -564,7 +564,7 @@ class HttpApp:
             )
         except McpError as error:
             raise bad_message(request.id, error) from None
-        session = await sessions.new(http.authorization, http.owner)
+        session = await sessions.new(http)
         try:
             answer = await while_connected(http, partial(self._shake_hands, request, session))
             if answer is None:
@@ -633,11 +633,11 @@ class HttpApp:
             raise Refusal(405, "There is no stream to GET; see subscriptions/listen.", _ALLOW)
         if not accepts(http, EVENTS):
             raise Refusal(406, "The client must accept text/event-stream.")
-        if http.header(_SESSION) is None and http.header(VERSION) is None:
+        if http.header(SESSION) is None and http.header(VERSION) is None:
             raise Refusal(405, "The MCP endpoint is for POST; a GET needs a session.", _ALLOW)
         _check_version(http)
         self._refuse_if_stopping()
-        session = await sessions.find(http.header(_SESSION), http.authorization, http.owner)
+        session = await sessions.find(http)
         event_id = http.header(b"last-event-id")
         stream: SessionStream | ElsewhereStream = session.standalone
         after = session.standalone.sent
@@ -649,7 +649,7 @@ class HttpApp:
         """End a session (legacy)."""
         if self._policy.stateless or http.headers.get(VERSION, b"").decode("latin-1") in MODERN:
             raise Refusal(405, "There are no sessions to end.", _ALLOW)
-        session = await sessions.find(http.header(_SESSION), http.authorization, http.owner)
+        session = await sessions.find(http)
         await sessions.delete(session)
         await http.respond(200)
 
@@ -676,7 +676,7 @@ def _sender_of(http: HttpRequest) -> _Sender:
 
 def _stands_alone(http: HttpRequest, message: Message) -> bool:
     """Whether a legacy message belongs to no session and begins none: a plain POST, as by curl."""
-    if http.header(_SESSION) is not None or isinstance(message, Response):
+    if http.header(SESSION) is not None or isinstance(message, Response):
         return False
     return not _begins_session(message)
 

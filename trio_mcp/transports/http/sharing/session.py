@@ -244,14 +244,9 @@ class SessionLink:
 
     # -- events -------------------------------------------------------------------------------
 
-    @property
-    def full(self) -> bool:
-        """Whether the store is too far behind."""
-        return len(self._unwritten) > _BEHIND
-
     async def wait_for_room(self) -> None:
-        """Wait until that is not so."""
-        while self.full:
+        """Wait while the store is too far behind."""
+        while len(self._unwritten) > _BEHIND:
             await self._moved.park()
 
     async def written(self) -> None:
