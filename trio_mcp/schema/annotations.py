@@ -11,7 +11,6 @@ from __future__ import annotations
 import collections.abc as abc
 import enum
 import math
-import sys
 import typing
 from collections.abc import Callable
 from typing import Any
@@ -30,13 +29,20 @@ from trio_mcp.schema.fields import (
     is_named_tuple,
     is_record,
     own_docstring,
-    resolve_names,
+)
+from trio_mcp.schema.kinds import (
+    ARRAYS,
+    OBJECTS,
+    SETS,
+    alias_value,
+    annotation_text,
+    is_type_alias,
 )
 from trio_mcp.schema.models import Model, adopt, is_model, is_old_model
 from trio_mcp.schema.texts import text_type
 from trio_mcp.schema.unstructuring import unstructure
 
-__all__ = ["ARRAYS", "OBJECTS", "Builder", "annotation_text", "published_default", "schema_of"]
+__all__ = ["Builder", "describe", "published_default", "schema_of"]
 
 _EXACT: dict[Any, dict[str, Any]] = {
     str: {"type": "string"},
@@ -58,10 +64,6 @@ _EXACT: dict[Any, dict[str, Any]] = {
     typing.Tuple: {"type": "array"},  # noqa: UP006 - somebody may still write it
     bytes: {"type": "string", "contentEncoding": "base64"},
 }
-
-ARRAYS = (list, abc.Sequence, abc.MutableSequence, abc.Iterable, abc.Collection)
-_SETS = (set, frozenset, abc.Set, abc.MutableSet)
-OBJECTS = (dict, abc.Mapping, abc.MutableMapping)
 
 _SUPPORTED = (
     "use str, int, float, bool, list, dict[str, ...], Literal, Enum, a date or time type, UUID, "
@@ -89,17 +91,6 @@ def schema_of(annotation: Any) -> dict[str, Any]:
     """
     builder = Builder()
     return builder.finish(builder.build(annotation))
-
-
-def is_type_alias(annotation: Any) -> bool:
-    """Whether this is an alias made by `type X = ...` or by `TypeAliasType`."""
-    return type(annotation).__name__ == "TypeAliasType"
-
-
-def alias_value(alias: Any) -> Any:
-    """What such an alias stands for; the names in it are those of its module."""
-    module = sys.modules.get(alias.__module__)
-    return resolve_names(alias.__value__, vars(module) if module else {}, {})
 
 
 def published_default(value: Any) -> Any:
@@ -314,7 +305,7 @@ _BY_ORIGIN: dict[Any, Callable[[Builder, tuple[Any, ...]], dict[str, Any]]] = {
     typing.NotRequired: Builder._inner,
     typing.Final: Builder._inner,
     **dict.fromkeys(ARRAYS, Builder._array),
-    **dict.fromkeys(_SETS, Builder._set),
+    **dict.fromkeys(SETS, Builder._set),
     **dict.fromkeys(OBJECTS, Builder._object),
 }
 
@@ -379,12 +370,3 @@ def _unsupported(annotation: Any) -> SchemaError:
             "is pydantic.BaseModel and not pydantic.v1.BaseModel"
         )
     return SchemaError(f"the class {text} has no JSON Schema; {_SUPPORTED}")
-
-
-def annotation_text(annotation: Any) -> str:
-    """How an annotation is written."""
-    if isinstance(annotation, type):
-        return annotation.__qualname__
-    if isinstance(annotation, typing.ForwardRef):
-        return repr(annotation.__forward_arg__)
-    return str(annotation).replace("typing.", "")

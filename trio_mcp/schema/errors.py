@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from trio_mcp.schema.sentences import cut, json_kind
+from trio_mcp.schema.sentences import cut, json_kind, subject
 
 
 class SchemaError(ValueError):
@@ -75,6 +75,20 @@ class Unfit(ValueError):
         self.value = value
 
     def tell(self, noun: str, place: str) -> str:
-        """Say what is wrong with the value at a place: an 'Argument', or a 'Field'."""
+        """Say what is wrong with the value at a place: an 'argument', or a 'field'."""
         came = f"{json_kind(self.value)} came ({cut(self.value)})"
-        return f"{noun} {place!r} must be {self.expected}, but {came}."
+        return f"{subject(noun, place)} must be {self.expected}, but {came}."
+
+
+class Within(Exception):
+    """What went wrong with a part of a value.
+
+    Args:
+        step: Which part: `.name` or `[index]`.
+        error: What went wrong with it.
+    """
+
+    def __init__(self, step: str, error: Exception) -> None:
+        super().__init__(step)
+        self.step = step
+        self.error = error

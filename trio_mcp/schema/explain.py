@@ -14,7 +14,7 @@ from attrs import frozen
 
 from trio_mcp.schema.errors import Problem
 from trio_mcp.schema.refusals import NO_ALTERNATIVE, SEVERAL, Refusal
-from trio_mcp.schema.sentences import cut, expectation, join_path, json_kind, listed
+from trio_mcp.schema.sentences import cut, expectation, join_path, json_kind, listed, subject
 from trio_mcp.schema.work import Verdict
 
 __all__ = ["ErrorFormatter"]
@@ -59,22 +59,18 @@ class ErrorFormatter:
         special = _SPECIAL.get(refusal.keyword)
         if special is not None:
             return special(self, refusal)
-        subject = self._subject(refusal)
+        what = self._subject(refusal)
         quoted = f" ({cut(refusal.value)})" if self.shows_values else ""
         if refusal.keyword in _STATEMENTS:
             one, many, statement, quotes = _STATEMENTS[refusal.keyword]
             verb = one if refusal.path or self.noun != "argument" else many
-            return f"{subject} {verb} {statement}{quoted if quotes else ''}."
+            return f"{what} {verb} {statement}{quoted if quotes else ''}."
         came = f"{json_kind(refusal.value)} came{quoted}"
-        return f"{subject} must {_demand(refusal)}, but {came}."
+        return f"{what} must {_demand(refusal)}, but {came}."
 
     def _subject(self, refusal: Refusal) -> str:
-        path = join_path(refusal.path)
-        whole = "The arguments" if self.noun == "argument" else f"The {self.noun}"
-        subject = f"{self.noun.capitalize()} {path!r}" if path else whole
-        if refusal.of_name:
-            return f"A property name in {subject[0].lower()}{subject[1:]}"
-        return subject
+        what = subject(self.noun, join_path(refusal.path))
+        return f"A property name in {what[0].lower()}{what[1:]}" if refusal.of_name else what
 
     def _missing(self, refusal: Refusal) -> str:
         properties = refusal.schema.get("properties", {})

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
-from attrs import NOTHING, field, frozen
+from attrs import NOTHING, Factory, field, frozen
 
 from trio_mcp.schema.errors import SchemaError
 
@@ -60,7 +60,8 @@ _QUALIFIERS = {"Required": True, "NotRequired": False, "ReadOnly": None}
 class Field:
     """One field of a record class.
 
-    `name` is the attribute and the JSON name; `init` says whether the constructor takes it.
+    `name` is the attribute and the JSON name; `init` says whether the constructor takes it, which
+    calls it `keyword`.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Field:
     default: Any = field(factory=lambda: NOTHING)
     description: str | None = None
     init: bool = True
+    keyword: str = field(default=Factory(lambda self: self.name, takes_self=True))
 
 
 def class_of(annotation: Any) -> Any:
@@ -197,6 +199,7 @@ def _attrs_fields(kind: type, hints: dict[str, Any]) -> list[Field]:
             default=NOTHING if isinstance(each.default, attrs.Factory) else each.default,  # type: ignore[arg-type]
             description=each.metadata.get("description"),
             init=each.init,
+            keyword=each.alias or each.name,
         )
         for each in attrs.fields(kind)
     ]

@@ -14,32 +14,20 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, TypeVar, overload
 
-import attrs
 from attrs import NOTHING, field, frozen
 
-from trio_mcp.schema.annotations import (
-    Builder,
-    alias_value,
-    annotation_text,
-    describe,
-    is_type_alias,
-)
+from trio_mcp.schema.annotations import Builder, describe
 from trio_mcp.schema.dialects import dialect_of
 from trio_mcp.schema.docstrings import parse_docstring
-from trio_mcp.schema.errors import ArgumentError, SchemaError, Unfit, errors_at
-from trio_mcp.schema.fields import (
-    class_of,
-    fields_of,
-    is_named_tuple,
-    is_record,
-    is_typed_dict,
-    own_docstring,
-)
+from trio_mcp.schema.errors import ArgumentError, SchemaError, Unfit, Within, errors_at
+from trio_mcp.schema.fields import class_of, fields_of, is_named_tuple, is_record, own_docstring
 from trio_mcp.schema.form_fields import DIALECTS_SINCE, FORMS_SINCE, FormField, read_field
+from trio_mcp.schema.hooks import Hook, hook_for
+from trio_mcp.schema.kinds import alias_value, annotation_text, bare, is_type_alias
 from trio_mcp.schema.models import Model, is_model, without_references
-from trio_mcp.schema.sentences import cut, json_kind, listed
+from trio_mcp.schema.sentences import cut, listed
 from trio_mcp.schema.size import check_size
-from trio_mcp.schema.structuring import bare, reason_of, structure_arguments
+from trio_mcp.schema.structuring import explain
 from trio_mcp.schema.validate import Validator, compile_validator
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import SINCE, Revision
@@ -59,7 +47,6 @@ class _Question:
     name: str
     field: FormField
     required: bool
-    annotation: Any = Any
     none_if_empty: bool = False
     """Whether `None` stands for an answer that was not given; else the class knows better."""
 
@@ -73,7 +60,6 @@ class Form(Generic[T]):
 
     _questions: list[_Question] = field(repr=False)
     _validate: Validator = field(repr=False)
-    _structure: Callable[[dict[str, Any]], dict[str, Any]] = field(repr=False)
     _make: Callable[[dict[str, Any]], T] = field(repr=False)
 
     def takes_long(self, content: Json) -> bool:
@@ -95,10 +81,6 @@ class Form(Generic[T]):
             ArgumentError: The content does not fit; the message names the field, what was
                 expected and what came.
         """
-        if not isinstance(content, dict):
-            raise ArgumentError(
-                f"The form must be an object, but {json_kind(content)} came ({cut(content)})."
-            )
         wrong = self._validate(content)
         if wrong is not None:
             raise ArgumentError(wrong)
@@ -108,16 +90,13 @@ class Form(Generic[T]):
                 answer = answers[each.name] = content[each.name]
                 expected = each.field.missed_format(answer)
                 if expected is not None:
-                    raise ArgumentError(Unfit(expected, answer).tell("Field", each.name))
+                    raise ArgumentError(Unfit(expected, answer).tell("field", each.name))
             elif each.none_if_empty:
                 answers[each.name] = None
-        answers = self._structure(answers)
         try:
             return self._make(answers)
-        except Unfit as error:
-            raise ArgumentError(error.tell("Field", "")) from None
-        except Exception as error:
-            raise ArgumentError(f"The form is not acceptable{reason_of(error)}.") from error
+        except (Exception, SystemExit) as error:  # a validator that exits must not end the server
+            raise ArgumentError(explain("field", "", error)) from error
 
 
 @overload
@@ -163,7 +142,7 @@ def form_of(kind: Any, revision: Revision) -> Form[Any]:
     record = _without_names(kind)
     if is_record(record) and not is_named_tuple(record):
         owner = f" of {annotation_text(record)}"
-        return _finish(_questions_of(record, owner), revision, _maker(record), owner)
+        return _finish(_questions_of(record, owner), revision, hook_for(record), owner)
     if is_model(record):
         model = Model(record)
         schema = without_references(model.schema(output=False))
@@ -171,7 +150,7 @@ def form_of(kind: Any, revision: Revision) -> Form[Any]:
             owner = f" of {annotation_text(record)}"
             return _finish(_questions_of_model(schema, owner), revision, model.read, owner)
     only = _question_of_type(_ONLY, kind, required=True)
-    return _finish([only], revision, lambda answers: answers[_ONLY])
+    return _finish([only], revision, _maker_of_one(hook_for(kind)))
 
 
 def _without_names(kind: Any) -> Any:
@@ -198,9 +177,7 @@ def _finish(
         schema["required"] = required
     check_size(schema)
     validate = compile_validator(schema, inferred=True, noun="field")
-    annotations = {each.name: each.annotation for each in questions}
-    structure = structure_arguments(annotations, noun="Field")
-    return Form(schema, questions, validate, structure, make)
+    return Form(schema, questions, validate, make)
 
 
 def _question(
@@ -209,13 +186,12 @@ def _question(
     *,
     required: bool,
     optional: bool = False,
-    annotation: Any = Any,
     owner: str = "",
 ) -> _Question:
     """The question that a schema asks; `optional` says whether it allowed null as well."""
     with errors_at(f"field {name!r}{owner}"):
         field = read_field(schema)
-    return _Question(name, field, required and not optional, annotation, required and optional)
+    return _Question(name, field, required and not optional, required and optional)
 
 
 # Types ----------------------------------------------------------------------------------------
@@ -250,9 +226,7 @@ def _question_of_type(
     with errors_at(f"field {name!r}{owner}"):
         schema, optional = _without_null(builder.finish(builder.build(annotation)))
     describe(schema, description, default)
-    return _question(
-        name, schema, required=required, optional=optional, annotation=annotation, owner=owner
-    )
+    return _question(name, schema, required=required, optional=optional, owner=owner)
 
 
 class _Builder(Builder):
@@ -288,15 +262,14 @@ def _without_null(schema: dict[str, Json]) -> tuple[dict[str, Json], bool]:
     return without, without != schema
 
 
-def _maker(kind: Any) -> Callable[[dict[str, Any]], Any]:
-    """What makes an instance of the fields that were answered."""
-    if is_typed_dict(kind):
-        return lambda answers: answers
-    owner = class_of(kind)
-    names = {each.name: each.alias for each in attrs.fields(owner)} if attrs.has(owner) else {}
-    return lambda answers: kind(
-        **{names.get(name) or name: value for name, value in answers.items()}
-    )
+def _maker_of_one(hook: Hook) -> Hook:
+    def make(answers: dict[str, Any]) -> Any:
+        try:
+            return hook(answers[_ONLY])
+        except Exception as error:
+            raise Within(_ONLY, error) from error
+
+    return make
 
 
 def _questions_of_model(schema: Mapping[str, Json], owner: str) -> list[_Question]:

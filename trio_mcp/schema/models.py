@@ -23,7 +23,7 @@ from trio_mcp.schema.constraints import needs_pydantic
 from trio_mcp.schema.errors import SchemaError, Unfit
 from trio_mcp.schema.fields import UNIONS
 from trio_mcp.schema.keywords import parts_of, walk
-from trio_mcp.schema.sentences import cut, join_path, json_kind
+from trio_mcp.schema.sentences import cut, join_path, json_kind, subject
 from trio_mcp.wire.jsonrpc import encode
 
 __all__ = ["Model", "adopt", "is_model", "is_old_model", "without_references"]
@@ -340,7 +340,7 @@ class Refused(Unfit):
     def tell(self, noun: str, place: str) -> str:
         """Say what is wrong, in a sentence for each reason."""
         if not self._reasons:
-            what = _subject(noun, place)
+            what = subject(noun, place)
             return f"{what} is not acceptable: {self._count} values in it are wrong or missing."
         sentences = [_sentence(noun, place, self.value, each) for each in self._reasons]
         return " ".join(dict.fromkeys(sentences))
@@ -354,8 +354,8 @@ def _sentence(noun: str, place: str, value: Any, reason: Mapping[str, Any]) -> s
         elif isinstance(value, list) and isinstance(step, int) and step < len(value):
             place, value = f"{place}[{step}]", value[step]
     if kind in _ABOUT_NAMES:
-        return f"{_ABOUT_NAMES[kind]} {noun.lower()} {place!r}."
-    what = _subject(noun, place)
+        return f"{_ABOUT_NAMES[kind]} {noun} {place!r}."
+    what = subject(noun, place)
     for beginning in _BY_THE_AUTHOR:
         if said.startswith(beginning):
             return f"{what} is not acceptable: {_shortened(said.removeprefix(beginning))}."
@@ -366,15 +366,10 @@ def _sentence(noun: str, place: str, value: Any, reason: Mapping[str, Any]) -> s
     return f"{what} is not acceptable: {_shortened(said)}; {came}."
 
 
-def _subject(noun: str, place: str) -> str:
-    return f"{noun} {place!r}" if place else f"The {_WHOLES[noun]}"
-
-
 def _shortened(text: str) -> str:
     return text[:200].rstrip(".")
 
 
-_WHOLES: Final = {"Argument": "arguments", "Field": "form"}
 _ABOUT_NAMES: Final = {"missing": "Missing required", "extra_forbidden": "Unexpected"}
 _BY_THE_AUTHOR: Final = ("Value error, ", "Assertion failed, ")
 _DEMAND: Final = r"[A-Z]\w* should "  # such as `Input should be less than 3`

@@ -12,19 +12,20 @@ import typing
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
-from trio_mcp.schema.annotations import (
-    ARRAYS,
-    OBJECTS,
-    Builder,
-    alias_value,
-    annotation_text,
-    is_type_alias,
-)
+from trio_mcp.schema.annotations import Builder
 from trio_mcp.schema.building import bounded, build_at
 from trio_mcp.schema.errors import SchemaError
 from trio_mcp.schema.fields import UNIONS, fields_of, is_named_tuple, is_opaque, is_record
+from trio_mcp.schema.kinds import (
+    ARRAYS,
+    OBJECTS,
+    alias_value,
+    annotation_text,
+    bare,
+    is_plain,
+    is_type_alias,
+)
 from trio_mcp.schema.models import is_model
-from trio_mcp.schema.structuring import bare, is_plain
 from trio_mcp.schema.unstructuring import can_unstructure, unstructure
 
 __all__ = ["BYTES", "USE_OF_BYTES", "describe_return"]

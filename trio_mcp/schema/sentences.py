@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["cut", "expectation", "join_path", "json_kind", "listed"]
+__all__ = ["cut", "expectation", "join_path", "json_kind", "listed", "subject"]
 
 _LONGEST = 60
 _CONSTANTS = {None: "null", True: "true", False: "false"}
@@ -92,6 +92,14 @@ def join_path(path: Iterable[str | int]) -> str:
         else:
             text += f".{step}" if text else step
     return text if len(text) <= 3 * _LONGEST else text[: 3 * _LONGEST - 3] + "..."
+
+
+_WHOLES = {"argument": "arguments", "field": "form"}
+
+
+def subject(noun: str, place: str) -> str:
+    """What a sentence is about: an 'argument', or whatever else values are called, at a place."""
+    return f"{noun.capitalize()} {place!r}" if place else f"The {_WHOLES.get(noun, noun)}"
 
 
 _FORMAT_WORDS = {
