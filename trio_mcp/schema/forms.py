@@ -11,20 +11,19 @@ Fields that were not asked for are left out of what is returned.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar, overload
 
 from attrs import NOTHING, field, frozen
 
-from trio_mcp.schema.annotations import Builder, describe
+from trio_mcp.schema.annotations import Builder
 from trio_mcp.schema.dialects import dialect_of
-from trio_mcp.schema.docstrings import parse_docstring
 from trio_mcp.schema.errors import ArgumentError, SchemaError, Unfit, Within, errors_at
-from trio_mcp.schema.fields import class_of, fields_of, is_named_tuple, is_record, own_docstring
+from trio_mcp.schema.fields import is_named_tuple, is_record
 from trio_mcp.schema.form_fields import DIALECTS_SINCE, FORMS_SINCE, FormField, read_field
 from trio_mcp.schema.hooks import Hook, hook_for
 from trio_mcp.schema.kinds import alias_value, annotation_text, bare, is_type_alias
-from trio_mcp.schema.models import Model, is_model, without_references
+from trio_mcp.schema.models import is_model
 from trio_mcp.schema.sentences import cut, listed
 from trio_mcp.schema.size import check_size
 from trio_mcp.schema.structuring import explain
@@ -40,17 +39,6 @@ _ONLY: Final = "value"
 """The name of the only field of a form for a single value."""
 
 
-@frozen
-class _Question:
-    """One field: how it is asked, and how its answer is read."""
-
-    name: str
-    field: FormField
-    required: bool
-    none_if_empty: bool = False
-    """Whether `None` stands for an answer that was not given; else the class knows better."""
-
-
 @frozen(eq=False)
 class Form(Generic[T]):
     """A form to be filled in by a user, as one revision writes it."""
@@ -58,7 +46,10 @@ class Form(Generic[T]):
     schema: dict[str, Json]
     """The `requestedSchema`."""
 
-    _questions: list[_Question] = field(repr=False)
+    _fields: dict[str, FormField] = field(repr=False)
+    _emptied: Sequence[str] = field(repr=False)
+    """The fields that are `None` if they were left empty; of others the class knows better."""
+
     _validate: Validator = field(repr=False)
     _make: Callable[[dict[str, Any]], T] = field(repr=False)
 
@@ -84,15 +75,12 @@ class Form(Generic[T]):
         wrong = self._validate(content)
         if wrong is not None:
             raise ArgumentError(wrong)
-        answers: dict[str, Any] = {}
-        for each in self._questions:
-            if each.name in content:
-                answer = answers[each.name] = content[each.name]
-                expected = each.field.missed_format(answer)
-                if expected is not None:
-                    raise ArgumentError(Unfit(expected, answer).tell("field", each.name))
-            elif each.none_if_empty:
-                answers[each.name] = None
+        answers: dict[str, Any] = dict.fromkeys(self._emptied)
+        for name in (each for each in self._fields if each in content):
+            answer = answers[name] = content[name]
+            expected = self._fields[name].missed_format(answer)
+            if expected is not None:
+                raise ArgumentError(Unfit(expected, answer).tell("field", name))
         try:
             return self._make(answers)
         except (Exception, SystemExit) as error:  # a validator that exits must not end the server
@@ -139,18 +127,47 @@ def form_of(kind: Any, revision: Revision) -> Form[Any]:
         raise SchemaError(f"revision {revision.name} has no forms; they came with {FORMS_SINCE}")
     if isinstance(kind, Mapping):
         return _form_of_schema(kind, revision)
-    record = _without_names(kind)
-    if is_record(record) and not is_named_tuple(record):
-        owner = f" of {annotation_text(record)}"
-        return _finish(_questions_of(record, owner), revision, hook_for(record), owner)
-    if is_model(record):
-        model = Model(record)
-        schema = without_references(model.schema(output=False))
-        if schema.get("type") == "object":
-            owner = f" of {annotation_text(record)}"
-            return _finish(_questions_of_model(schema, owner), revision, model.read, owner)
-    only = _question_of_type(_ONLY, kind, required=True)
-    return _finish([only], revision, _maker_of_one(hook_for(kind)))
+    builder, record = _Builder(), _without_names(kind)
+    if is_model(record) or (is_record(record) and not is_named_tuple(record)):
+        schema = builder.build(record)
+        if "properties" in schema:
+            return _form(schema, revision, hook_for(record), f" of {annotation_text(record)}")
+    with errors_at(f"field {_ONLY!r}"):
+        only = builder.build(kind)
+    schema = {"properties": {_ONLY: only}, "required": [_ONLY]}
+    return _form(schema, revision, _maker_of_one(hook_for(kind)))
+
+
+def _form(
+    schema: Mapping[str, Any],
+    revision: Revision,
+    make: Hook,
+    owner: str = "",
+    *,
+    is_raw: bool = False,
+) -> Form[Any]:
+    """The form that asks for the properties of an object; a raw schema means what it says."""
+    fields: dict[str, FormField] = {}
+    properties: dict[str, Json] = {}
+    required: list[str] = []
+    emptied: list[str] = []
+    for name, each in schema["properties"].items():
+        with errors_at(f"field {name!r}{owner}"):
+            asked, optional = (each, False) if is_raw else _without_null(each)
+            fields[name] = read_field(asked)
+            properties[name] = fields[name].to_schema(revision)
+        if name in schema.get("required", ()):
+            (emptied if optional else required).append(name)
+    sent: dict[str, Json] = {"type": "object", "properties": properties}
+    if "$schema" in schema and revision in SINCE[DIALECTS_SINCE]:
+        sent = {"$schema": schema["$schema"], **sent}
+    if required:
+        sent["required"] = required
+    check_size(sent)
+    return Form(sent, fields, emptied, compile_validator(sent, inferred=True, noun="field"), make)
+
+
+# Types ----------------------------------------------------------------------------------------
 
 
 def _without_names(kind: Any) -> Any:
@@ -159,78 +176,26 @@ def _without_names(kind: Any) -> Any:
     return _without_names(alias_value(kind)) if is_type_alias(kind) else kind
 
 
-def _finish(
-    questions: list[_Question],
-    revision: Revision,
-    make: Callable[[dict[str, Any]], Any],
-    owner: str = "",
-    dialect: str | None = None,
-) -> Form[Any]:
-    properties = {}
-    for each in questions:
-        with errors_at(f"field {each.name!r}{owner}"):
-            properties[each.name] = each.field.to_schema(revision)
-    schema: dict[str, Json] = {} if dialect is None else {"$schema": dialect}
-    schema |= {"type": "object", "properties": properties}
-    required = [each.name for each in questions if each.required]
-    if required:
-        schema["required"] = required
-    check_size(schema)
-    validate = compile_validator(schema, inferred=True, noun="field")
-    return Form(schema, questions, validate, make)
+def _maker_of_one(hook: Hook) -> Hook:
+    def make(answers: dict[str, Any]) -> Any:
+        try:
+            return hook(answers[_ONLY])
+        except Exception as error:
+            raise Within(_ONLY, error) from error
 
-
-def _question(
-    name: str,
-    schema: Json,
-    *,
-    required: bool,
-    optional: bool = False,
-    owner: str = "",
-) -> _Question:
-    """The question that a schema asks; `optional` says whether it allowed null as well."""
-    with errors_at(f"field {name!r}{owner}"):
-        field = read_field(schema)
-    return _Question(name, field, required and not optional, required and optional)
-
-
-# Types ----------------------------------------------------------------------------------------
-
-
-def _questions_of(kind: Any, owner: str) -> list[_Question]:
-    docs = parse_docstring(own_docstring(class_of(kind)))
-    return [
-        _question_of_type(
-            each.name,
-            each.annotation,
-            required=each.required,
-            default=each.default,
-            description=each.description or docs.parameters.get(each.name),
-            owner=owner,
-        )
-        for each in fields_of(kind)
-        if each.init
-    ]
-
-
-def _question_of_type(
-    name: str,
-    annotation: Any,
-    *,
-    required: bool,
-    default: Any = NOTHING,
-    description: str | None = None,
-    owner: str = "",
-) -> _Question:
-    builder = _Builder()
-    with errors_at(f"field {name!r}{owner}"):
-        schema, optional = _without_null(builder.finish(builder.build(annotation)))
-    describe(schema, description, default)
-    return _question(name, schema, required=required, optional=optional, owner=owner)
+    return make
 
 
 class _Builder(Builder):
-    """Knows an `Enum` by the names of its members, too."""
+    """Puts definitions where they are used, and tells the members of an `Enum` by name, too."""
+
+    def _shared(self, key: Any, name: str, build: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        if key in self._names:  # it is within itself
+            return {"$ref": f"#/$defs/{name}"}
+        self._names[key] = name
+        definition = build()
+        del self._names[key]
+        return definition
 
     def _enum(self, kind: type[enum.Enum]) -> dict[str, Any]:
         schema = super()._enum(kind)
@@ -259,28 +224,10 @@ def _without_null(schema: dict[str, Json]) -> tuple[dict[str, Json], bool]:
         named = [each for each in kinds if each != "null"]
         without["type"] = named[0] if len(named) == 1 else named
         without["enum"] = [each for each in values if each is not None]
-    return without, without != schema
-
-
-def _maker_of_one(hook: Hook) -> Hook:
-    def make(answers: dict[str, Any]) -> Any:
-        try:
-            return hook(answers[_ONLY])
-        except Exception as error:
-            raise Within(_ONLY, error) from error
-
-    return make
-
-
-def _questions_of_model(schema: Mapping[str, Json], owner: str) -> list[_Question]:
-    questions = []
-    for name, each in schema.get("properties", {}).items():
-        asked, optional = _without_null(each)
-        if asked.get("default", NOTHING) is None:
-            del asked["default"]
-        required = name in schema.get("required", ())
-        questions.append(_question(name, asked, required=required, optional=optional, owner=owner))
-    return questions
+    optional = without != schema
+    if without.get("default", NOTHING) is None:
+        del without["default"]
+    return without, optional
 
 
 # Raw schemas ----------------------------------------------------------------------------------
@@ -302,14 +249,8 @@ def _form_of_schema(schema: Mapping[str, Json], revision: Revision) -> Form[dict
     known = [each for each in properties if isinstance(required, list) and each in required]
     if not isinstance(required, list) or len(known) != len(required):
         raise SchemaError("'required' must list names that are in 'properties', each once")
-    questions = []
-    for name, each in properties.items():
+    for name in properties:
         if not isinstance(name, str):
             raise SchemaError(f"field {cut(name)}: its name must be a string")
-        questions.append(_question(name, each, required=name in required))
-    dialect = schema.get("$schema")
-    if dialect is not None:
-        dialect_of(schema)
-    if revision not in SINCE[DIALECTS_SINCE]:
-        dialect = None
-    return _finish(questions, revision, lambda answers: answers, dialect=dialect)
+    dialect_of(schema)
+    return _form(schema, revision, lambda answers: answers, is_raw=True)

@@ -49,10 +49,6 @@ def hook_for(annotation: Any) -> Hook:
     of values; `Within` with one of these for what is wrong further down.
     """
     annotation = bare(annotation)
-    return _known_hook(annotation) if is_hashable(annotation) else _make_hook(annotation)
-
-
-def _make_hook(annotation: Any) -> Hook:
     if is_model(annotation):
         return Model(annotation).read
     kind = class_of(annotation)
@@ -60,11 +56,13 @@ def _make_hook(annotation: Any) -> Hook:
         return _SCALARS[kind]
     if kind in _BY_ORIGIN:
         return _BY_ORIGIN[kind](annotation)
+    return _of_class(annotation) if is_hashable(annotation) else _of_class.__wrapped__(annotation)
+
+
+@functools.lru_cache(maxsize=4096)  # of unions nothing is kept: `A | B` would be told as `B | A`
+def _of_class(annotation: Any) -> Hook:
     make = next(make for recognise, make in _BY_CLASS if recognise(annotation))
     return make(annotation)
-
-
-_known_hook = functools.lru_cache(maxsize=4096)(_make_hook)
 
 
 def _hooks_within(*annotations: Any) -> Callable[[], list[Hook]]:

@@ -26,7 +26,7 @@ from trio_mcp.schema.keywords import parts_of, walk
 from trio_mcp.schema.sentences import cut, join_path, json_kind, subject
 from trio_mcp.wire.jsonrpc import encode
 
-__all__ = ["Model", "adopt", "is_model", "is_old_model", "without_references"]
+__all__ = ["Model", "adopt", "is_model", "is_old_model"]
 
 _MOST_WORK: Final = 250_000
 """Before others get their turn; the unit is about 0.1 µs."""
@@ -207,21 +207,6 @@ def adopt(
 
     result: dict[str, Any] = adopted(schema)
     return result
-
-
-def without_references(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema of Pydantic's with its definitions in place, except within themselves."""
-    open_names: set[str] = set()
-
-    def put(known_by: str, name: str, build: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        if known_by in open_names:
-            return {"$ref": f"#/$defs/{name}"}
-        open_names.add(known_by)
-        definition = build()
-        open_names.discard(known_by)
-        return definition
-
-    return adopt(schema, put)
 
 
 _NOT_ADOPTED: Final = ("$defs", "$ref", "discriminator")
