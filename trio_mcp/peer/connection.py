@@ -75,8 +75,6 @@ class Connection(ReplyChannel):
         self.id = secrets.token_hex(4)
         self._transport = transport
         self._limits = limits
-        self._max_batch = limits.max_batch
-        self._max_values = limits.max_message_values
         self._other_side = other_side
         self._on_line = on_line
         self._on_drain = on_drain
@@ -185,19 +183,21 @@ class Connection(ReplyChannel):
         logger.log(level, "%s: %s", self._other_side, what, extra={"connection_id": self.id})
 
     async def _dispatch(self) -> None:
+        lines, inbound = self._lines, self._inbound
+        max_batch, max_values = self._limits.max_batch, self._limits.max_message_values
         try:
             async for frames in self._frames:
                 most = self._limits.max_waiting_bytes
                 others = 0  # than calls: mostly responses, and each wakes who waits for it
                 for frame in frames:
                     if isinstance(frame, bytes) and len(frame) < SHORT:  # an await takes its time
-                        message = decode(frame, self._max_batch, self._max_values)
+                        message = decode(frame, max_batch, max_values)
                         is_call = self._take(message, frame)
                     else:
                         is_call = await self._take_long(frame)
                     if not is_call:
                         others += 1
-                    if self._lines.full or self._inbound.waiting_bytes > most:
+                    if lines.full or inbound.waiting_bytes > most:
                         await self._relief()
                     if others == _RESPONSES_AT_ONCE:
                         # What those send next is on its way before the rest is seen to. Otherwise

@@ -11,6 +11,7 @@ import logging
 from math import inf
 
 import trio
+from trio import CancelScope  # by itself, as each call needs one: `trio` looks names up slowly
 
 from trio_mcp.peer.inbound import Inbound, InboundRequest, Slots
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
@@ -50,9 +51,10 @@ class Runner:
             if request.waiting_in is not None:
                 await wait_for_slots(request)
             if request.has_slots or request.long_lived:
-                request.started = now = self.now()
+                clock = self.now
+                request.started = now = clock()
                 deadline = now + request.timeout
-                request.scope = scope = trio.CancelScope(deadline=deadline)
+                request.scope = scope = CancelScope(deadline=deadline)
                 request.on_change = self._on_change
                 request.due = due = deadline + self._patience
                 if due < self._wakes or request.cause is not None:
