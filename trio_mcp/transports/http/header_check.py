@@ -87,8 +87,7 @@ class HeaderCheck:
 def _compare(name: str, header: bytes | None, value: Json, *, encoded: bool = False) -> None:
     if header is None:
         raise _mismatch(f"the header {name} is missing")
-    short = value.__class__ is str and len(header) == len(value) < _SHORT
-    if short and _is_plain(value) and header == value.encode():
+    if value.__class__ is str and len(value) < _SHORT and header == _plain(value):
         return  # as it nearly always is
     try:
         text = header.decode("ascii")
@@ -103,9 +102,10 @@ def _compare(name: str, header: bytes | None, value: Json, *, encoded: bool = Fa
 
 
 @lru_cache(maxsize=1024)  # methods and names, again and again
-def _is_plain(text: str) -> bool:
-    """Whether a text can stand in a header as it is, and means itself there."""
-    return text.isascii() and text.isprintable() and not text.startswith("=?")
+def _plain(text: str) -> bytes | None:
+    """Write a text as it stands in a header, if it means itself there."""
+    means_itself = text.isascii() and text.isprintable() and not text.startswith("=?")
+    return text.encode() if means_itself else None
 
 
 def _same(said: str, value: Json) -> bool:

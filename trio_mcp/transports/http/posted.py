@@ -44,8 +44,8 @@ def check_json(http: HttpRequest) -> None:
     Raises:
         Refusal: It says something else (415).
     """
-    kind = http.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if kind != JSON:
+    kind = http.headers.get(b"content-type", b"")
+    if kind != JSON and kind.partition(b";")[0].strip().lower() != JSON:
         raise Refusal(415, "The Content-Type of a message must be application/json.")
 
 

@@ -93,9 +93,12 @@ class HttpRequest:
 
     def __attrs_post_init__(self) -> None:
         """Put the headers where they are found."""
-        headers: dict[bytes, bytes] = {}
-        for name, value in self.scope["headers"]:
-            headers[name] = headers[name] + b", " + value if name in headers else value
+        given = list(self.scope["headers"])
+        headers = dict(given)
+        if len(headers) < len(given):  # some are repeated
+            headers = {}
+            for name, value in given:
+                headers[name] = headers[name] + b", " + value if name in headers else value
         self.headers = headers
 
     @property
@@ -108,7 +111,10 @@ class HttpRequest:
     def path(self) -> str:
         """The path below the place where the app is mounted."""
         path: str = self.scope["path"]
-        root: str = self.scope.get("root_path", "").rstrip("/")
+        root: str = self.scope.get("root_path", "")
+        if not root:
+            return path
+        root = root.rstrip("/")
         return path[len(root) :] if path.startswith(f"{root}/") else path
 
     @property

@@ -9,8 +9,11 @@ response in one piece is one write.
 import re
 from collections.abc import Iterable
 from enum import Enum
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
+
+from attrs import frozen
 
 _FIELDS: Final = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+: [\t\x20-\x7e\x80-\xff]*\r\n)*+")
 _LENGTH: Final = re.compile(rb"[0-9]{1,18}")
@@ -128,32 +131,14 @@ class Response:
 
     def _head(self, whole: int | None, date: bytes) -> bytes:
         """The head, for a body whose length is known if it comes as a whole."""
-        lines = []
-        length: int | None = None
-        for given, value in self._headers:
-            name = given.lower()
-            if name == b"content-length":
-                length = _parse_length(value, length)
-                if self._status == _NO_CONTENT:
-                    continue
-            elif name in _HOP_BY_HOP:
-                if name == b"connection" and b"close" in options_of(value):
-                    self.keep_alive = False
-                continue
-            elif name == b"date":
-                date = b""
-            elif b":" in name:
-                raise ResponseError(f"a header cannot be named {name!r}")
-            lines.append(b"%b: %b\r\n" % (name, value))
-        fields = b"".join(lines)
-        if not _FIELDS.fullmatch(fields) or fields.count(b"\r\n") != len(lines):
-            raise ResponseError("a header of the response has characters that it must not have")
-        added = self._delimit(length, whole)
+        fields = _fields_of(self._status, tuple(map(tuple, self._headers)))
+        if fields.closes:
+            self.keep_alive = False
         return b"%b%b%b%b%b\r\n" % (
             status_line(self._status),
-            fields,
-            added,
-            date,
+            fields.lines,
+            self._delimit(fields.length, whole),
+            b"" if fields.dated else date,
             self._connection(),
         )
 
@@ -183,6 +168,44 @@ class Response:
         if not self.keep_alive:
             return b"connection: close\r\n"
         return b"" if self._is_1_1 else b"connection: keep-alive\r\n"
+
+
+@frozen
+class _Fields:
+    """The headers that an app gave."""
+
+    lines: bytes
+    """Those that are sent."""
+    length: int | None
+    """What they say of the body's length."""
+    closes: bool
+    """Whether they end the connection."""
+    dated: bool
+
+
+@lru_cache(maxsize=64)  # an app's responses mostly have the same few
+def _fields_of(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> _Fields:
+    lines = []
+    length: int | None = None
+    closes = dated = False
+    for given, value in headers:
+        name = given.lower()
+        if name == b"content-length":
+            length = _parse_length(value, length)
+            if status == _NO_CONTENT:
+                continue
+        elif name in _HOP_BY_HOP:
+            closes |= name == b"connection" and b"close" in options_of(value)
+            continue
+        elif name == b"date":
+            dated = True
+        elif b":" in name:
+            raise ResponseError(f"a header cannot be named {name!r}")
+        lines.append(b"%b: %b\r\n" % (name, value))
+    fields = b"".join(lines)
+    if not _FIELDS.fullmatch(fields) or fields.count(b"\r\n") != len(lines):
+        raise ResponseError("a header of the response has characters that it must not have")
+    return _Fields(fields, length, closes, dated)
 
 
 def _parse_length(value: bytes, before: int | None) -> int:
