@@ -164,9 +164,8 @@ async def test_a_stream_whose_instance_died_is_ended_with_an_error(
         client = those.client()
         await client.initialize()
         _, last = await interrupted(client, worker)
-        dead = those.hosts[
-            0
-        ].app._sessions._instance  # its sign is not renewed any more, as if killed
+        # Its sign is not renewed any more, as if killed.
+        dead = those.hosts[0].app._mcp._sessions._instance
         assert last.startswith(dead.name)
         dead.store = Unreachable()
         stream = client.get(after=last)

@@ -227,7 +227,8 @@ async def test_posts_for_an_instance_that_died(autojump_clock: MockClock) -> Non
         posts = stalled(client)
         last = (await waiting(posts))[-1]
         began = trio.current_time()
-        those.hosts[0].app._sessions._instance.store = Unreachable()  # no sign of life any more
+        dead = those.hosts[0].app._mcp._sessions._instance
+        dead.store = Unreachable()  # no sign of life any more
         assert (await last.end()).status == 404
         assert trio.current_time() - began <= 20
         assert await status_of(client) == 404

@@ -1,95 +1,48 @@
-"""A registry as an ASGI app: the MCP endpoint (Streamable HTTP), and a few pages beside it.
-
-A modern request stands for itself: it is checked against its headers and answered by the response
-to its POST. A legacy client has a session, which `initialize` begins. Both go through the same
-dispatcher as on any other transport.
-"""
+"""A registry as an ASGI app: the MCP endpoint, that of HTTP+SSE, and a few pages beside them."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trio_mcp.peer.channel import ResponseOnly
-from trio_mcp.peer.inbound import Inbound, Slots
+from trio_mcp.peer.inbound import Slots
 from trio_mcp.peer.runner import Runner
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.registry.registry import check_registry
 from trio_mcp.server import tracing
-from trio_mcp.server.caller import UNKNOWN_CALLER, Caller, is_modern
-from trio_mcp.server.dispatcher import Dispatcher
-from trio_mcp.server.methods import initialize
-from trio_mcp.server.request import RequestContext
-from trio_mcp.server.scopes import needed_scopes, view_of
+from trio_mcp.server.scopes import view_of
 from trio_mcp.server.server import Server
-from trio_mcp.server.session import Session
 from trio_mcp.store.errors import StoreError
-from trio_mcp.transports.http.answering import (
-    QueuedChannel,
-    ResponseChannel,
-    finish,
-    outgoing,
-    run_call,
-    status_of,
-    while_connected,
-)
 from trio_mcp.transports.http.cors import answer_preflight, is_preflight
 from trio_mcp.transports.http.documents import PublicDocument
+from trio_mcp.transports.http.endpoint import McpEndpoint, context_of
 from trio_mcp.transports.http.guard import Guard
-from trio_mcp.transports.http.header_check import VERSION, HeaderCheck
 from trio_mcp.transports.http.legacy_sse import SseEndpoint
 from trio_mcp.transports.http.metrics import CONTENT_TYPE, Metrics, text_of
 from trio_mcp.transports.http.policy import HttpPolicy
-from trio_mcp.transports.http.posted import accepts, bad_message, check_json, read_message
-from trio_mcp.transports.http.request import (
-    EVENTS,
-    JSON,
-    Disconnected,
-    Header,
-    HttpRequest,
-    Refusal,
-)
+from trio_mcp.transports.http.request import Disconnected, HttpRequest, Refusal
 from trio_mcp.transports.http.server.asgi import Receive, Scope, Send
-from trio_mcp.transports.http.session import HttpSession, SessionStream
-from trio_mcp.transports.http.sessions import SESSION, Sessions
+from trio_mcp.transports.http.sessions import Sessions
 from trio_mcp.transports.serving import OnStuck, Serving, serving, wait_for_stuck
 from trio_mcp.wire.conversion import to_wire
-from trio_mcp.wire.errors import INVALID_REQUEST, McpError
-from trio_mcp.wire.jsonrpc import (
-    UNKNOWN_ID,
-    Batch,
-    Malformed,
-    Message,
-    Notification,
-    Request,
-    Response,
-    decode,
-    is_id,
-)
 from trio_mcp.wire.limits import Limits
-from trio_mcp.wire.methods import Method, modern_only
-from trio_mcp.wire.revisions import BY_NAME, LEGACY, MODERN
 
 if TYPE_CHECKING:  # few servers have one
     from trio_mcp.store.protocol import Store, StoreLike
     from trio_mcp.transports.http.card import ServerCard
     from trio_mcp.transports.http.explorer import ExplorerPage
     from trio_mcp.transports.http.sharing.instance import Instance
-    from trio_mcp.transports.http.sharing.stream import ElsewhereStream
     from trio_mcp.transports.http.workers.worker import Worker
 
 logger = logging.getLogger("trio_mcp.http")
 
-_ASSUMED: Final = "2025-03-26"
-"""What a legacy client without a version header speaks."""
-_ALLOW: Final = [(b"allow", b"GET, POST, DELETE")]
 _NOT_LET_IN: Final = (401, 403, 429)
 _REFUSED: Final = {429: "too many requests", 503: "no capacity"}
 """The outcome, in the metrics, of requests that are refused before anybody knows what they ask."""
@@ -100,9 +53,6 @@ _NOT_TRIO: Final = (
     "from trio_mcp.aio import http_app"
 )
 _GET_ONLY: Final = [(b"allow", b"GET, HEAD")]
-
-_Sender = tuple[str, bytes]
-"""As far as it can be known who sends a request that stands for itself: owner and program."""
 
 Page = Callable[[HttpRequest], Awaitable[None]]
 
@@ -128,15 +78,12 @@ class HttpApp:
         self._policy = policy
         self._limits = limits
         self._guard = Guard(policy, path)
-        self._header_check = HeaderCheck(registry)
         self._slots = Slots(policy.max_concurrent)
         self._runner = Runner(limits.cancel_patience)
-        self._alone: dict[Inbound, _Sender] = {}  # of requests that stand for themselves
         self._server: Server | None = None
-        self._sessions: Sessions | None = None
+        self._mcp: McpEndpoint | None = None
         self._sse: SseEndpoint | None = None
         self._since = time.monotonic()
-        self._stopping = False
         self.metrics: Final = _metrics()
         """What `/metrics` shows; `None` where `prometheus_client` is not installed."""
         self.workers: Worker | None = None
@@ -183,32 +130,29 @@ class HttpApp:
             watch = () if metrics is None else (metrics.observe_call, metrics.refused)
             server = self._server = Server(self.registry, self._limits, here.opened, *watch)
             instance = None if store is None else await self._share(store, here, server)
-            sessions = Sessions(server, self._policy, self._slots, self._runner, instance)
-            self._sessions = sessions
-            if self._sse_path is not None:
+            slots, runner = self._slots, self._runner
+            sessions = Sessions(server, policy, slots, runner, instance)
+            shared = store is not None
+            mcp = McpEndpoint(server, sessions, self._guard, policy, slots, runner, shared)
+            self._mcp = mcp
+            if (path := self._sse_path) is not None:
                 self._sse = SseEndpoint(
-                    self._sse_path,
-                    server,
-                    sessions,
-                    self._slots,
-                    self._policy,
-                    self._require,
-                    instance,
+                    path, server, sessions, slots, policy, mcp.require, instance
                 )
             if self.metrics is not None:
                 self.metrics.watch_sessions(sessions.__len__)
             if (self.registry.scopes or self.registry.has_scopes) and not policy.asks_for_tokens:
                 logger.warning("%s needs scopes, but nobody needs a token", self.registry.name)
-            self._since, self._stopping = time.monotonic(), False
-            here.nursery.start_soon(self._runner.watch)
+            self._since = time.monotonic()
+            here.nursery.start_soon(runner.watch)
             await here.nursery.start(sessions.run)
             try:
                 async with self._guard.running(self.registry.scopes, store, self.registry.name):
                     yield here
             finally:
                 self.stop()
-                here.leave(self._runner.labels)
-                self._server = self._sessions = self._sse = None
+                here.leave(runner.labels)
+                self._server = self._mcp = self._sse = None
 
     @asynccontextmanager
     async def _opened_store(self) -> AsyncIterator[Store | None]:
@@ -235,20 +179,15 @@ class HttpApp:
 
     def stop(self) -> None:
         """End what would go on for ever: subscriptions, and the streams of sessions."""
-        self._stopping = True
-        for inbound in list(self._alone):
-            inbound.end_long_lived()
-        if self._sessions is not None:
-            self._sessions.stop()
+        if self._mcp is not None:
+            self._mcp.stop()
         if self._sse is not None:
             self._sse.stop()
 
     def cancel_calls(self) -> None:
         """Cancel the calls that still run, and have them answered."""
-        for inbound in list(self._alone):
-            inbound.cancel_all()
-        if self._sessions is not None:
-            self._sessions.cancel_calls()
+        if self._mcp is not None:
+            self._mcp.cancel_calls()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI scope."""
@@ -314,7 +253,7 @@ class HttpApp:
                 current.set_attribute("http.response.status_code", http.status)
 
     async def _route(self, http: HttpRequest) -> None:
-        if self._server is None or self._sessions is None:
+        if self._mcp is None:
             raise Refusal(500, "The app is not running: its server must support ASGI lifespans.")
         path = http.path
         if path in self._public:  # for all: it is how one finds the server, and gets in
@@ -324,21 +263,17 @@ class HttpApp:
             self._guard.check_origin(http)
             await answer_preflight(http)
             return
-        sse = self._sse if path == self._sse_path else None
-        if sse is None and path != self._path:
+        endpoint = (
+            self._sse if path == self._sse_path else self._mcp if path == self._path else None
+        )
+        if endpoint is None:
             await self._serve_page(http)
             return
         await self._guard.check(http)
         if http.method != "POST":  # which may need more, so that is seen when it has been read
             self._guard.require(http)
         try:
-            if sse is not None:
-                await sse.serve(http)
-                return
-            method = _METHODS.get(http.method)
-            if method is None:
-                raise Refusal(405, "The MCP endpoint is for POST, GET and DELETE.", _ALLOW)
-            await method(self, http, self._server, self._sessions)
+            await endpoint.serve(http)
         except StoreError as error:
             logger.warning("%s", error)
             why = "The store of sessions cannot be reached; try again."
@@ -358,7 +293,7 @@ class HttpApp:
         workers = {} if self.workers is None else {"workers_live": self.workers.live}
         await http.respond_json(
             {
-                "status": "stopping" if self._stopping else "healthy",
+                "status": "stopping" if self._mcp is None or self._mcp.stopping else "healthy",
                 "uptime_seconds": round(time.monotonic() - self._since, 3),
                 "tools_registered": len(self.registry.tools),
                 **workers,
@@ -369,7 +304,8 @@ class HttpApp:
     async def _tools(self, http: HttpRequest) -> None:
         await self._guard.check(http)
         self._guard.require(http)
-        view = view_of(self._context(http, "tools/list"))
+        assert self._server is not None
+        view = view_of(context_of(http, "tools/list", self._server))
         tools = [
             to_wire(each.description)
             for each in self.registry.tools.values()
@@ -392,319 +328,6 @@ class HttpApp:
         else:
             text = text_of(await self.workers.total())
         await http.respond(200, text, CONTENT_TYPE)
-
-    # -- POST -----------------------------------------------------------------------------
-
-    async def _post(self, http: HttpRequest, server: Server, sessions: Sessions) -> None:
-        check_json(http)
-        if not (accepts(http, JSON) and accepts(http, EVENTS)):
-            raise Refusal(406, "The client must accept application/json and text/event-stream.")
-        message, _ = await read_message(http, self._limits)
-        self._require(http, message)
-        methods = self.registry.methods
-        # A server that stops would end it at once. But a session goes on at those who share it.
-        if _begins_something(message, methods) and not (self._store and _begins_session(message)):
-            self._refuse_if_stopping()
-        if isinstance(message, Request) and _speaks_modern(http, message, methods):
-            await self._answer_modern(http, message, server)
-        elif http.headers.get(VERSION, b"").decode("latin-1") in MODERN:
-            await self._take_modern(http, message, server)
-        else:
-            _check_version(http)
-            if self._policy.stateless or _stands_alone(http, message):
-                await self._answer_alone(http, message, server)
-            else:
-                await self._answer_in_session(http, message, server, sessions)
-
-    def _require(self, http: HttpRequest, message: Message) -> None:
-        """Let a message pass whose token allows all that is in it.
-
-        Raises:
-            Refusal: It does not (403).
-        """
-        if http.authorization is not None:
-            method = message.method if isinstance(message, Request) else ""
-            context = self._context(http, method)
-            self._guard.require(http, needed_scopes(message, context))
-
-    def _context(self, http: HttpRequest, method: str) -> RequestContext:
-        """What is known of a request before its message is looked at."""
-        assert self._server is not None
-        session = Session("http", principal=http.principal, authorization=http.authorization)
-        authorization = http.authorization
-        return RequestContext(self._server, "", method, {}, UNKNOWN_CALLER, session, authorization)
-
-    async def _answer_modern(self, http: HttpRequest, request: Request, server: Server) -> None:
-        meta = request.params.get("_meta")
-        if is_modern(meta):
-            try:
-                self._header_check.check(http, request)
-            except McpError as error:
-                raise bad_message(request.id, error) from None
-        else:
-            request.params["_meta"] = _claim_modern(meta)
-        session = Session("http", principal=http.principal, authorization=http.authorization)
-        await self._answer(http, request, server, session, modern=True)
-
-    async def _take_modern(self, http: HttpRequest, message: Message, server: Server) -> None:
-        """A notification is taken note of; there is nothing else without an answer."""
-        if isinstance(message, Notification):
-            session = Session("http", principal=http.principal, authorization=http.authorization)
-            await self._take_notification(http, message, Dispatcher(server, session))
-            return
-        what = "Invalid request: a modern client sends one request or notification at a time"
-        raise bad_message(UNKNOWN_ID, McpError(INVALID_REQUEST, what))
-
-    async def _answer_alone(self, http: HttpRequest, message: Message, server: Server) -> None:
-        """Legacy without sessions: the version header is all that is known of the client."""
-        version = http.header(VERSION) or _ASSUMED
-        caller = Caller(LEGACY[version], {})
-        session = Session(
-            "http", caller=caller, principal=http.principal, authorization=http.authorization
-        )
-        if isinstance(message, Request):
-            await self._answer(http, message, server, session, modern=False)
-        elif isinstance(message, Batch):
-            inbound = self._inbound_for(http, server, session)
-            try:
-                await self._answer_batch(http, message, inbound, session)
-            finally:
-                del self._alone[inbound]
-        else:
-            await self._take_notification(http, message, Dispatcher(server, session))
-
-    async def _take_notification(
-        self, http: HttpRequest, message: Message, dispatcher: Dispatcher
-    ) -> None:
-        """Take note of a notification; only a cancellation is about requests that are open.
-
-        Ids are the clients' own, so two may use the same. The sender may cancel what came with the
-        same token, or without tokens from the same address; if that is not one request, none.
-        """
-        if isinstance(message, Notification) and message.method != "notifications/cancelled":
-            dispatcher.notified(message)
-        elif isinstance(message, Notification):
-            id, sender = message.params.get("requestId"), _sender_of(http)
-            meant = [
-                inbound
-                for inbound, its_sender in self._alone.items()
-                if its_sender == sender and is_id(id) and id in inbound
-            ]
-            if len(meant) == 1:
-                meant[0].note(message)
-        await http.respond(202)
-
-    def _inbound_for(self, http: HttpRequest, server: Server, session: Session) -> Inbound:
-        """The requests of one POST that stands for itself, until it is taken out of `_alone`."""
-        inbound = Inbound(Dispatcher(server, session), self._slots)
-        self._alone[inbound] = _sender_of(http)
-        return inbound
-
-    async def _answer(
-        self,
-        http: HttpRequest,
-        message: Request,
-        server: Server,
-        session: Session,
-        *,
-        modern: bool,
-    ) -> None:
-        inbound = self._inbound_for(http, server, session)
-        try:
-            channel = ResponseChannel(http, self._policy.keep_alive)
-            request = inbound.admit(message, channel)
-            if isinstance(request, bytes):
-                status = status_of(request, message.id) if modern else 200
-                await finish(http, outgoing(http, request), status)
-                return
-            if request.may_notify:
-                channel = request.channel = QueuedChannel(
-                    http, self._policy.keep_alive, self._limits.max_outgoing_bytes
-                )
-            await run_call(http, request, self._runner)
-        finally:
-            del self._alone[inbound]
-        line = channel.line
-        if not channel.ended:
-            status = 200 if line is None or not modern else status_of(line, message.id)
-            answer = outgoing(http, line)
-            # Nobody else holds it now: a slow client gives memory back with each piece it takes.
-            line = channel.line = request.response = None
-            await finish(http, answer, status)
-
-    async def _answer_in_session(
-        self, http: HttpRequest, message: Message, server: Server, sessions: Sessions
-    ) -> None:
-        if isinstance(message, Request) and message.method == "initialize":
-            await self._begin_session(http, message, server, sessions)
-            return
-        session = await sessions.find(http)
-        if isinstance(message, Request):
-            await self._answer_on_stream(http, message, session)
-        elif isinstance(message, Batch):
-            for each in message.messages:
-                await session.forward(each)
-            await self._answer_batch(
-                http, message, session.inbound, session.session, session.headers
-            )
-        else:
-            assert not isinstance(message, Malformed)  # `read_message` has refused it
-            await session.take(message)
-            await http.respond(202)
-
-    async def _begin_session(
-        self, http: HttpRequest, request: Request, server: Server, sessions: Sessions
-    ) -> None:
-        # Another session may have to make room, so it is tried first whether it comes to one.
-        try:
-            initialize(
-                RequestContext(
-                    server, request.id, request.method, request.params, UNKNOWN_CALLER, Session()
-                )
-            )
-        except McpError as error:
-            raise bad_message(request.id, error) from None
-        session = await sessions.new(http)
-        try:
-            answer = await while_connected(http, partial(self._shake_hands, request, session))
-            if answer is None:
-                raise Disconnected
-            shaken = decode(answer[:-1])
-            if isinstance(shaken, Response) and shaken.error is not None:
-                raise Refusal(400, "The handshake is refused.", body=answer[:-1])
-            await session.share()
-        except BaseException:
-            sessions.end(session)
-            raise
-        await http.respond(200, answer[:-1], headers=session.headers)
-
-    async def _shake_hands(self, request: Request, session: HttpSession) -> bytes | None:
-        channel = ResponseOnly()
-        answer = session.inbound.admit(request, channel)
-        if isinstance(answer, bytes):
-            return answer
-        await self._runner.run(answer)  # it goes through middleware
-        return channel.line
-
-    async def _answer_on_stream(
-        self, http: HttpRequest, request: Request, session: HttpSession
-    ) -> None:
-        async def answer() -> None:
-            begun = await session.begin(request, http.authorization)
-            if isinstance(begun, bytes):
-                await http.respond(200, begun[:-1], headers=session.headers)
-            else:
-                await begun.answer(http, self._policy)
-
-        await while_connected(http, answer)
-
-    async def _answer_batch(
-        self,
-        http: HttpRequest,
-        batch: Batch,
-        inbound: Inbound,
-        session: Session,
-        headers: Iterable[Header] = (),
-    ) -> None:
-        """Answer a batch with an array (2025-03-26, "Batching")."""
-
-        async def answer() -> None:
-            channel = ResponseOnly()
-            session.authorization = http.authorization  # each request keeps the one it came with
-            # No checkpoint before the tasks run: whatever is opened here is closed by them.
-            opened, line = inbound.take(batch, channel)
-            async with trio.open_nursery() as nursery:
-                for request in opened:
-                    nursery.start_soon(self._runner.run, request)
-            line = line or channel.line
-            if line is None:
-                await http.respond(202, headers=headers)
-            else:  # no array answers a batch that was refused as a whole
-                status = 200 if line.startswith(b"[") else 400
-                await http.respond(status, line[:-1], headers=headers)
-
-        await while_connected(http, answer)
-
-    # -- GET and DELETE -------------------------------------------------------------------
-
-    async def _get(self, http: HttpRequest, server: Server, sessions: Sessions) -> None:
-        """Open the stream of a session, or one that was interrupted (legacy)."""
-        if self._policy.stateless or http.headers.get(VERSION, b"").decode("latin-1") in MODERN:
-            raise Refusal(405, "There is no stream to GET; see subscriptions/listen.", _ALLOW)
-        if not accepts(http, EVENTS):
-            raise Refusal(406, "The client must accept text/event-stream.")
-        if http.header(SESSION) is None and http.header(VERSION) is None:
-            raise Refusal(405, "The MCP endpoint is for POST; a GET needs a session.", _ALLOW)
-        _check_version(http)
-        self._refuse_if_stopping()
-        session = await sessions.find(http)
-        event_id = http.header(b"last-event-id")
-        stream: SessionStream | ElsewhereStream = session.standalone
-        after = session.standalone.sent
-        if event_id is not None:
-            stream, after = session.resumed(event_id)
-        await while_connected(http, partial(stream.follow, http, self._policy, after))
-
-    async def _delete(self, http: HttpRequest, server: Server, sessions: Sessions) -> None:
-        """End a session (legacy)."""
-        if self._policy.stateless or http.headers.get(VERSION, b"").decode("latin-1") in MODERN:
-            raise Refusal(405, "There are no sessions to end.", _ALLOW)
-        session = await sessions.find(http)
-        await sessions.delete(session)
-        await http.respond(200)
-
-    def _refuse_if_stopping(self) -> None:
-        if self._stopping:
-            raise Refusal(503, "The server is stopping.", [(b"retry-after", b"10")])
-
-
-_METHODS: Final[dict[str, Callable[[HttpApp, HttpRequest, Server, Sessions], Awaitable[None]]]] = {
-    "POST": HttpApp._post,
-    "GET": HttpApp._get,
-    "DELETE": HttpApp._delete,
-}
-
-
-def _begins_something(message: Message, methods: Mapping[str, Method]) -> bool:
-    known = methods.get(message.method) if isinstance(message, Request) else None
-    return known is not None and known.lasting
-
-
-def _sender_of(http: HttpRequest) -> _Sender:
-    return http.owner, http.headers.get(b"user-agent", b"")
-
-
-def _stands_alone(http: HttpRequest, message: Message) -> bool:
-    """Whether a legacy message belongs to no session and begins none: a plain POST, as by curl."""
-    if http.header(SESSION) is not None or isinstance(message, Response):
-        return False
-    return not _begins_session(message)
-
-
-def _begins_session(message: Message) -> bool:
-    return isinstance(message, Request) and message.method == "initialize"
-
-
-def _speaks_modern(http: HttpRequest, request: Request, methods: Mapping[str, Method]) -> bool:
-    """Whether a request means to be a modern one."""
-    if is_modern(request.params.get("_meta")) or modern_only(request.method, methods):
-        return True
-    return http.headers.get(VERSION, b"").decode("latin-1") in MODERN
-
-
-def _claim_modern(meta: Any) -> dict[str, Any]:
-    """The `_meta` of a request that is modern by its header or method, but does not say so."""
-    from trio_mcp.wire.revisions import META_CLIENT_CAPABILITIES
-
-    # With one of the two required fields there, the dispatcher names the one that is missing.
-    return {**(meta if isinstance(meta, dict) else {}), META_CLIENT_CAPABILITIES: {}}
-
-
-def _check_version(http: HttpRequest) -> None:
-    version = http.header(VERSION)
-    if version is not None and version not in LEGACY:
-        what = ", ".join(BY_NAME)
-        raise Refusal(400, f"MCP-Protocol-Version is not one that is served here: {what}.")
 
 
 def _metrics() -> Metrics | None:
