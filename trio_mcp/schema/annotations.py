@@ -19,7 +19,7 @@ from attrs import NOTHING
 
 from trio_mcp.schema.constraints import apply_metadata
 from trio_mcp.schema.docstrings import parse_docstring
-from trio_mcp.schema.errors import SchemaError, errors_at
+from trio_mcp.schema.errors import SchemaError, Unmapped, errors_at
 from trio_mcp.schema.fields import (
     UNIONS,
     Field,
@@ -39,6 +39,8 @@ from trio_mcp.schema.kinds import (
     is_type_alias,
 )
 from trio_mcp.schema.models import Model, adopt, is_model, is_old_model
+from trio_mcp.schema.signatures import where
+from trio_mcp.schema.size import check_size
 from trio_mcp.schema.texts import text_type
 from trio_mcp.schema.unstructuring import unstructure
 
@@ -139,7 +141,7 @@ class Builder:
         text = text_type(annotation)
         if text is not None:
             return {"type": "string", "format": text.format}
-        if is_record(annotation):
+        if is_record(annotation) or is_named_tuple(annotation):
             words = [getattr(each, "__name__", str(each)) for each in arguments]
             name = "_".join([class_of(annotation).__name__, *words])
             return self._shared(annotation, name, lambda: self._record(annotation))
@@ -148,7 +150,12 @@ class Builder:
         if is_type_alias(annotation):
             name = annotation.__name__
             return self._shared(annotation, name, lambda: self.build(alias_value(annotation)))
-        raise _unsupported(annotation)
+        raise Unmapped(_why_unmapped(annotation), annotation)
+
+    def build_at(self, tool: str, parameter: str, annotation: Any) -> dict[str, Any]:
+        """Do the same for a parameter of a function, or for `return`, which errors name then."""
+        with errors_at(f"function {tool!r}, {where(parameter)}"):
+            return self.build(annotation)
 
     def finish(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Put what is referred to once in its place, and the rest under `$defs`."""
@@ -161,6 +168,26 @@ class Builder:
                 reference.update(beside)
         if self._definitions:
             schema["$defs"] = self._definitions
+        return schema
+
+    def finish_within_bounds(self, tool: str, schema: dict[str, Any]) -> dict[str, Any]:
+        """Do the same for a function; only raw keywords call for a check of everything.
+
+        Raises:
+            SchemaError: The schema is out of bounds, or not valid.
+        """
+        self.finish(schema)
+        with errors_at(f"function {tool!r}"):
+            if self.raw:
+                from trio_mcp.schema.bounds import check_schema  # imports much, seldom needed
+
+                check_schema(schema)
+            else:
+                check_size(schema)
+                if "$defs" in schema:  # an alias may stand for nothing but itself
+                    from trio_mcp.schema.references import References  # seldom needed, too
+
+                    References(schema)
         return schema
 
     # Generic aliases ------------------------------------------------------------------------
@@ -355,18 +382,18 @@ def _json_type(value: Any) -> str:
     return next(str(_EXACT[each]["type"]) for each in type(value).__mro__ if each in _EXACT)
 
 
-def _unsupported(annotation: Any) -> SchemaError:
+def _why_unmapped(annotation: Any) -> str:
     text = annotation_text(annotation)
     if isinstance(annotation, str | typing.ForwardRef):
-        return SchemaError(
+        return (
             f"the annotation {text} is a name that cannot be resolved; define it at module level, "
             "outside `if TYPE_CHECKING`"
         )
     if not isinstance(annotation, type):
-        return SchemaError(f"the annotation {text} has no JSON Schema; {_SUPPORTED}")
+        return f"the annotation {text} has no JSON Schema; {_SUPPORTED}"
     if is_old_model(annotation):
-        return SchemaError(
+        return (
             f"{text} is a model of Pydantic 1; derive it from the BaseModel of Pydantic 2, which "
             "is pydantic.BaseModel and not pydantic.v1.BaseModel"
         )
-    return SchemaError(f"the class {text} has no JSON Schema; {_SUPPORTED}")
+    return f"the class {text} has no JSON Schema; {_SUPPORTED}"

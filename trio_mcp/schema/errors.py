@@ -16,6 +16,14 @@ class SchemaError(ValueError):
     __module__ = "trio_mcp.errors"
 
 
+class Unmapped(SchemaError):
+    """An annotation has no counterpart in JSON Schema."""
+
+    def __init__(self, message: str, annotation: Any) -> None:
+        super().__init__(message)
+        self.annotation = annotation
+
+
 class errors_at:  # a context manager, and a third of what a generator costs
     """Puts a place before the message of a `SchemaError` that comes out of the block."""
 
@@ -27,7 +35,7 @@ class errors_at:  # a context manager, and a third of what a generator costs
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, SchemaError):
-            raise SchemaError(f"{self._place}: {error}") from error
+            error.args = (f"{self._place}: {error}",)
 
 
 class Problem(str):

@@ -14,7 +14,6 @@ from attrs import frozen
 
 from trio_mcp.schema.annotations import Builder
 from trio_mcp.schema.bounds import check_schema
-from trio_mcp.schema.building import bounded, build_at
 from trio_mcp.schema.defaults import check_default
 from trio_mcp.schema.errors import ArgumentError, Problem, SchemaError
 from trio_mcp.schema.keywords import REFERENCES
@@ -63,14 +62,14 @@ def declare(tool: str, taken: list[Taken], parameters: Sequence[Parameter]) -> d
                 f"function {tool!r}: parameter {one.name!r} is needed, but it is not declared"
             )
     for one in taken:  # what is passed on is structured by its annotation all the same
-        build_at(Builder(), tool, one.name, one.annotation)
+        Builder().build_at(tool, one.name, one.annotation)
     schema = {
         "type": "object",
         "properties": declared,
         "required": [each.name for each in parameters if each.must_be_given],
         "additionalProperties": False,
     }
-    return bounded(tool, Builder(), schema)
+    return Builder().finish_within_bounds(tool, schema)
 
 
 def accept_schema(

@@ -112,7 +112,7 @@ def is_record(kind: Any) -> bool:
     kind = class_of(kind)
     return (
         isinstance(kind, type)
-        and any(recognise(kind) for recognise, _ in _READERS)
+        and (attrs.has(kind) or dataclasses.is_dataclass(kind) or is_typed_dict(kind))
         and not is_opaque(kind)
     )
 

@@ -19,10 +19,10 @@ from attrs import NOTHING, field, frozen
 from trio_mcp.schema.annotations import Builder
 from trio_mcp.schema.dialects import dialect_of
 from trio_mcp.schema.errors import ArgumentError, SchemaError, Unfit, Within, errors_at
-from trio_mcp.schema.fields import is_named_tuple, is_record
+from trio_mcp.schema.fields import is_record
 from trio_mcp.schema.form_fields import DIALECTS_SINCE, FORMS_SINCE, FormField, read_field
 from trio_mcp.schema.hooks import Hook, hook_for
-from trio_mcp.schema.kinds import alias_value, annotation_text, bare, is_type_alias
+from trio_mcp.schema.kinds import annotation_text, without_names
 from trio_mcp.schema.models import is_model
 from trio_mcp.schema.sentences import cut, listed
 from trio_mcp.schema.size import check_size
@@ -127,8 +127,8 @@ def form_of(kind: Any, revision: Revision) -> Form[Any]:
         raise SchemaError(f"revision {revision.name} has no forms; they came with {FORMS_SINCE}")
     if isinstance(kind, Mapping):
         return _form_of_schema(kind, revision)
-    builder, record = _Builder(), _without_names(kind)
-    if is_model(record) or (is_record(record) and not is_named_tuple(record)):
+    builder, record = _Builder(), without_names(kind)
+    if is_model(record) or is_record(record):
         schema = builder.build(record)
         if "properties" in schema:
             return _form(schema, revision, hook_for(record), f" of {annotation_text(record)}")
@@ -168,12 +168,6 @@ def _form(
 
 
 # Types ----------------------------------------------------------------------------------------
-
-
-def _without_names(kind: Any) -> Any:
-    """What stands behind aliases, new types and descriptions."""
-    kind = bare(kind)
-    return _without_names(alias_value(kind)) if is_type_alias(kind) else kind
 
 
 def _maker_of_one(hook: Hook) -> Hook:

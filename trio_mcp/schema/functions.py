@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 
 from trio_mcp.schema.annotations import Builder, describe
-from trio_mcp.schema.building import bounded, build_at
 from trio_mcp.schema.defaults import check_defaults
 from trio_mcp.schema.docstrings import Docs, parse_docstring
 from trio_mcp.schema.errors import SchemaError
@@ -154,7 +153,7 @@ def _build(builder: Builder, tool: str, taken: list[Taken], docs: Docs) -> dict[
     properties: dict[str, Any] = {}
     additional: Any = False
     for each in taken:
-        schema = build_at(builder, tool, each.name, each.annotation)
+        schema = builder.build_at(tool, each.name, each.annotation)
         if each.rest:
             additional = schema
             continue
@@ -164,4 +163,4 @@ def _build(builder: Builder, tool: str, taken: list[Taken], docs: Docs) -> dict[
     schema = {"type": "object", "properties": properties, "required": required}
     if additional != {}:
         schema["additionalProperties"] = additional
-    return bounded(tool, builder, builder.finish(schema))
+    return builder.finish_within_bounds(tool, schema)

@@ -274,7 +274,7 @@ _BY_ORIGIN: dict[Any, Callable[[Any], Hook]] = {
 _BY_CLASS: list[tuple[Callable[[Any], bool], Callable[[Any], Hook]]] = [
     (lambda kind: isinstance(kind, type) and issubclass(kind, enum.Enum), _choice),
     (lambda kind: text_type(kind) is not None, _text),
-    (is_named_tuple, _named_tuple),  # which is a record, too
+    (is_named_tuple, _named_tuple),
     (is_record, _record),
     (is_type_alias, _alias),
 ]

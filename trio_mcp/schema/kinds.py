@@ -19,6 +19,7 @@ __all__ = [
     "bare",
     "is_plain",
     "is_type_alias",
+    "without_names",
 ]
 
 ARRAYS = (list, abc.Sequence, abc.MutableSequence, abc.Iterable, abc.Collection)
@@ -70,6 +71,12 @@ def alias_value(alias: Any) -> Any:
     """What such an alias stands for; the names in it are those of its module."""
     module = sys.modules.get(alias.__module__)
     return resolve_names(alias.__value__, vars(module) if module else {}, {})
+
+
+def without_names(annotation: Any) -> Any:
+    """What stands behind aliases, new types and descriptions."""
+    annotation = bare(annotation)
+    return without_names(alias_value(annotation)) if is_type_alias(annotation) else annotation
 
 
 def annotation_text(annotation: Any) -> str:

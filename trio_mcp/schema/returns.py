@@ -9,23 +9,13 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from trio_mcp.schema.annotations import Builder
-from trio_mcp.schema.building import bounded, build_at
-from trio_mcp.schema.errors import SchemaError
-from trio_mcp.schema.fields import UNIONS, fields_of, is_named_tuple, is_opaque, is_record
-from trio_mcp.schema.kinds import (
-    ARRAYS,
-    OBJECTS,
-    alias_value,
-    annotation_text,
-    bare,
-    is_plain,
-    is_type_alias,
-)
-from trio_mcp.schema.models import is_model
+from trio_mcp.schema.errors import SchemaError, Unmapped
+from trio_mcp.schema.fields import UNIONS, class_of, is_opaque, is_record
+from trio_mcp.schema.kinds import ARRAYS, OBJECTS, annotation_text, bare, is_plain, without_names
 from trio_mcp.schema.unstructuring import can_unstructure, unstructure
 
 __all__ = ["BYTES", "USE_OF_BYTES", "describe_return"]
@@ -64,12 +54,6 @@ def describe_return(
         raise SchemaError(f"function {tool!r}, return annotation: {USE_OF_BYTES}")
     if _mentions(annotation, result_types):
         return None, unstructure, _lists(annotation, result_types)
-    lost = next(_formless(annotation, []), None)
-    if lost is not None and not _is_object(annotation):
-        raise SchemaError(
-            f"function {tool!r}, return annotation: {annotation_text(lost)} has no JSON form; "
-            f"{_WHAT_CAN_BE}"
-        )
     schema = _schema(tool, annotation)
     return schema, None if is_plain(annotation) else unstructure, False
 
@@ -77,17 +61,24 @@ def describe_return(
 def _schema(tool: str, annotation: Any) -> dict[str, Any] | None:
     builder = Builder(output=True)
     try:
-        schema = builder.finish(build_at(builder, tool, "return", annotation))
-    except SchemaError:
-        if _is_object(annotation) or builder.has_models:
+        schema = builder.build_at(tool, "return", annotation)
+    except SchemaError as error:
+        if builder.has_models or _is_object(annotation):
             raise
-        return None  # a protocol, say, whose values can be told all the same
+        lost = error.annotation if isinstance(error, Unmapped) else None
+        if not isinstance(lost, type) or _may_have_form(lost):  # a protocol, say
+            return None
+        raise SchemaError(
+            f"function {tool!r}, return annotation: {annotation_text(lost)} has no JSON form; "
+            f"{_WHAT_CAN_BE}"
+        ) from None
+    builder.finish_within_bounds(tool, schema)
     if _says_nothing({key: value for key, value in schema.items() if key != "description"}):
         return None
     if _is_of_objects(schema, schema.get("$defs", {})):
         # A reference or a union does not say so at first sight, as older clients want it.
-        schema = {"type": "object", **schema}
-    return bounded(tool, builder, schema)
+        return {"type": "object", **schema}
+    return schema
 
 
 def _is_of_objects(schema: dict[str, Any], definitions: dict[str, Any]) -> bool:
@@ -135,60 +126,16 @@ def _lists(annotation: Any, kinds: Collection[type]) -> bool:
 
 
 def _is_object(annotation: Any) -> bool:
-    annotation = bare(annotation)
-    if is_type_alias(annotation):
-        return _is_object(alias_value(annotation))
-    if is_record(annotation):
-        return not is_named_tuple(annotation)
-    if is_model(annotation):
-        return False  # it may be, and then its schema says so
-    origin = typing.get_origin(annotation) or annotation
-    return origin in OBJECTS
-
-
-# What has no JSON form --------------------------------------------------------------------------
-
-
-def _formless(annotation: Any, seen: list[Any]) -> Iterator[Any]:
-    """The types within an annotation whose values could never be told in JSON."""
-    annotation = bare(annotation)
-    if any(annotation is each for each in seen):
-        return
-    seen.append(annotation)
-    if is_type_alias(annotation):
-        yield from _formless(alias_value(annotation), seen)
-        return
-    origin = typing.get_origin(annotation)
-    if origin in (*UNIONS, *_LISTS, *OBJECTS, set, frozenset):
-        for each in typing.get_args(annotation):
-            yield from _formless(each, seen)
-    elif is_record(annotation):
-        yield from _formless_fields(annotation, seen)
-    elif isinstance(annotation, type) and origin is None and not _may_have_form(annotation):
-        yield annotation
+    kind = without_names(annotation)
+    return is_record(kind) or class_of(kind) in OBJECTS
 
 
 def _may_have_form(kind: type) -> bool:
-    if is_opaque(kind):
-        return False
-    return (
-        kind in (Any, object)
-        or is_model(kind)
-        or _has_form(kind)
-        or inspect.isabstract(kind)
-        or getattr(kind, "_is_protocol", False)
-    )
+    """Whether values of a class without a schema can be told in JSON all the same."""
+    is_general = inspect.isabstract(kind) or getattr(kind, "_is_protocol", False)
+    return not is_opaque(kind) and (is_general or _has_form(kind))
 
 
 def _has_form(kind: type) -> bool:
     """Whether values of a class can be told in JSON, or those of a subclass."""
     return can_unstructure(kind) or any(map(_has_form, type.__subclasses__(kind)))
-
-
-def _formless_fields(kind: type, seen: list[Any]) -> Iterator[Any]:
-    try:
-        fields = fields_of(kind)
-    except SchemaError:  # its values can be told all the same
-        return
-    for each in fields:
-        yield from _formless(each.annotation, seen)
