@@ -18,6 +18,8 @@ pytestmark = pytest.mark.requirement("B4")
         ([{}] * 10_000, False),
         ({"a": [[1] * 10_000]}, False),
         ({"a": "x" * 2_000_000}, False),
+        (["x" * 1000] * 1100, False),
+        (b"x" * 2_000_000, False),
     ],
 )
 async def test_much_is_converted_in_a_thread(wire, on_loop):

@@ -215,7 +215,14 @@ class Client:
         """
         await self._session.set_roots(roots)
 
-    async def list_all(self, method: str, key: str, *, fresh: bool = False) -> list[Json]:
+    async def list_all(
+        self,
+        method: str,
+        key: str,
+        *,
+        params: Mapping[str, Json] | None = None,
+        fresh: bool = False,
+    ) -> list[Json]:
         """Ask for all pages of a list, and return its items as the server sent them.
 
         Pages that the server allows to be kept are asked for again when their time is over, or when
@@ -224,6 +231,7 @@ class Client:
         Args:
             method: The method, such as `tools/list`.
             key: Where the items are in its result, such as `tools`.
+            params: What each request has besides the cursor.
             fresh: Whether to ask the server even for what may be kept.
 
         Raises:
@@ -234,8 +242,8 @@ class Client:
         most = room = self._session.limits.max_message_bytes
         cursor = None
         for _ in range(_MOST_PAGES):
-            params: dict[str, Json] = {} if cursor is None else {"cursor": cursor}
-            page = await self._kept_or_asked(method, params, fresh=fresh)
+            asked = dict(params or {}) if cursor is None else {**(params or {}), "cursor": cursor}
+            page = await self._kept_or_asked(method, asked, fresh=fresh)
             found = page.get(key)
             if not isinstance(found, list):
                 raise ProtocolError(f"{method}: the result has no {key}")

@@ -24,7 +24,8 @@ _MOST_LOOKS: Final = 10_000
 _DEEPEST: Final = 100
 _MANY: Final = 2000
 _LONG: Final = 1_000_000
-_SCALARS: Final = (str, int, float, type(None))
+_NUMBERS: Final = (int, float, type(None))
+_TEXTS: Final = (str, bytes, bytearray)
 _PLACE: Final = r" @ \w+\.([\w.\[\]]+)(?=$|;)"
 
 _Path = tuple[str | int, ...]
@@ -92,17 +93,19 @@ def parts_of_value(value: Any) -> Iterator[tuple[str | int, Any]]:
 
 def holds_many(value: Any) -> bool:
     """Whether a value holds so much that converting it would hold up an event loop."""
-    waiting, count = [value], 0
+    waiting, count, length = [value], 0, 0
     while waiting:
         each = waiting.pop()
         if isinstance(each, Mapping | list | tuple | Set):
             count += len(each)
             if count > _MANY:
                 return True
-        if not isinstance(each, _SCALARS):
+        if isinstance(each, _TEXTS):
+            length += len(each)
+            if length > _LONG:
+                return True
+        elif not isinstance(each, _NUMBERS):
             waiting.extend(part for _, part in parts_of_value(each))
-        elif isinstance(each, str) and len(each) > _LONG:
-            return True
     return False
 
 

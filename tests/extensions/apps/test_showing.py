@@ -134,6 +134,7 @@ async def test_what_is_no_page(content: Any, why: str) -> None:
         ({"csp": {"resourceDomains": ["'unsafe-eval'"]}}, "is no origin"),
         ({"csp": {"baseUriDomains": ["*"]}}, "is no origin"),
         ({"csp": {"frameDomains": [None]}}, "is no origin"),
+        ({"csp": {"frameDomains": ["https://" + "a." * 200 + "example"]}}, "is no origin"),
     ],
 )
 async def test_what_no_page_may_do(ui: Any, why: str) -> None:

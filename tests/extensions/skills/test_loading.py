@@ -1,12 +1,13 @@
 """Loading skills: everything that a server may get wrong, or lie about, is found."""
 
+from itertools import count
 from typing import Any
 
 import pytest
 
 from tests.extensions.skills.support import FORMS, URI, Liar, skill_md
 from trio_mcp import McpError, Registry, connect
-from trio_mcp.errors import ClientError, NotConnected, ProtocolError
+from trio_mcp.errors import ClientError, NotConnected, ProtocolError, ResponseTooLarge
 from trio_mcp.extensions.skills import InvalidSkill, SkillsClient, UnverifiedSkill
 from trio_mcp.extensions.skills.format import MOST_BYTES, digest_of
 
@@ -70,6 +71,12 @@ async def test_nothing_is_read_ahead_of_need_and_nothing_twice() -> None:
             "resources",
             [{"uri": f"{URI}{n or ''}", "digest": f"sha256:{HEX}", "size": 1} for n in range(513)],
             "513 files, more than 512",
+        ),
+        ("uri", f"skill://{'a' * 8192}/SKILL.md", "its URI has more than 8192"),
+        (
+            "resources",
+            [{"uri": f"{URI}/{'%2e/' * 3000}", "digest": f"sha256:{HEX}", "size": 1}],
+            "URI of a file has more than 8192",
         ),
         *(
             (
@@ -341,6 +348,20 @@ async def test_directories_are_asked_for_only_where_they_are_served() -> None:
     async with liar.connected() as ours:
         with pytest.raises(ProtocolError, match="no end"):
             await ours.read_directory("skill://git-workflow")
+
+
+async def test_a_directory_that_never_ends_is_not_kept_in_memory() -> None:
+    liar, pages = Liar(), count()
+    liar.settings = {"directoryRead": True}
+
+    async def endless(request: Any) -> dict[str, Any]:
+        return {"resources": [{"uri": "x" * 4_000_000}], "nextCursor": str(next(pages))}
+
+    liar.read_directory = endless  # type: ignore[method-assign]
+    async with liar.connected() as ours:
+        with pytest.raises(ResponseTooLarge, match="all pages together"):
+            await ours.read_directory("skill://git-workflow")
+    assert next(pages) == 3
 
 
 async def test_a_server_without_skills() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
 import trio
 from attrs import field, frozen
 
-from trio_mcp import CallResult, Client, ClientExtension
+from trio_mcp import CallResult, Client, ClientExtension, converted
 from trio_mcp.errors import ClientError, ToolDisabled
 from trio_mcp.extensions.apps.page import (
     CSP,
@@ -129,7 +130,7 @@ class AppsClient(ClientExtension):
             )
             # What the page itself says counts; otherwise, what the list says of it.
             wants = _ui_in(meta) or await self._listed(client, uri)
-            return _page(uri, html, wants)
+            return await converted(partial(_page, uri, html), wants)
         except ValueError as error:
             raise InvalidPage(f"{uri:.200}: {error}") from None
 

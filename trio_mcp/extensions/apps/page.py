@@ -33,6 +33,8 @@ PERMISSIONS: Final = MappingProxyType(
 )
 """What a page may ask for, with the names that browsers have for it."""
 
+_LONGEST_ORIGIN: Final = 300
+"""Characters: a name in the DNS has 253 at most."""
 _LABEL: Final = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
 _ORIGIN: Final = re.compile(
     rf"(?:https?|wss?)://(?:\*\.)?{_LABEL}(?:\.{_LABEL})*(?::[0-9]{{1,5}})?", re.IGNORECASE
@@ -50,7 +52,7 @@ def check_origin(origin: Any) -> str:
         >>> check_origin("https://*.example.com")
         'https://*.example.com'
     """
-    if isinstance(origin, str) and _ORIGIN.fullmatch(origin):
+    if isinstance(origin, str) and len(origin) <= _LONGEST_ORIGIN and _ORIGIN.fullmatch(origin):
         return origin
     raise ValueError(
         f"{origin!r:.100} is no origin: it needs a scheme and a host and nothing else, as in "

@@ -7,6 +7,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final
 
 import trio
@@ -25,8 +26,6 @@ from trio_mcp.extensions.skills.frontmatter import frontmatter_of, same
 from trio_mcp.extensions.skills.methods import DIRECTORY_READ, GET, LIST
 
 logger = logging.getLogger("trio_mcp.skills")
-
-_MOST_PAGES: Final = 1000
 
 
 class SkillsClient(ClientExtension):
@@ -121,7 +120,7 @@ class SkillsClient(ClientExtension):
             ClientError: As for `list`.
         """
         result = await self._connected.request(GET.name, {"uri": uri})
-        entry = entry_of(self.origin, result.get("skill"))
+        entry = await converted(partial(entry_of, self.origin), result.get("skill"))
         if entry is None or entry.uri != uri:
             raise ProtocolError(f"{GET.name}: the result is not the entry of {uri}")
         return entry
@@ -149,13 +148,11 @@ class SkillsClient(ClientExtension):
         loaded = LoadedSkill(entry, self)
         data = await loaded.read(entry.uri)
         try:
-            written = await trio.to_thread.run_sync(frontmatter_of, data, abandon_on_cancel=True)
+            await trio.to_thread.run_sync(
+                _check_frontmatter, data, entry.frontmatter, abandon_on_cancel=True
+            )
         except ValueError as error:
             raise UnverifiedSkill(self.origin, entry.uri, str(error)) from None
-        for key in sorted(written.keys() | entry.frontmatter.keys()):
-            if not same(written.get(key, ...), entry.frontmatter.get(key, ...)):
-                why = f"the entry says something else than the file of {key!r:.100}"
-                raise UnverifiedSkill(self.origin, entry.uri, why)
         loaded.text = data.decode()
         return loaded
 
@@ -176,19 +173,11 @@ class SkillsClient(ClientExtension):
         client = self._connected
         if client.extensions[IDENTIFIER].get("directoryRead") is not True:
             raise ClientError(f"{self.origin} does not tell what is in directories")
-        found: tuple[Mapping[str, Any], ...] = ()
-        params = {"uri": uri}
-        for _ in range(_MOST_PAGES):
-            result = await client.request(DIRECTORY_READ.name, params)
-            match result:
-                case {"resources": [*resources]} if all(isinstance(r, dict) for r in resources):
-                    found += (*resources,)
-                case _:
-                    raise ProtocolError(f"{DIRECTORY_READ.name}: the result has no resources")
-            if not isinstance(result.get("nextCursor"), str):
-                return found
-            params["cursor"] = result["nextCursor"]
-        raise ProtocolError(f"{DIRECTORY_READ.name}: the list has no end")
+        method = DIRECTORY_READ.name
+        found = await client.list_all(method, "resources", params={"uri": uri}, fresh=True)
+        if not all(isinstance(each, dict) for each in found):
+            raise ProtocolError(f"{method}: the result has no resources")
+        return found
 
     # -- files --------------------------------------------------------------------------------
 
@@ -233,6 +222,18 @@ class SkillsClient(ClientExtension):
         while self._cached > self._cache_bytes:
             _, oldest = self._cache.popitem(last=False)
             self._cached -= len(oldest)
+
+
+def _check_frontmatter(data: bytes, expected: Mapping[str, Any]) -> None:
+    """Make sure that a `SKILL.md` begins with what its entry says.
+
+    Raises:
+        ValueError: It does not.
+    """
+    written = frontmatter_of(data)
+    for key in sorted(written.keys() | expected.keys()):
+        if not same(written.get(key, ...), expected.get(key, ...)):
+            raise ValueError(f"the entry says something else than the file of {key!r:.100}")
 
 
 def _data_in(result: dict[str, Any], uri: str) -> tuple[bytes, str]:

@@ -15,6 +15,7 @@ from attrs import field, frozen
 from trio_mcp.errors import ClientError
 from trio_mcp.extensions.skills.format import (
     DYNAMIC,
+    LONGEST_URI,
     MOST_BYTES,
     MOST_FILES,
     SKILL_FILE,
@@ -132,6 +133,8 @@ def entry_of(origin: str, wire: Any) -> RemoteSkill | None:
 
 def _files_of(uri: str, frontmatter: Any, resources: Any) -> dict[str, SkillFile] | None:
     root = uri.removesuffix(_END)
+    if len(uri) > LONGEST_URI:
+        raise ValueError(f"its URI has more than {LONGEST_URI} characters")
     if root == uri:
         raise ValueError(f"the URI of a skill ends with {_END}")
     if not isinstance(frontmatter, dict):
@@ -161,6 +164,8 @@ def _file_of(wire: Any) -> SkillFile:
         case {"uri": str(uri), "digest": str(digest), "size": int(size)} if (
             _DIGEST.fullmatch(digest) and size >= 0 and not isinstance(size, bool)
         ):
+            if len(uri) > LONGEST_URI:
+                raise ValueError(f"the URI of a file has more than {LONGEST_URI} characters")
             return SkillFile(uri, digest, size)
     raise ValueError("a file in its entry needs a URI, a SHA-256 digest and a size")
 
