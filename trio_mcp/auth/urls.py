@@ -88,7 +88,7 @@ def _default(parts: SplitResult) -> int | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine by its name alone."""
+    """Whether an address or a name is one that only this machine reaches."""
     if host.lower() == "localhost":
         return True
     try:

@@ -78,7 +78,7 @@ class HttpServerOptions:
     @property
     def is_local(self) -> bool:
         """Whether only this machine reaches it."""
-        from trio_mcp.transports.http.policy import is_loopback
+        from trio_mcp.auth.urls import is_loopback
 
         return self.http is None or is_loopback(address(self.http)[0])
 

@@ -21,7 +21,7 @@ from trio_mcp.server.scopes import view_of
 from trio_mcp.server.server import Server
 from trio_mcp.store.errors import StoreError
 from trio_mcp.transports.http.cors import answer_preflight, is_preflight
-from trio_mcp.transports.http.documents import PublicDocument
+from trio_mcp.transports.http.documents import PublicDocument, check_get
 from trio_mcp.transports.http.endpoint import McpEndpoint, context_of
 from trio_mcp.transports.http.guard import Guard
 from trio_mcp.transports.http.legacy_sse import SseEndpoint
@@ -52,7 +52,6 @@ _NOT_TRIO: Final = (
     "this app runs on Trio, and this ASGI server on asyncio; for such servers, "
     "from trio_mcp.aio import http_app"
 )
-_GET_ONLY: Final = [(b"allow", b"GET, HEAD")]
 
 Page = Callable[[HttpRequest], Awaitable[None]]
 
@@ -283,8 +282,7 @@ class HttpApp:
         page = self._pages.get(http.path)
         if page is None:
             raise Refusal(404, f"There is nothing here; the MCP endpoint is {self._path}.")
-        if http.method not in ("GET", "HEAD"):
-            raise Refusal(405, "This page is for GET.", _GET_ONLY)
+        check_get(http)
         await page(http)
 
     # -- pages ----------------------------------------------------------------------------

@@ -15,11 +15,16 @@ from trio_mcp.transports.http.cors import answer_preflight, is_preflight
 from trio_mcp.transports.http.request import JSON, Header, HttpRequest, Refusal
 from trio_mcp.wire.jsonrpc import Json, encode
 
-_GET_ONLY: Final = [(b"allow", b"GET, HEAD")]
 _ANY_PAGE: Final = [
     (b"access-control-allow-origin", b"*"),
     (b"access-control-expose-headers", b"etag"),
 ]
+
+
+def check_get(http: HttpRequest) -> None:
+    """Refuse (405) what is no request for a page."""
+    if http.method not in ("GET", "HEAD"):
+        raise Refusal(405, "This page is for GET.", [(b"allow", b"GET, HEAD")])
 
 
 def _encoded(value: Json) -> bytes:
@@ -55,8 +60,7 @@ class PublicDocument:
         if is_preflight(http):
             await answer_preflight(http)
             return
-        if http.method not in ("GET", "HEAD"):
-            raise Refusal(405, "This page is for GET.", _GET_ONLY)
+        check_get(http)
         kept = b"public, max-age=%d" % self.max_age
         headers: list[Header] = [(b"cache-control", kept), (b"etag", self.etag)]
         known = [each.strip() for each in http.headers.get(b"if-none-match", b"").split(b",")]

@@ -17,7 +17,8 @@ from typing import Final
 
 from attrs import frozen
 
-from trio_mcp.transports.http.policy import LOOPBACK, HttpPolicy, is_loopback
+from trio_mcp.auth.urls import is_loopback
+from trio_mcp.transports.http.policy import LOOPBACK, HttpPolicy
 from trio_mcp.transports.http.request import Header, HttpRequest, Refusal
 from trio_mcp.wire.jsonrpc import Json, encode
 

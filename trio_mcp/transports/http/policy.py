@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from ipaddress import ip_address
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,14 +26,6 @@ Verify = Callable[[str], Awaitable["str | Authorization | None"]]
 """Takes a bearer token; returns whose it is, or what it allows; `None` if it is nobody's."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address or a name is one that only this machine reaches."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 _HOST: Final = re.compile(r"\*|\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+")

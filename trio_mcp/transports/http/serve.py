@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from trio_mcp.auth.urls import is_loopback
 from trio_mcp.background import background_task
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
@@ -21,7 +22,7 @@ from trio_mcp.server.importing import check_import
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
 from trio_mcp.server.signals import calling_at_signals
 from trio_mcp.transports.http.app import EXPLORER_PATH, HttpApp, http_app
-from trio_mcp.transports.http.policy import HttpPolicy, is_loopback
+from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.server import (
     HttpCounters,
     HttpLimits,
