@@ -11,7 +11,15 @@ import trio.testing
 from attrs import frozen
 
 from tests.support.tools import echo
-from trio_mcp import Client, Context, Handlers, Registry, ResponseCache, connect
+from trio_mcp import (
+    Client,
+    Context,
+    Handlers,
+    Registry,
+    ResourceUpdated,
+    ResponseCache,
+    connect,
+)
 
 ERAS = ["modern", "legacy"]
 
@@ -265,3 +273,43 @@ async def test_times_that_are_none(ttl: Any) -> None:
     cache = ConnectionCache()
     cache.put("tools/list", {}, {"ttlMs": ttl, "cacheScope": "public"}, cache.changes)
     assert cache.find("tools/list", {}) is None
+
+
+async def test_a_flood_of_changes_does_not_go_through_what_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All of it comes in one piece, and others would wait: so after many changes, all is old."""
+    from trio_mcp.client import cache as module
+
+    compared: list[str] = []
+    concerns = module._concerns
+
+    def counted(changed: str, uri: str) -> bool:
+        compared.append(uri)
+        return concerns(changed, uri)
+
+    monkeypatch.setattr(module, "_concerns", counted)
+    cache = module.ConnectionCache()
+
+    def keep(uri: str) -> None:
+        cache.put("resources/read", {"uri": uri}, {"ttlMs": 1000}, cache.changes)
+
+    def is_kept(uri: str) -> bool:
+        return cache.find("resources/read", {"uri": uri}) is not None
+
+    for number in range(100):
+        keep(f"x:{number:03}")
+    for number in range(100):
+        cache.forget(ResourceUpdated(f"y:{number}"))
+    cache.forget(ResourceUpdated("x:007"))
+    assert compared == []
+    assert [number for number in range(100) if not is_kept(f"x:{number:03}")] == [7]
+    for number in range(10_000):
+        cache.forget(ResourceUpdated(f"y:{number}"))
+    compared.clear()
+    assert not any(is_kept(f"x:{number:03}") for number in range(100))
+    keep("x:001")
+    assert is_kept("x:001")
+    assert len(compared) <= 1100
+    cache.forget(ResourceUpdated("x:001/part"))
+    assert not is_kept("x:001")

@@ -1167,6 +1167,15 @@ async def test_a_server_that_ends_a_subscription_ends_the_iteration() -> None:
         assert server.sent("notifications/cancelled") == [], "there is nothing to cancel"
 
 
+async def test_of_what_a_server_has_agreed_to_only_uris_count() -> None:
+    async with puppet("modern") as (client, server):
+        async with client.subscribe(resources=[ONE, TWO]) as changes:
+            agreed = {"resourceSubscriptions": [{}, [ONE], 5, None, ONE]}
+            await server.say(ACKNOWLEDGED, changes.id, notifications=agreed)
+            await wait_all_tasks_blocked()
+            assert changes.uris == {ONE}
+
+
 async def test_a_real_server_that_stops_ends_the_iteration() -> None:
     registry = make()
     ours, theirs = memory_stream_pair()

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 import trio
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from trio_mcp.public import public
 from trio_mcp.registry.changes import Change, Kind, ListChanged
@@ -29,14 +29,26 @@ _READ: Final = "resources/read"
 _Key = tuple[object, str, bytes]
 _EVERYBODY: Final = None
 _MOST_VALUES: Final = 1_000_000
+_MOST_NEWS: Final = 64 * 1024
+_PER_CHANGE: Final = 64
+"""Bytes of changes that are kept, and bytes of one besides its URI."""
 
 
-@frozen
+@define(eq=False)
 class _Kept:
     body: bytes
     """As JSON, so that nobody changes what others get."""
-    uri: str | None = None
+    method: str
+    uri: str | None
     """The resource that it is of."""
+    looked: int
+    """The last change that it is known to have survived."""
+
+    def is_changed_by(self, change: Change) -> bool:
+        """Whether a change makes it out of date."""
+        if isinstance(change, ListChanged):
+            return self.method in _METHODS[change.kind]
+        return bool(self.uri) and _concerns(change.uri, self.uri or "")
 
 
 @public
@@ -61,30 +73,42 @@ class ResponseCache:
         self.changes = 0
         """How often there was news: what was asked for before may be out of date."""
         self._kept: KeptValues[_Key, _Kept] = KeptValues(max_bytes)
+        self._news: dict[Change, int] = {}
+        self._news_size = 0
 
     def find(self, key: _Key) -> dict[str, Json] | None:
         """Return a result that is fresh; `None` if there is none."""
         kept = self._kept.find(key, trio.current_time())
         if kept is None:
             return None
+        if kept.looked < self.changes:
+            news = [change for change, number in self._news.items() if number > kept.looked]
+            if any(map(kept.is_changed_by, news)):
+                self._kept.drop(key)
+                return None
+            kept.looked = self.changes
         result: dict[str, Json] = orjson.loads(kept.body)
         return result
 
     def put(self, key: _Key, body: bytes, until: float, uri: str | None) -> None:
         """Keep a result in place of an older one, unless it takes long to read it again."""
         if not is_heavier(body, _MOST_VALUES):
-            self._kept.put(key, _Kept(body, uri), len(body), until)
+            self._kept.put(key, _Kept(body, key[1], uri, self.changes), len(body), until)
 
     def forget(self, change: Change) -> None:
-        """Forget what a change has made out of date."""
+        """Forget what a change has made out of date.
+
+        Which results that are is found out when they are asked for: to go through all of them with
+        each of thousands of changes, which come in one piece, would hold up the event loop.
+        """
         self.changes += 1
-        for key, kept in self._kept:
-            if isinstance(change, ListChanged):
-                gone = key[1] in _METHODS[change.kind]
-            else:
-                gone = bool(kept.uri) and _concerns(change.uri, kept.uri or "")
-            if gone:
-                self._kept.drop(key)
+        if change not in self._news:
+            self._news_size += _PER_CHANGE + len(getattr(change, "uri", ""))
+        self._news[change] = self.changes
+        if self._news_size > _MOST_NEWS:
+            self._kept.clear()
+            self._news.clear()
+            self._news_size = 0
 
     def leave(self, owner: object) -> None:
         """Forget what is private to a connection that has ended."""

@@ -105,7 +105,8 @@ class ChangeStream:
             self.kinds = frozenset(kind for kind in KINDS if wanted.get(f"{kind}ListChanged"))
             self.extensions = {key: wanted[key] for key in self.extensions if key in wanted}
             uris = wanted.get("resourceSubscriptions")
-            self.uris = frozenset(uris) if isinstance(uris, list) else frozenset()
+            listed = uris if isinstance(uris, list) else []
+            self.uris = frozenset(each for each in listed if isinstance(each, str))
         self.agreed.set()
 
 
