@@ -11,7 +11,8 @@ import dataclasses
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING
 from typing import Any
 
 import attrs
@@ -29,6 +30,7 @@ __all__ = [
     "is_opaque",
     "is_record",
     "is_typed_dict",
+    "members_of",
     "own_docstring",
     "resolve_names",
     "with_usual_types",
@@ -110,18 +112,22 @@ def is_record(kind: Any) -> bool:
     It may be a generic one, with its types or without.
     """
     kind = class_of(kind)
-    return (
-        isinstance(kind, type)
-        and (attrs.has(kind) or dataclasses.is_dataclass(kind) or is_typed_dict(kind))
-        and not is_opaque(kind)
-    )
+    return is_typed_dict(kind) or (members_of(kind) is not None and not is_opaque(kind))
+
+
+def members_of(kind: Any) -> Sequence[Any] | None:
+    """The fields of an attrs class or a dataclass, as these have them; else `None`."""
+    if not isinstance(kind, type):
+        return None
+    if attrs.has(kind):
+        fields: tuple[Any, ...] = attrs.fields(kind)
+        return fields
+    return dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else None
 
 
 def is_opaque(kind: Any) -> bool:
     """Whether `kind` only looks like a record: all its fields are private, and it makes them."""
-    fields: Any = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
-    if attrs.has(kind):
-        fields = attrs.fields(kind)
+    fields = members_of(kind) or ()
     return bool(fields) and not any(each.init or each.name[0] != "_" for each in fields)
 
 
@@ -142,8 +148,9 @@ def fields_of(annotation: Any) -> list[Field]:
         ) from error
     for name, hint in hints.items():
         hints[name] = _with_types(hint, _types_of(annotation, name))
-    read = next(read for recognise, read in _READERS if recognise(kind))
-    return read(kind, hints)
+    if is_typed_dict(kind):
+        return _typed_dict_fields(kind, hints)
+    return _named_tuple_fields(kind, hints) if is_named_tuple(kind) else _class_fields(kind, hints)
 
 
 # Generic classes ----------------------------------------------------------------------------
@@ -190,34 +197,23 @@ def _usual_type(variable: Any) -> Any:
 # Kinds of classes ---------------------------------------------------------------------------
 
 
-def _attrs_fields(kind: type, hints: dict[str, Any]) -> list[Field]:
-    return [
-        Field(
-            name=each.name,
-            annotation=hints.get(each.name, each.type if each.type is not None else Any),
-            required=each.default is NOTHING,
-            default=NOTHING if isinstance(each.default, attrs.Factory) else each.default,  # type: ignore[arg-type]
-            description=each.metadata.get("description"),
-            init=each.init,
-            keyword=each.alias or each.name,
+def _class_fields(kind: Any, hints: dict[str, Any]) -> list[Field]:
+    fields = []
+    for each in members_of(kind) or ():
+        has_default = each.default is not NOTHING and each.default is not MISSING
+        is_made = isinstance(each.default, Factory)  # type: ignore[arg-type]
+        fields.append(
+            Field(
+                name=each.name,
+                annotation=hints.get(each.name, Any if each.type is None else each.type),
+                required=not has_default and getattr(each, "default_factory", MISSING) is MISSING,
+                default=each.default if has_default and not is_made else NOTHING,
+                description=each.metadata.get("description"),
+                init=each.init,
+                keyword=getattr(each, "alias", None) or each.name,
+            )
         )
-        for each in attrs.fields(kind)
-    ]
-
-
-def _dataclass_fields(kind: Any, hints: dict[str, Any]) -> list[Field]:
-    missing = dataclasses.MISSING
-    return [
-        Field(
-            name=each.name,
-            annotation=hints[each.name],
-            required=each.default is missing and each.default_factory is missing,
-            default=NOTHING if each.default is missing else each.default,
-            description=each.metadata.get("description"),
-            init=each.init,
-        )
-        for each in dataclasses.fields(kind)
-    ]
+    return fields
 
 
 def _typed_dict_fields(kind: Any, hints: dict[str, Any]) -> list[Field]:
@@ -238,14 +234,6 @@ def _named_tuple_fields(kind: Any, hints: dict[str, Any]) -> list[Field]:
         Field(name, hints.get(name, Any), name not in defaults, defaults.get(name, NOTHING))
         for name in kind._fields
     ]
-
-
-_READERS: list[tuple[Callable[[Any], bool], Callable[[Any, dict[str, Any]], list[Field]]]] = [
-    (attrs.has, _attrs_fields),
-    (dataclasses.is_dataclass, _dataclass_fields),
-    (is_typed_dict, _typed_dict_fields),
-    (is_named_tuple, _named_tuple_fields),
-]
 
 
 def own_docstring(kind: type) -> str | None:

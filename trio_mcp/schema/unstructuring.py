@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import base64
 import collections.abc as abc
-import dataclasses
 import enum
 import functools
 from collections.abc import Callable
 from typing import Any
 
-import attrs
-
-from trio_mcp.schema.fields import is_named_tuple
+from trio_mcp.schema.fields import members_of
 from trio_mcp.schema.models import Model, is_model
 from trio_mcp.schema.texts import text_type
 
@@ -103,12 +100,9 @@ def _way_of(kind: Any) -> Callable[[Any], Any]:
         return text.write
     if is_model(kind):
         return Model(kind).write
-    if attrs.has(kind):
-        return _record([each.name for each in attrs.fields(kind)])
-    if dataclasses.is_dataclass(kind):
-        return _record([each.name for each in dataclasses.fields(kind)])
-    if is_named_tuple(kind):
-        return _list
+    members = members_of(kind)
+    if members is not None:
+        return _record([each.name for each in members])
     for base, way in _BY_BASE:
         if issubclass(kind, base):
             return way
