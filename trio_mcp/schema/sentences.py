@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from trio_mcp.schema.texts import WORDS
+
 __all__ = ["cut", "expectation", "join_path", "json_kind", "listed", "subject"]
 
 _LONGEST = 60
@@ -102,20 +104,6 @@ def subject(noun: str, place: str) -> str:
     return f"{noun.capitalize()} {place!r}" if place else f"The {_WHOLES.get(noun, noun)}"
 
 
-_FORMAT_WORDS = {
-    "date-time": "a date and time such as 2024-05-31T12:30:00Z",
-    "date": "a date such as 2024-05-31",
-    "time": "a time such as 12:30:00",
-    "duration": "a duration such as PT1H30M",
-    "uuid": "a UUID",
-    "path": "a path",
-    "decimal": "a decimal number in a string",
-    "ipv4": "an IPv4 address",
-    "ipv6": "an IPv6 address",
-    "uri": "a URI",
-}
-
-
 def expectation(schema: Any) -> str:
     """What a schema asks for, in a few words: 'a string', 'an integer or null'."""
     if not isinstance(schema, Mapping):
@@ -128,8 +116,8 @@ def expectation(schema: Any) -> str:
         if isinstance(schema.get(keyword), list):
             members = list(dict.fromkeys(expectation(each) for each in schema[keyword]))
             return listed(members)
-    if schema.get("type") == "string" and schema.get("format") in _FORMAT_WORDS:
-        return _FORMAT_WORDS[schema["format"]]
+    if schema.get("type") == "string" and schema.get("format") in WORDS:
+        return WORDS[schema["format"]]
     if schema.get("contentEncoding") == "base64":
         return "base64 text"
     kinds = schema.get("type", [])

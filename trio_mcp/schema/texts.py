@@ -1,4 +1,4 @@
-"""Types whose values travel as text of some format: how they are named, written and read.
+"""Types whose values travel as text of some format: how they are named, written, read and told.
 
 They are known by name, so that nothing is imported to be recognised.
 """
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-__all__ = ["TextType", "text_type"]
+__all__ = ["WORDS", "TextType", "text_type"]
 
 
 @frozen(eq=False, repr=False)
@@ -21,6 +21,9 @@ class TextType:
 
     format: str
     """The `format` in its schema."""
+
+    words: str
+    """What such a text is called in sentences."""
 
     write: Callable[[Any], str] = str
 
@@ -52,10 +55,12 @@ def _read_url(kind: Any, text: str) -> Any:
     return parsed if isinstance(parsed, kind) else urllib.parse.urlparse(text)
 
 
-def _moment(name: str) -> TextType:
-    return TextType(
-        name, lambda moment: str(moment.isoformat()), lambda kind, text: kind.fromisoformat(text)
-    )
+def _read_moment(kind: Any, text: str) -> Any:
+    return kind.fromisoformat(text)
+
+
+def _write_moment(moment: Any) -> str:
+    return str(moment.isoformat())
 
 
 _DURATION: Final = (  # compiled by the first one: no start waits for it
@@ -87,18 +92,26 @@ def _write_duration(duration: Any) -> str:
 
 
 _LONGEST_DURATION: Final = 100
-_URL: Final = TextType("uri", lambda url: str(url.geturl()), _read_url)
+_MOMENT: Final = (_write_moment, _read_moment)
+_URL: Final = TextType("uri", "a URI", lambda url: str(url.geturl()), _read_url)
 
 _BY_NAME: Final = {
-    "datetime.datetime": _moment("date-time"),
-    "datetime.date": _moment("date"),
-    "datetime.time": _moment("time"),
-    "datetime.timedelta": TextType("duration", _write_duration, _read_duration),
-    "uuid.UUID": TextType("uuid"),
-    "decimal.Decimal": TextType("decimal", read=_read_decimal),
-    "ipaddress.IPv4Address": TextType("ipv4"),
-    "ipaddress.IPv6Address": TextType("ipv6"),
+    "datetime.datetime": TextType(
+        "date-time", "a date and time such as 2024-05-31T12:30:00Z", *_MOMENT
+    ),
+    "datetime.date": TextType("date", "a date such as 2024-05-31", *_MOMENT),
+    "datetime.time": TextType("time", "a time such as 12:30:00", *_MOMENT),
+    "datetime.timedelta": TextType(
+        "duration", "a duration such as PT1H30M", _write_duration, _read_duration
+    ),
+    "uuid.UUID": TextType("uuid", "a UUID"),
+    "decimal.Decimal": TextType("decimal", "a decimal number in a string", read=_read_decimal),
+    "ipaddress.IPv4Address": TextType("ipv4", "an IPv4 address"),
+    "ipaddress.IPv6Address": TextType("ipv6", "an IPv6 address"),
     "urllib.parse.ParseResult": _URL,
     "urllib.parse.SplitResult": _URL,
-    "trio.Path": TextType("path"),
+    "trio.Path": TextType("path", "a path"),
 }
+
+WORDS: Final = {each.format: each.words for each in _BY_NAME.values()}
+"""What a text is called in sentences, by the `format` in its schema."""
