@@ -8,8 +8,9 @@ from typing import Final
 from trio_mcp.cli.prompter import Prompter
 from trio_mcp.cli.schemas import Field, Schema, text_of
 from trio_mcp.schema import SchemaError, compile_validator
-from trio_mcp.schema.form_fields import read_field
+from trio_mcp.schema.form_fields import form_field, missed_format
 from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.revisions import NEWEST
 
 _YES_OR_NO: Final = "yes or no"
 _BOTH: Final = ("yes", "no")
@@ -101,7 +102,7 @@ def _missed_format(name: str, field: Field, value: Json) -> str | None:
     if name not in value:
         return None
     try:
-        expected = read_field(field.schema).missed_format(value[name])
+        expected = missed_format(form_field(field.schema, NEWEST), value[name])
     except SchemaError:  # it is no field of a form, so nobody says what its format means
         return None
     return None if expected is None else f"Answer {name!r} must be {expected}."

@@ -17,16 +17,16 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import frozen
 
 from trio_mcp.schema.engine import Test
 from trio_mcp.schema.errors import SchemaError
 from trio_mcp.schema.sentences import cut, expectation, listed
 from trio_mcp.schema.validate import compile_test
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.revisions import NEWEST, SINCE, Revision
+from trio_mcp.wire.revisions import SINCE, Revision
 
-__all__ = ["DIALECTS_SINCE", "FORMS_SINCE", "FormField", "read_field"]
+__all__ = ["DIALECTS_SINCE", "FORMS_SINCE", "form_field", "missed_format"]
 
 _2025_06, _2025_11 = "2025-06-18", "2025-11-25"
 
@@ -64,72 +64,49 @@ _BY_TYPE: Final = {each.type: each for each in (_TEXT, _NUMBER, _INTEGER, _BOOLE
 _OPTIONS: Final = ("enum", "oneOf", "anyOf")
 
 
-@frozen
-class FormField:
-    """A field as all revisions mean it."""
-
-    _shape: _Shape
-    _keywords: dict[str, Json]
-    _options: dict[str, str | None] = field(factory=dict)
-    """The strings that may be chosen, and how they are shown."""
-
-    _titles_beside: bool = False
-    """Whether the titles of the options were given in `enumNames`."""
-
-    def to_schema(self, revision: Revision) -> dict[str, Json]:
-        """Write the schema as a revision knows it, without a default if it has no place there.
-
-        Raises:
-            SchemaError: The revision cannot ask for such a value.
-        """
-        shape = self._shape
-        if revision not in SINCE[shape.since]:
-            raise SchemaError(
-                f"revision {revision.name} cannot ask for {shape.noun}, which came with "
-                f"{shape.since}; ask for a single choice, or for yes or no on each"
-            )
-        schema: dict[str, Json] = {"type": shape.type, **self._keywords}
-        if self._options:
-            beside = self._titles_beside or revision not in SINCE[_2025_11]
-            schema |= _write_options(shape, self._options, beside)
-        if revision not in SINCE[shape.default_since]:
-            schema.pop("default", None)
-        return schema
-
-    def missed_format(self, value: Json) -> str | None:
-        """What a value that fits the schema should have been, if it is not of its format."""
-        name = self._keywords.get("format")
-        if name is None or _format_test(name)(value):
-            return None
-        return _FORMAT_WORDS.get(name) or expectation({"type": "string", "format": name})
-
-
-def read_field(schema: Json) -> FormField:
-    """Recognise a field in a schema.
+def form_field(schema: Json, revision: Revision) -> dict[str, Json]:
+    """Write a schema as the field of a form, as a revision knows it.
 
     Args:
         schema: The schema of one property.
+        revision: The revision.
 
     Returns:
-        The field. A bound that excludes its end is written as one that includes it where that is
-        the same, which is for whole numbers.
+        The schema of the field, without a default if it has no place there. A bound that excludes
+        its end is written as one that includes it where that is the same, which is for whole
+        numbers.
 
     Raises:
-        SchemaError: A form cannot ask for that; the message says what it can ask for.
+        SchemaError: A form cannot ask for that, or not in this revision; the message says what it
+            can ask for.
     """
     shape = _shape_of(schema)
     schema = _inclusive(schema) if shape is _INTEGER else dict(schema)
-    options: dict[str, str | None] = {}
-    titles_beside = "enumNames" in schema
-    if shape in (_CHOICE, _CHOICES):
-        options = _take_options(shape, schema)
+    beside = "enumNames" in schema or revision not in SINCE[_2025_11]
+    options = _take_options(shape, schema) if shape in (_CHOICE, _CHOICES) else {}
     del schema["type"]
     _check_keywords(shape, schema)
     order = ("title", "description", *shape.keywords, "default")
-    keywords = {each: schema[each] for each in order if each in schema}
-    read = FormField(shape, keywords, options, titles_beside)
-    _check_default(read, keywords)
-    return read
+    field = {"type": shape.type, **{each: schema[each] for each in order if each in schema}}
+    if options:
+        field |= _write_options(shape, options, beside)
+    _check_default(field)
+    if revision not in SINCE[shape.since]:
+        raise SchemaError(
+            f"revision {revision.name} cannot ask for {shape.noun}, which came with "
+            f"{shape.since}; ask for a single choice, or for yes or no on each"
+        )
+    if revision not in SINCE[shape.default_since]:
+        field.pop("default", None)
+    return field
+
+
+def missed_format(field: Mapping[str, Json], value: Json) -> str | None:
+    """What a value that fits a field should have been, if it is not of its format."""
+    name = field.get("format")
+    if name is None or _format_test(name)(value):
+        return None
+    return _FORMAT_WORDS.get(name) or expectation({"type": "string", "format": name})
 
 
 # Shapes ---------------------------------------------------------------------------------------
@@ -218,13 +195,12 @@ def _check_keywords(shape: _Shape, schema: Mapping[str, Json]) -> None:
             raise SchemaError(f"{keyword!r} must be {wanted}, not {cut(value)}")
 
 
-def _check_default(read: FormField, keywords: Mapping[str, Json]) -> None:
-    if "default" not in keywords:
+def _check_default(field: Mapping[str, Json]) -> None:
+    if "default" not in field:
         return
-    default = keywords["default"]
+    default = field["default"]
     endless = isinstance(default, float) and not math.isfinite(default)
-    fits = compile_test(read.to_schema(NEWEST))
-    if endless or not fits(default) or read.missed_format(default):
+    if endless or not compile_test(field)(default) or missed_format(field, default):
         raise SchemaError(
             f"its default {cut(default)} does not fit the field itself; give one that does, or "
             "None for a field that may be left empty"

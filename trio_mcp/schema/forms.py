@@ -20,7 +20,7 @@ from trio_mcp.schema.annotations import Builder
 from trio_mcp.schema.dialects import dialect_of
 from trio_mcp.schema.errors import ArgumentError, SchemaError, Unfit, Within, errors_at
 from trio_mcp.schema.fields import is_record
-from trio_mcp.schema.form_fields import DIALECTS_SINCE, FORMS_SINCE, FormField, read_field
+from trio_mcp.schema.form_fields import DIALECTS_SINCE, FORMS_SINCE, form_field, missed_format
 from trio_mcp.schema.hooks import Hook, hook_for
 from trio_mcp.schema.kinds import annotation_text, without_names
 from trio_mcp.schema.models import is_model
@@ -46,7 +46,6 @@ class Form(Generic[T]):
     schema: dict[str, Json]
     """The `requestedSchema`."""
 
-    _fields: dict[str, FormField] = field(repr=False)
     _emptied: Sequence[str] = field(repr=False)
     """The fields that are `None` if they were left empty; of others the class knows better."""
 
@@ -76,9 +75,10 @@ class Form(Generic[T]):
         if wrong is not None:
             raise ArgumentError(wrong)
         answers: dict[str, Any] = dict.fromkeys(self._emptied)
-        for name in (each for each in self._fields if each in content):
+        asked: dict[str, Any] = self.schema["properties"]
+        for name in (each for each in asked if each in content):
             answer = answers[name] = content[name]
-            expected = self._fields[name].missed_format(answer)
+            expected = missed_format(asked[name], answer)
             if expected is not None:
                 raise ArgumentError(Unfit(expected, answer).tell("field", name))
         try:
@@ -147,15 +147,13 @@ def _form(
     is_raw: bool = False,
 ) -> Form[Any]:
     """The form that asks for the properties of an object; a raw schema means what it says."""
-    fields: dict[str, FormField] = {}
     properties: dict[str, Json] = {}
     required: list[str] = []
     emptied: list[str] = []
     for name, each in schema["properties"].items():
         with errors_at(f"field {name!r}{owner}"):
             asked, optional = (each, False) if is_raw else _without_null(each)
-            fields[name] = read_field(asked)
-            properties[name] = fields[name].to_schema(revision)
+            properties[name] = form_field(asked, revision)
         if name in schema.get("required", ()):
             (emptied if optional else required).append(name)
     sent: dict[str, Json] = {"type": "object", "properties": properties}
@@ -164,7 +162,7 @@ def _form(
     if required:
         sent["required"] = required
     check_size(sent)
-    return Form(sent, fields, emptied, compile_validator(sent, inferred=True, noun="field"), make)
+    return Form(sent, emptied, compile_validator(sent, inferred=True, noun="field"), make)
 
 
 # Types ----------------------------------------------------------------------------------------
