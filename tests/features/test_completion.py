@@ -361,6 +361,23 @@ async def test_a_context_that_is_none_is_ignored(revision, context):
         assert found(await complete(client, "", "framework", context=context)) == ([], 0, False)
 
 
+async def test_a_context_has_a_thousand_arguments_at_most():
+    async def frameworks(value: str, arguments: dict[str, str]) -> list[str]:
+        return [str(len(arguments))]
+
+    async with serving(reviews(frameworks, "framework")) as (client, _):
+        for many in (1000, 1001):
+            context = {"arguments": {f"a{number}": "x" for number in range(many)}}
+            answer = await complete(client, "", "framework", context=context)
+            if many == 1000:
+                assert found(answer) == (["1000"], 1, False)
+            else:
+                assert error_of(answer) == (
+                    -32602,
+                    "Invalid params: the context has more than 1000 arguments",
+                )
+
+
 # -- whether there is completion at all -----------------------------------------------------------
 
 

@@ -13,10 +13,19 @@ from attrs import Factory, define
 
 from tests.support.client import LEGACY, MODERN
 from tests.support.client import serving as serving_raw
-from trio_mcp import Context, Handlers, McpError, Registry, ToolError, connect
+from trio_mcp import (
+    Context,
+    Handlers,
+    McpError,
+    Registry,
+    TextResourceContents,
+    ToolError,
+    connect,
+)
 from trio_mcp.client.tools import RemoteTool
 from trio_mcp.errors import InvalidArguments
 from trio_mcp.schema import TAKES_LONG, Validator
+from trio_mcp.server import othercalls
 
 pytestmark = pytest.mark.requirement("B4", "B2")
 
@@ -367,3 +376,30 @@ async def test_what_was_typed_is_completed_however_long_it_is():
         for typed in ("a" * 1_000_000, "(a+)+$" * 100_000, "(){2000000000}"):
             found = await client.complete("color", typed, prompt="pick")
             assert found.values == []
+
+
+@pytest.mark.parametrize("many", [10, MANY])
+@pytest.mark.parametrize("maker", ["contents_of", "messages_of"])
+async def test_many_contents_and_messages_are_made_in_a_thread(maker, many, monkeypatch):
+    registry, loop, made_on_loop = Registry("library"), threading.get_ident(), []
+    make = getattr(othercalls, maker)
+
+    def watched(*args: Any) -> Any:
+        made_on_loop.append(threading.get_ident() == loop)
+        return make(*args)
+
+    @registry.resource("shelf:books")
+    async def books() -> Any:
+        return [TextResourceContents("shelf:books", "x")] * many
+
+    @registry.prompt
+    async def talk() -> Any:
+        return ["x"] * many
+
+    monkeypatch.setattr(othercalls, maker, watched)
+    async with connect(registry) as client:
+        if maker == "contents_of":
+            assert len((await client.read_resource("shelf:books")).contents) == many
+        else:
+            assert len((await client.get_prompt("talk")).messages) == many
+    assert made_on_loop == [many < MANY]

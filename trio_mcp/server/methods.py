@@ -282,10 +282,17 @@ def _check_seen(context: RequestContext, kind: RefType, target: str) -> None:
 
 
 def _chosen(context: Json) -> dict[str, str]:
-    """The arguments that a client has chosen already."""
+    """The arguments that a client has chosen already.
+
+    Raises:
+        McpError: They are more than anything has (`-32602`).
+    """
     arguments = context.get("arguments", {}) if isinstance(context, dict) else {}
     if not isinstance(arguments, dict):
         return {}
+    if len(arguments) > _MOST_CHOSEN:
+        message = f"Invalid params: the context has more than {_MOST_CHOSEN} arguments"
+        raise McpError(INVALID_PARAMS, message)
     return {name: each for name, each in arguments.items() if isinstance(each, str)}
 
 
@@ -341,6 +348,7 @@ def _list(listing: Listing) -> MethodHandler:
     return list_items
 
 
+_MOST_CHOSEN: Final = 1000
 _HANDLERS: Final[Mapping[str, MethodHandler]] = {
     "initialize": initialize,
     "server/discover": discover,

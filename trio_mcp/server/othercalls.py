@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any, ClassVar
 
+from attrs import frozen
+
 from trio_mcp.registry.completions import suggestions_of
-from trio_mcp.registry.handlers import Handler, Keywords, Unbound
-from trio_mcp.registry.invalid import invalid_result
+from trio_mcp.registry.handlers import Forwarded, Handler, Keywords, Unbound
+from trio_mcp.registry.invalid import holds_many, invalid_result
 from trio_mcp.registry.prompts import messages_of
 from trio_mcp.registry.resources import contents_of
 from trio_mcp.server.handlercall import HandlerCall
@@ -16,7 +19,32 @@ from trio_mcp.wire.errors import ResourceNotFound
 from trio_mcp.wire.jsonrpc import Json
 
 
-class ReadCall(HandlerCall):
+@frozen(eq=False, repr=False)
+class _Made:
+    """The line that answers a call, where it was made aside."""
+
+    line: bytes
+
+
+class _Weighed(HandlerCall):
+    """A call whose function may return so much that a worker thread has to make the result."""
+
+    __slots__ = ()
+
+    def _start(self) -> Awaitable[Any]:
+        return self._weigh(super()._start())
+
+    async def _weigh(self, running: Awaitable[Any]) -> Any:
+        value = await running
+        if isinstance(value, Forwarded) or not holds_many(value):
+            return value
+        return _Made(await self._line_aside(value))
+
+    def _line(self, value: Any) -> bytes:
+        return value.line if isinstance(value, _Made) else super()._line(value)
+
+
+class ReadCall(_Weighed):
     """A `resources/read`, ready to run."""
 
     __slots__ = ("uri",)
@@ -50,7 +78,7 @@ class ReadCall(HandlerCall):
         return super()._failure(error)
 
 
-class PromptCall(HandlerCall):
+class PromptCall(_Weighed):
     """A `prompts/get`, ready to run."""
 
     __slots__ = ()
