@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
 
 import trio
 from attrs import Factory, define, field
@@ -69,6 +68,7 @@ class CallerConnection:
                 await trio.sleep_until(self.idle_since + seconds)
 
 
+@define(eq=False, repr=False)
 class CallerConnections:
     """The connections of the callers of one server.
 
@@ -81,25 +81,15 @@ class CallerConnections:
         patience: Seconds that a call waits for a free one.
     """
 
-    def __init__(
-        self,
-        name: str,
-        open_: Callable[[OpenCalls, CallerKey], ClientConnection],
-        nursery: trio.Nursery,
-        *,
-        most: int,
-        idle: float,
-        patience: float,
-    ) -> None:
-        self._name = name
-        self._open = open_
-        self._nursery = nursery
-        self._most = most
-        self._idle = idle
-        self._patience = patience
-        self._ended = trio.lowlevel.ParkingLot()
-        self.open: Final[dict[CallerConnection, None]] = {}
-        """Those that there are, the one that was begun first at the beginning."""
+    _name: str
+    _open: Callable[[OpenCalls, CallerKey], ClientConnection] = field(alias="open_")
+    _nursery: trio.Nursery
+    _most: int = field(kw_only=True)
+    _idle: float = field(kw_only=True)
+    _patience: float = field(kw_only=True)
+    _ended: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot, init=False)
+    open: dict[CallerConnection, None] = field(factory=dict, init=False)
+    """Those that there are, the one that was begun first at the beginning."""
 
     async def connection(self, key: CallerKey, *, alone: bool) -> CallerConnection:
         """Return the connection of a caller, which may still have to be opened.

@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
-from attrs import field, frozen, validators
+from attrs import define, field, frozen, validators
+from trio.lowlevel import ParkingLot
 
 from trio_mcp.backoff import backoff
 from trio_mcp.client.client import Client
@@ -61,12 +62,13 @@ class Backoff:
         return backoff(failures, self.first, self.longest)
 
 
+@define(eq=False, repr=False)
 class SupervisedConnection:
     """A connection to one server that is opened again whenever it is lost.
 
     Args:
         name: What the server is called.
-        open_: Makes a connection, each time a new one.
+        open: Makes a connection, each time a new one.
         backoff: How soon it is tried again.
         patience: Seconds that a caller waits for a server that is not there; and that a server has
             to answer, when a call has failed in a way that looks as if it were gone.
@@ -76,33 +78,23 @@ class SupervisedConnection:
             the connection.
     """
 
-    def __init__(
-        self,
-        name: str,
-        open_: Callable[[], ClientConnection],
-        *,
-        backoff: Backoff,
-        patience: float,
-        on_state: Callable[[ClientState], object] = lambda state: None,
-        adopt: Callable[[Client], object] = lambda client: None,
-        attend: Callable[[Client], Awaitable[object]] | None = None,
-    ) -> None:
-        self.name: Final = name
-        self._open = open_
-        self._backoff = backoff
-        self._patience = patience
-        self._on_state = on_state
-        self._adopt = adopt
-        self._attend = attend
-        self._client: Client | None = None
-        self._news = trio.lowlevel.ParkingLot()  # those who wait for a client
-        self._suspected = trio.lowlevel.ParkingLot()  # who looks whether the server is there
-        self.state: ClientState = Connecting()
-        """How it stands."""
-        self.was_lost = False
-        """Whether it has ever failed."""
-        self.settled: Final = trio.Event()
-        """Set when it is known for the first time whether the server is there."""
+    name: str
+    _open: Callable[[], ClientConnection]
+    _backoff: Backoff = field(kw_only=True)
+    _patience: float = field(kw_only=True)
+    _on_state: Callable[[ClientState], object] = field(default=lambda state: None, kw_only=True)
+    _adopt: Callable[[Client], object] = field(default=lambda client: None, kw_only=True)
+    _attend: Callable[[Client], Awaitable[object]] | None = field(default=None, kw_only=True)
+    _client: Client | None = field(default=None, init=False)
+    # Those who wait for a client, and who looks whether the server is there.
+    _news: ParkingLot = field(factory=ParkingLot, init=False)
+    _suspected: ParkingLot = field(factory=ParkingLot, init=False)
+    state: ClientState = field(factory=Connecting, init=False)
+    """How it stands."""
+    was_lost: bool = field(default=False, init=False)
+    """Whether it has ever failed."""
+    settled: trio.Event = field(factory=trio.Event, init=False)
+    """Set when it is known for the first time whether the server is there."""
 
     # -- its life -------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import trio
+from attrs import define, field
 
 from trio_mcp.background import run_all
 from trio_mcp.client.client import Client
@@ -66,6 +67,7 @@ _MOST_ROUNDS: Final = 10
 Params = dict[str, Json]
 
 
+@define(eq=False, repr=False)
 class Upstream:
     """The connections to one server.
 
@@ -79,31 +81,22 @@ class Upstream:
         tasks: Keeps the tasks that calls have become, where there may be any.
     """
 
-    def __init__(
-        self,
-        main: SupervisedConnection,
-        calls: OpenCalls,
-        callers: CallerConnections,
-        held: HeldCalls,
-        nursery: trio.Nursery,
-        log_level: LoggingLevel,
-        tasks: PassedTasks | None,
-    ) -> None:
-        self.main: Final = main
-        self.listed: Final = trio.Event()
-        """Set when it is known for the first time what the server has."""
-        self._calls = calls
-        self.callers: Final = callers
-        """The connections of single callers."""
-        self.held: Final = held
-        """Calls that wait for their callers."""
-        self._nursery = nursery
-        self._log_level = log_level
-        self._tasks = tasks
-        # The least severe level that a legacy server was asked for, if that is another one.
-        self._logged: WeakKeyDictionary[Client, LoggingLevel] = WeakKeyDictionary()
-        self._seen: Client | None = None
-        self._revision: str | None = None  # of that client, if it is a modern one
+    main: SupervisedConnection
+    _calls: OpenCalls
+    callers: CallerConnections
+    """The connections of single callers."""
+    held: HeldCalls
+    """Calls that wait for their callers."""
+    _nursery: trio.Nursery
+    _log_level: LoggingLevel
+    _tasks: PassedTasks | None
+    listed: trio.Event = field(factory=trio.Event, init=False)
+    """Set when it is known for the first time what the server has."""
+    # The least severe level that a legacy server was asked for, if that is another one.
+    _logged: WeakKeyDictionary[Client, LoggingLevel] = field(factory=WeakKeyDictionary, init=False)
+    _seen: Client | None = field(default=None, init=False)
+    # Of that client, if it is a modern one.
+    _revision: str | None = field(default=None, init=False)
 
     async def answer(self, method: str, params: Params, context: Context) -> Params:
         """Pass a request on, and return the result.

@@ -19,6 +19,7 @@ from math import inf
 from typing import Any, Final
 
 import trio
+from attrs import define, field
 from joserfc.jwk import Key
 
 from trio_mcp.auth.documents import DocumentError, IssuerMetadata, check_issuer, read
@@ -42,6 +43,7 @@ _LONGEST_PAUSE: Final = 60.0
 _MANY_KEYS: Final = 10
 
 
+@define(eq=False, repr=False)
 class IssuerKeys:
     """The keys of one issuer.
 
@@ -54,26 +56,17 @@ class IssuerKeys:
         on_change: Called when keys are no longer the same.
     """
 
-    def __init__(
-        self,
-        issuer: str,
-        fetch: Fetch,
-        flights: SingleFlight[bool],
-        ttl: float,
-        timeout: float,
-        on_change: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.issuer: Final = issuer
-        self._fetch = fetch
-        self._flights = flights
-        self._ttl = ttl
-        self._timeout = timeout
-        self._on_change = on_change
-        self._keys: PublicKeys | None = None
-        self._fetched = -inf
-        self._fresh_until = -inf
-        self._failures = 0
-        self._next_try = -inf
+    issuer: str
+    _fetch: Fetch
+    _flights: SingleFlight[bool]
+    _ttl: float
+    _timeout: float
+    _on_change: Callable[[], None] = lambda: None
+    _keys: PublicKeys | None = field(default=None, init=False)
+    _fetched: float = field(default=-inf, init=False)
+    _fresh_until: float = field(default=-inf, init=False)
+    _failures: int = field(default=0, init=False)
+    _next_try: float = field(default=-inf, init=False)
 
     async def find(self, kid: object, algorithm: str) -> Key:
         """Return the key of that id.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from trio_mcp.compose.openapi.document import Document
 from trio_mcp.compose.openapi.schemas import Schema, Schemas
@@ -249,20 +249,18 @@ def arguments_of(
     return _Collector(operation, document, schemas, hidden).collect()
 
 
+@define(eq=False, repr=False)
 class _Collector:
     """Puts parameters and the members of a body side by side."""
 
-    def __init__(
-        self, operation: Operation, document: Document, schemas: Schemas, hidden: Hidden
-    ) -> None:
-        self._hidden = hidden
-        self._operation = operation
-        self._document = document
-        self._schemas = schemas
-        self._properties: dict[str, Any] = {}
-        self._required: list[str] = []
-        self._references: dict[str, None] = {}
-        self._places: dict[str, Place] = {}
+    _operation: Operation
+    _document: Document
+    _schemas: Schemas
+    _hidden: Hidden
+    _properties: dict[str, Any] = field(factory=dict, init=False)
+    _required: list[str] = field(factory=list, init=False)
+    _references: dict[str, None] = field(factory=dict, init=False)
+    _places: dict[str, Place] = field(factory=dict, init=False)
 
     def collect(self) -> Arguments:
         in_path = VARIABLE.findall(self._operation.path)

@@ -11,6 +11,7 @@ from math import inf
 from typing import Any, Final
 
 import trio
+from attrs import define, field
 
 from trio_mcp import CallChannel, ExtensionServing, McpError
 from trio_mcp.background import background_nursery
@@ -58,6 +59,7 @@ class Slots:
         return True
 
 
+@define(eq=False, repr=False)
 class Run(CallChannel):
     """One run of a task. It has a slot, which it lends out while all it does is wait for answers.
 
@@ -72,30 +74,20 @@ class Run(CallChannel):
 
     can_ask = True
 
-    def __init__(
-        self,
-        kept: KeptTasks,
-        claim: Claim,
-        *,
-        lease: float,
-        slots: Slots,
-        pause: float,
-        most_bytes: int,
-    ) -> None:
-        self._kept = kept
-        self._claim = claim
-        self._lease = lease
-        self._slots = slots
-        self._pause = pause
-        self._most_bytes = most_bytes
-        self._scope = trio.CancelScope()
-        self._has_slot = True
-        self._asking = 0
-        self._answers: dict[str, Any] = {}
-        self._answered = trio.lowlevel.ParkingLot()
-        self._message: str | None = None
-        self._nursery: trio.Nursery | None = None
-        self._reporting = False
+    _kept: KeptTasks
+    _claim: Claim
+    _lease: float = field(kw_only=True)
+    _slots: Slots = field(kw_only=True)
+    _pause: float = field(kw_only=True)
+    _most_bytes: int = field(kw_only=True)
+    _scope: trio.CancelScope = field(factory=trio.CancelScope, init=False)
+    _has_slot: bool = field(default=True, init=False)
+    _asking: int = field(default=0, init=False)
+    _answers: dict[str, Any] = field(factory=dict, init=False)
+    _answered: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot, init=False)
+    _message: str | None = field(default=None, init=False)
+    _nursery: trio.Nursery | None = field(default=None, init=False)
+    _reporting: bool = field(default=False, init=False)
 
     # -- what the tool says -----------------------------------------------------------------
 

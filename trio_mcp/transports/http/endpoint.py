@@ -73,7 +73,7 @@ _Sender = tuple[str, bytes]
 """As far as it can be known who sends a request that stands for itself: owner and program."""
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class McpEndpoint:
     """The path for clients of Streamable HTTP, for POST, GET and DELETE.
 

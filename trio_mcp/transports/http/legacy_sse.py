@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, quote
 from weakref import WeakValueDictionary
 
 import trio
-from attrs import define
+from attrs import define, field
 
 from trio_mcp.auth.authorization import Authorization
 from trio_mcp.background import background_task
@@ -163,6 +163,7 @@ class _SseSession:
         self.connection.stop()
 
 
+@define(eq=False, repr=False)
 class SseEndpoint:
     """The path for clients of HTTP+SSE, for GET and POST.
 
@@ -176,29 +177,19 @@ class SseEndpoint:
         instance: This instance, if there are others that may be posted to.
     """
 
-    def __init__(
-        self,
-        path: str,
-        server: Server,
-        sessions: Sessions,
-        slots: Slots,
-        policy: HttpPolicy,
-        require: Callable[[HttpRequest, Message], None],
-        instance: Instance | None = None,
-    ) -> None:
-        self._path = path
-        self._instance = instance
-        self._server = server
-        self._sessions = sessions
-        self._slots = slots
-        self._policy = policy
-        self._require = require
-        self._open: dict[str, _SseSession] = {}
-        # Each for as long as somebody uses it.
-        self._posts: WeakValueDictionary[tuple[str, str | None], SharedPosts] = (
-            WeakValueDictionary()
-        )
-        self._stopping = False
+    _path: str
+    _server: Server
+    _sessions: Sessions
+    _slots: Slots
+    _policy: HttpPolicy
+    _require: Callable[[HttpRequest, Message], None]
+    _instance: Instance | None = None
+    _open: dict[str, _SseSession] = field(factory=dict, init=False)
+    # Each for as long as somebody uses it.
+    _posts: WeakValueDictionary[tuple[str, str | None], SharedPosts] = field(
+        factory=WeakValueDictionary, init=False
+    )
+    _stopping: bool = field(default=False, init=False)
 
     async def serve(self, http: HttpRequest) -> None:
         """Answer a request that the guard has let pass.

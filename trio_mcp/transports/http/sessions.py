@@ -37,7 +37,7 @@ class _Lasting:
     busy: ClassVar = True
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Sessions:
     """The sessions of one server.
 
