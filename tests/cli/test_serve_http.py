@@ -4,6 +4,7 @@ import signal
 import socket
 import ssl
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -214,6 +215,15 @@ def test_options_that_do_not_go_together(options: list[str], told: str, cli: Com
     outcome = cli("serve", CALCULATOR, *options)
     assert (outcome.status, outcome.out) == (2, "")
     assert outcome.error.startswith(told)
+
+
+def test_workers_of_a_program_that_cannot_be_run_again(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["-c"])
+    outcome = cli("serve", CALCULATOR, *HTTP, "--workers", "2")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.error.startswith("workers run this program again, and python -c cannot be")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ import sys
 from pathlib import Path
 
 import trio
-import trio.testing
 
 from trio_mcp.transports.stdio import open_stdio
 
@@ -77,6 +76,8 @@ async def fail(stream: trio.abc.Stream) -> None:
 
 
 async def cancel(stream: trio.abc.Stream) -> None:
+    import trio.testing  # which imports all of pytest: as much as all that other deeds import
+
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stream.receive_some)
