@@ -21,53 +21,40 @@ import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import partial
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-import anyio
-import coredis
 import trio
 from coredis.commands.script import Script
-from coredis.connection import TCPLocation
-from coredis.exceptions import (
-    AuthenticationError,
-    AuthorizationError,
-    BusyLoadingError,
-    ClusterDownError,
-    ReadOnlyError,
-    RedisError,
-    ResponseError,
-    WrongTypeError,
-)
 from coredis.retry import NoRetryPolicy
 
 from trio_mcp.backoff import backoff
 from trio_mcp.store import redis_scripts as scripts
 from trio_mcp.store.changes import (
     READ_BYTES,
-    Add,
-    Append,
     Change,
-    Check,
     Claimed,
-    Conflict,
-    Delete,
-    Drop,
     Entry,
     LogPage,
     News,
     Page,
-    Put,
-    Touch,
     check_channels,
     check_commit,
     check_key,
     partition_of,
 )
-from trio_mcp.store.errors import StoreError, StoreFull, StoreUnavailable, StoreUnusable
+from trio_mcp.store.errors import StoreError, StoreUnavailable, StoreUnusable
 from trio_mcp.store.protocol import Store
-from trio_mcp.store.tables import LARGEST, PAGE_BYTES, check_more_than_0
+from trio_mcp.store.redis_changes import (
+    GROWING,
+    Argument,
+    entry_of,
+    name_of,
+    refusal,
+    time_of,
+    written,
+)
+from trio_mcp.store.redis_client import FAILURES, Client, client_of, first_of, is_answer, meaning
+from trio_mcp.store.tables import PAGE_BYTES, check_more_than_0
 from trio_mcp.store.watching import Watch, Watches
 
 logger = logging.getLogger("trio_mcp.store")
@@ -78,21 +65,11 @@ _PAUSES: Final = (0.05, 1.0)
 _UNSUBSCRIBING: Final = 1.0
 """Seconds that it may take to say that a channel is of no interest any more."""
 
-Argument = str | bytes
-Client = coredis.client.Client[bytes]
-
 _COMMIT: Final = Script[bytes](script=scripts.COMMIT)
 _GET: Final = Script[bytes](script=scripts.GET)
 _SCAN: Final = Script[bytes](script=scripts.SCAN)
 _CLAIM: Final = Script[bytes](script=scripts.CLAIM)
 _READ: Final = Script[bytes](script=scripts.READ)
-
-_FAILURES: Final = (
-    RedisError,
-    OSError,
-    trio.TooSlowError,
-    anyio.ClosedResourceError,  # of a connection that has just ended
-)
 
 _AT_ONCE: Final = 50
 """Operations that may wait for an answer: when there are thousands to do, none is late by that."""
@@ -112,7 +89,7 @@ class RedisStore(Store):
     def __init__(
         self, url: str, *, patience: float = 5.0, clock: Callable[[], float] | None = None
     ) -> None:
-        self._make, self._place, self._prefix = _client_of(url, patience)
+        self._make, self._place, self._prefix = client_of(url, patience)
         self._patience = patience
         self._clock = clock
         self._name = secrets.token_hex(8).encode()
@@ -190,8 +167,8 @@ class RedisStore(Store):
                     connecting.deadline = math.inf
                     task_status.started(client)
                     await over.wait()
-        except* _FAILURES as group:  # raised again below, and not in a group
-            failure = _first(group)
+        except* FAILURES as group:  # raised again below, and not in a group
+            failure = first_of(group)
         if failure is not None and not over.is_set():
             raise self._error(failure)
 
@@ -208,7 +185,7 @@ class RedisStore(Store):
         """Warn of a server that forgets what it was given when it has no more memory."""
         try:
             found = await client.config_get(["maxmemory-policy"])
-        except _FAILURES:
+        except FAILURES:
             return  # many hosts do not let us look
         policy = found.get(b"maxmemory-policy", b"noeviction")
         if policy not in (b"noeviction", "noeviction"):
@@ -224,9 +201,9 @@ class RedisStore(Store):
         """Say in words of ours what fails; a client without connection is given up."""
         try:
             yield
-        except _FAILURES as error:
+        except FAILURES as error:
             failure = self._error(error)
-            if client is not None and client is self._client and not _is_answer(error):
+            if client is not None and client is self._client and not is_answer(error):
                 self._client, self._failure = None, failure
                 self._waiting_until = trio.current_time() + self._patience
                 self._broken.set()
@@ -235,7 +212,7 @@ class RedisStore(Store):
     def _error(self, error: BaseException) -> StoreError:
         if isinstance(error, StoreError):
             return error
-        kind, reason = _meaning(error)
+        kind, reason = meaning(error)
         return kind(f"the store at {self._place} cannot be used: {reason}")
 
     # -- operations ---------------------------------------------------------------------------
@@ -267,7 +244,7 @@ class RedisStore(Store):
     async def _send(
         self, client: Client, script: Script[bytes], key: str, arguments: Sequence[Argument]
     ) -> Any:
-        now = "" if self._clock is None else _time(self._clock())
+        now = "" if self._clock is None else time_of(self._clock())
         with self._failures(client), trio.fail_after(self._patience):
             return await script([self._base(key)], [now, *arguments], client=client)
 
@@ -280,29 +257,29 @@ class RedisStore(Store):
         if not changes:
             await self._ready()
             return []
-        grows = any(isinstance(each, _GROWING) for each in changes)
+        grows = any(isinstance(each, GROWING) for each in changes)
         arguments: list[Argument] = [self._name, str(len(changes)), "grows" if grows else ""]
         for change in changes:
-            arguments += _WRITTEN[type(change)](change)
+            arguments += written(change)
             if isinstance(change, News):
                 arguments.append(self._channel(change.key))
         outcome, *results = await self._run_once(_COMMIT, changes[0].key, *arguments)
         if outcome != b"done":
-            raise _refusal(outcome, changes[int(results[0])])
+            raise refusal(outcome, changes[int(results[0])])
         self._watches.tell(each.key for each in changes if isinstance(each, News))
         return [int(each) for each in results]
 
     async def get(self, key: str) -> Entry | None:
         """Return an entry, if it is there."""
-        row = await self._run(_GET, check_key(key), _name_of(key))
-        return _entry(key, *row) if row else None
+        row = await self._run(_GET, check_key(key), name_of(key))
+        return entry_of(key, *row) if row else None
 
     async def scan(self, folder: str, cursor: str = "", *, most: int = 100) -> Page:
         """Return entries of a folder, in the order of their keys."""
         check_more_than_0(check_key(folder), most)
-        begin = f"({_name_of(cursor)}" if cursor.startswith(f"{folder}/") else "-"
+        begin = f"({name_of(cursor)}" if cursor.startswith(f"{folder}/") else "-"
         more, rows = await self._run(
-            _SCAN, folder, _name_of(folder), begin, str(most), str(PAGE_BYTES)
+            _SCAN, folder, name_of(folder), begin, str(most), str(PAGE_BYTES)
         )
         entries = self._entries(folder, rows)
         return Page(entries, entries[-1].key if more else None)
@@ -310,7 +287,8 @@ class RedisStore(Store):
     async def claim(self, folder: str, lease: float, *, most: int = 1) -> Claimed:
         """Take entries that are due, so that nobody else gets them for a while."""
         check_more_than_0(check_key(folder), most, lease)
-        wait, rows = await self._run_once(_CLAIM, folder, _name_of(folder), _time(lease), str(most))
+        arguments = name_of(folder), time_of(lease), str(most)
+        wait, rows = await self._run_once(_CLAIM, folder, *arguments)
         return Claimed(self._entries(folder, rows), int(wait) / 1e6 if wait else math.inf)
 
     async def read(
@@ -319,13 +297,13 @@ class RedisStore(Store):
         """Return items of a log."""
         check_more_than_0(check_key(log), most, most_bytes)
         limits = str(after), str(most), str(most_bytes)
-        first, last, position, items = await self._run(_READ, log, _name_of(log), *limits)
+        first, last, position, items = await self._run(_READ, log, name_of(log), *limits)
         return LogPage(list(enumerate(items, int(position))), int(first), int(last))
 
     @staticmethod
     def _entries(folder: str, rows: Sequence[Sequence[bytes]]) -> list[Entry]:
         partition = partition_of(folder)
-        return [_entry(f"{partition}:{name.decode()}", *rest) for name, *rest in rows]
+        return [entry_of(f"{partition}:{name.decode()}", *rest) for name, *rest in rows]
 
     # -- news ---------------------------------------------------------------------------------
 
@@ -370,7 +348,7 @@ class RedisStore(Store):
                 del self._subscribed[each]
             if gone and self._pubsub is not None:
                 # If the connection has broken, there is no subscription any more.
-                with suppress(*_FAILURES):
+                with suppress(*FAILURES):
                     await self._pubsub.unsubscribe(*map(self._channel, gone))
 
     async def _hear(self) -> None:
@@ -380,8 +358,8 @@ class RedisStore(Store):
             failures += 1
             try:
                 await self._hear_until_it_breaks()
-            except* (*_FAILURES, StoreError) as group:
-                logger.debug("No news: %s", self._error(_first(group)))
+            except* (*FAILURES, StoreError) as group:
+                logger.debug("No news: %s", self._error(first_of(group)))
             finally:
                 if self._listening.is_set():
                     failures = 1
@@ -414,149 +392,3 @@ class RedisStore(Store):
                         self._watches.tell([message["channel"][start:].decode()])
         finally:
             over.set()
-
-
-# -- how changes are written for the script -------------------------------------------------------
-
-_GROWING: Final = (Put, Touch, Add, Append)
-
-
-def _time(seconds: float | None) -> str:
-    """Write a time for a script: in microseconds, rounded up; nothing if there is none."""
-    if seconds is None:
-        return ""
-    return str(scripts.NEVER if seconds == math.inf else math.ceil(seconds * 1e6))
-
-
-def _optional(number: int | None) -> str:
-    return "" if number is None else str(number)
-
-
-def _name_of(key: str) -> str:
-    return key.partition(":")[2]
-
-
-def _put(c: Put) -> list[Argument]:
-    return ["put", _name_of(c.key), c.value, _time(c.ttl), _optional(c.expect), _time(c.delay)]
-
-
-def _touch(c: Touch) -> list[Argument]:
-    return ["touch", _name_of(c.key), _time(c.ttl), _optional(c.expect), _time(c.delay)]
-
-
-def _delete(c: Delete) -> list[Argument]:
-    return ["delete", _name_of(c.key), _optional(c.expect)]
-
-
-def _check(c: Check) -> list[Argument]:
-    return ["check", _name_of(c.key), str(c.expect)]
-
-
-def _add(c: Add) -> list[Argument]:
-    if abs(c.amount) > LARGEST:
-        raise _refusal(b"large", c)
-    return ["add", _name_of(c.key), str(c.amount), _time(c.ttl), _optional(c.most)]
-
-
-def _append(c: Append) -> list[Argument]:
-    bounds = str(c.most), str(c.most_bytes)
-    return ["append", _name_of(c.key), c.item, _time(c.ttl), *bounds]
-
-
-_WRITTEN: Final[dict[type[Change], Callable[[Any], list[Argument]]]] = {
-    Put: _put,
-    Touch: _touch,
-    Delete: _delete,
-    Check: _check,
-    Add: _add,
-    Append: _append,
-    Drop: lambda c: ["drop", _name_of(c.key)],
-    News: lambda c: ["news", _name_of(c.key)],
-}
-
-
-def _refusal(outcome: bytes, change: Any) -> Exception:
-    if outcome == b"conflict":
-        return Conflict(change)
-    if outcome == b"large":
-        return ValueError(f"the sum at {change.key!r} would be beyond 64 bits")
-    return ValueError(f"{change.key!r} has no number to add to")
-
-
-def _entry(key: str, value: bytes, version: bytes, left: bytes) -> Entry:
-    never = int(left) >= scripts.NEVER // 2
-    return Entry(key, value, int(version), math.inf if never else int(left) / 1e6)
-
-
-# -- what goes wrong -------------------------------------------------------------------------------
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
-_MEANINGS: Final[Sequence[tuple[str | type[Exception], type[StoreError], str]]] = (
-    ("OOM ", StoreFull, "it has no memory left (maxmemory)"),
-    ("MISCONF ", StoreUnavailable, "it cannot write to its disk"),
-    (AuthenticationError, StoreUnusable, "look at the user and the password"),
-    (AuthorizationError, StoreUnusable, "its access rules do not let us"),
-    (WrongTypeError, StoreUnusable, "its keys are something else's: choose another prefix"),
-    (ReadOnlyError, StoreUnavailable, "it is a replica at the moment"),
-    (BusyLoadingError, StoreUnavailable, "it is starting"),
-    (ClusterDownError, StoreUnavailable, "its cluster is down"),
-    (TimeoutError, StoreUnavailable, "it does not answer in time"),
-    (trio.TooSlowError, StoreUnavailable, "it does not answer in time"),
-)
-"""What the errors of coredis and of the network mean: by their class, or by what they say."""
-
-
-def _meaning(error: BaseException) -> tuple[type[StoreError], str]:
-    """Say what an error of coredis, or of the network, means for the store."""
-    for sign, kind, reason in _MEANINGS:
-        found = sign in str(error) if isinstance(sign, str) else isinstance(error, sign)
-        if found:
-            return kind, reason
-    return StoreUnavailable, f"no connection ({type(error).__name__})"
-
-
-def _is_answer(error: Exception) -> bool:
-    """Whether the connection that it came by is good still."""
-    # What is a replica now may have been replaced: by another machine with the same name.
-    return isinstance(error, ResponseError) and not isinstance(error, ReadOnlyError)
-
-
-# -- the URL ---------------------------------------------------------------------------------------
-
-
-def _client_of(url: str, patience: float) -> tuple[Callable[[], Client], str, str]:
-    """Return what makes a client for a URL, its place for messages, and the prefix of keys."""
-    parts = urlsplit(url)
-    scheme, _, kind = parts.scheme.partition("+")
-    query = dict(parse_qsl(parts.query))
-    prefix = query.pop("prefix", "trio-mcp")
-    if set("{}:") & set(prefix) or not prefix.isprintable():
-        raise ValueError(f"a prefix has no braces and no colon, unlike {prefix!r}")
-    hosts = parts.netloc.rpartition("@")[2]
-    place = hosts or parts.path
-    options: dict[str, Any] = {
-        "stream_timeout": patience,
-        "connect_timeout": patience,
-        "retry_policy": NoRetryPolicy(),
-    }
-    if kind == "cluster":
-        options |= {"username": parts.username, "password": parts.password, **query}
-        nodes = [_location_of(each) for each in hosts.split(",")]
-        tls = scheme == "rediss"
-        make = partial(coredis.RedisCluster, startup_nodes=nodes, ssl=tls, **options)
-        return make, place, prefix
-    plain = urlunsplit(("unix" if kind == "unix" else scheme, *parts[1:3], urlencode(query), ""))
-    return partial(coredis.Redis.from_url, plain, decode_components=True, **options), place, prefix
-
-
-def _location_of(host: str) -> TCPLocation:
-    name, _, port = host.rpartition(":")
-    if not name or not port.isdecimal():
-        raise ValueError(f"a cluster is named by host:port,host:port, unlike {host!r}")
-    return TCPLocation(name.strip("[]"), int(port))
