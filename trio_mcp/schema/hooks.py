@@ -18,7 +18,7 @@ import functools
 import itertools
 import typing
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from trio_mcp.schema.annotations import schema_of
 from trio_mcp.schema.errors import Unfit, Within
@@ -202,15 +202,15 @@ def _alias(kind: Any) -> Hook:
 
 
 def _union(annotation: Any) -> Hook:
-    kinds = typing.get_args(annotation)
-    members = [_Member(each) for each in kinds if each is not type(None)]
+    kinds = [each for each in typing.get_args(annotation) if each is not type(None)]
     exact = {int, float}.intersection(kinds)
+    members = functools.cache(lambda: [_Member.of(each) for each in kinds])
 
     def structure_union(value: Any) -> Any:
         # JSON's 1 may be an int and a float; what it already is comes first.
         if value is None or type(value) in exact:
             return value
-        fitting = [each for each in members if each.accepts(value)]
+        fitting = [each for each in members() if each.accepts(value)]
         if not fitting:
             raise Unfit(expectation(schema_of(annotation)), value)
         fitting.sort(key=lambda each: each.distance(value))
@@ -223,35 +223,33 @@ def _union(annotation: Any) -> Hook:
                 continue
         return fitting[-1].structure(value)
 
-    if len(members) == 1:
-        return lambda value: None if value is None else members[0].structure(value)
+    if len(kinds) == 1:
+        within = _hooks_within(*kinds)
+        return lambda value: None if value is None else within()[0](value)
     return structure_union
 
 
-class _Member:
-    """One member of a union; what it needs is made when it is first asked."""
+class _Member(NamedTuple):
+    """One member of a union."""
 
-    def __init__(self, annotation: Any) -> None:
-        self._annotation = annotation
+    annotation: Any
+    accepts: Callable[[Any], bool]
+    structure: Hook
+    names: frozenset[str] | None
+    """Those of its fields, if it is a class."""
 
-    @functools.cached_property
-    def accepts(self) -> Callable[[Any], bool]:
-        return compile_test(schema_of(self._annotation))
-
-    @functools.cached_property
-    def structure(self) -> Hook:
-        return hook_for(self._annotation)
-
-    @functools.cached_property
-    def _names(self) -> frozenset[str] | None:
-        kind = bare(self._annotation)
-        return frozenset(each.name for each in fields_of(kind)) if is_record(kind) else None
+    @classmethod
+    def of(cls, annotation: Any) -> _Member:
+        """Make what settles whether a value is one of an annotation."""
+        kind = bare(annotation)
+        names = frozenset(each.name for each in fields_of(kind)) if is_record(kind) else None
+        return cls(annotation, compile_test(schema_of(annotation)), hook_for(kind), names)
 
     def distance(self, value: Any) -> tuple[int, int]:
         """How far the value is from this member, though it fits: the least is best."""
-        if isinstance(value, dict) and self._names is not None:
-            return len(value.keys() - self._names), len(self._names - value.keys())
-        return int(self._annotation is str), 0
+        if isinstance(value, dict) and self.names is not None:
+            return len(value.keys() - self.names), len(self.names - value.keys())
+        return int(self.annotation is str), 0
 
 
 # Kinds ----------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections.abc as abc
 import sys
 import typing
+from collections.abc import Iterator
 from typing import Any
 
 from trio_mcp.schema.fields import UNIONS, is_hashable, resolve_names
@@ -15,6 +16,7 @@ __all__ = [
     "OBJECTS",
     "SETS",
     "alias_value",
+    "alternatives",
     "annotation_text",
     "bare",
     "is_plain",
@@ -60,6 +62,16 @@ def bare(annotation: Any) -> Any:
         else:
             break
     return annotation
+
+
+def alternatives(annotation: Any) -> Iterator[Any]:
+    """What a value of an annotation may be: the members of a union, else the annotation itself."""
+    annotation = bare(annotation)
+    if typing.get_origin(annotation) in UNIONS:
+        for each in typing.get_args(annotation):
+            yield from alternatives(each)
+    else:
+        yield annotation
 
 
 def is_type_alias(annotation: Any) -> bool:

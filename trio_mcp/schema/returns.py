@@ -14,8 +14,15 @@ from typing import Any, Final
 
 from trio_mcp.schema.annotations import Builder
 from trio_mcp.schema.errors import SchemaError, Unmapped
-from trio_mcp.schema.fields import UNIONS, class_of, is_opaque, is_record
-from trio_mcp.schema.kinds import ARRAYS, OBJECTS, annotation_text, bare, is_plain, without_names
+from trio_mcp.schema.fields import class_of, is_opaque, is_record
+from trio_mcp.schema.kinds import (
+    ARRAYS,
+    OBJECTS,
+    alternatives,
+    annotation_text,
+    is_plain,
+    without_names,
+)
 from trio_mcp.schema.unstructuring import can_unstructure, unstructure
 
 __all__ = ["BYTES", "USE_OF_BYTES", "describe_return"]
@@ -50,7 +57,7 @@ def describe_return(
     Raises:
         SchemaError: It has no JSON form.
     """
-    if _may_be_bytes(annotation):
+    if any(each in BYTES for each in alternatives(annotation)):
         raise SchemaError(f"function {tool!r}, return annotation: {USE_OF_BYTES}")
     if _mentions(annotation, result_types):
         return None, unstructure, _lists(annotation, result_types)
@@ -101,13 +108,6 @@ _ANYTHING: Final[tuple[dict[str, Any], ...]] = ({}, {"type": "array"})
 _TEXT: Final = ({"type": "string"}, {"type": "null"})
 
 
-def _may_be_bytes(annotation: Any) -> bool:
-    annotation = bare(annotation)
-    if typing.get_origin(annotation) in UNIONS:
-        return any(map(_may_be_bytes, typing.get_args(annotation)))
-    return annotation in BYTES
-
-
 def _mentions(annotation: Any, kinds: Collection[type]) -> bool:
     """Whether one of the classes, or a subclass, stands anywhere in the annotation."""
     if isinstance(annotation, type) and any(kind in annotation.__mro__ for kind in kinds):
@@ -117,12 +117,8 @@ def _mentions(annotation: Any, kinds: Collection[type]) -> bool:
 
 def _lists(annotation: Any, kinds: Collection[type]) -> bool:
     """Whether the annotation is, or may be, a list with one of the classes in it."""
-    annotation = bare(annotation)
-    if typing.get_origin(annotation) in _LISTS:
-        return _mentions(annotation, kinds)
-    if typing.get_origin(annotation) in UNIONS:
-        return any(_lists(each, kinds) for each in typing.get_args(annotation))
-    return False
+    lists = (each for each in alternatives(annotation) if typing.get_origin(each) in _LISTS)
+    return any(_mentions(each, kinds) for each in lists)
 
 
 def _is_object(annotation: Any) -> bool:

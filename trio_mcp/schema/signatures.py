@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-import typing
 from collections.abc import Callable
 from typing import Any
 
 from attrs import NOTHING, frozen
 
 from trio_mcp.schema.errors import SchemaError
-from trio_mcp.schema.fields import UNIONS, resolve_names
+from trio_mcp.schema.fields import class_of, resolve_names
+from trio_mcp.schema.kinds import alternatives
 from trio_mcp.schema.sentences import cut
 
 __all__ = [
@@ -122,13 +122,8 @@ class Hints:
         """Whether a parameter of that annotation is for the context."""
         if self.context_type is None:
             return False
-        if typing.get_origin(annotation) is typing.Annotated:
-            annotation = typing.get_args(annotation)[0]
-        if typing.get_origin(annotation) in UNIONS:
-            members = typing.get_args(annotation)
-            return any(self.is_context(each) for each in members)
-        annotation = typing.get_origin(annotation) or annotation
-        return isinstance(annotation, type) and issubclass(annotation, self.context_type)
+        kinds = [class_of(each) for each in alternatives(annotation)]
+        return any(isinstance(each, type) and issubclass(each, self.context_type) for each in kinds)
 
 
 def _enclosed_names(function: Any) -> dict[str, Any]:
