@@ -8,7 +8,6 @@ is shared.
 
 from __future__ import annotations
 
-import collections.abc as abc
 import enum
 import math
 import typing
@@ -55,16 +54,8 @@ _EXACT: dict[Any, dict[str, Any]] = {
     type(None): {"type": "null"},
     Any: {},
     object: {},
-    list: {"type": "array"},
-    tuple: {"type": "array"},
-    set: {"type": "array", "uniqueItems": True},
-    frozenset: {"type": "array", "uniqueItems": True},
-    dict: {"type": "object"},
-    abc.Sequence: {"type": "array"},
-    abc.Iterable: {"type": "array"},
-    abc.Mapping: {"type": "object"},
-    typing.Tuple: {"type": "array"},  # noqa: UP006 - somebody may still write it
     bytes: {"type": "string", "contentEncoding": "base64"},
+    tuple[()]: {"type": "array", "maxItems": 0},
 }
 
 _SUPPORTED = (
@@ -132,10 +123,11 @@ class Builder:
         if is_model(annotation):
             return self._model(annotation)
         origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-        if origin in _BY_ORIGIN and (arguments or origin is tuple):  # `tuple[()]` is empty
-            return _BY_ORIGIN[origin](self, arguments)
-        if origin is not None and not arguments:  # as `typing.Mapping` alone
-            return self.build(origin)
+        if origin in _SPECIAL:
+            return _SPECIAL[origin](self, arguments)
+        kind = class_of(annotation)
+        if isinstance(kind, type) and kind in _COLLECTIONS:
+            return _COLLECTIONS[kind](self, arguments)
         if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
             return self._enum(annotation)
         text = text_type(annotation)
@@ -220,19 +212,19 @@ class Builder:
         )
 
     def _array(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
-        items = self.build(arguments[0])
+        items = self.build(arguments[0]) if arguments else {}
         return {"type": "array", "items": items} if items else {"type": "array"}
 
     def _set(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
         return {**self._array(arguments), "uniqueItems": True}
 
     def _tuple(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
-        if len(arguments) == 2 and arguments[1] is ...:
+        if not arguments or arguments[1:] == (...,):
             return self._array(arguments)
         return _fixed([self.build(each) for each in arguments], len(arguments))
 
     def _object(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
-        key, value = arguments
+        key, value = arguments or (str, Any)
         keys, values = self.build(key), self.build(value)
         if keys.get("type") != "string":
             raise SchemaError(
@@ -323,14 +315,15 @@ class Builder:
         return _fixed(schemas, sum(each.required for each in fields))
 
 
-_BY_ORIGIN: dict[Any, Callable[[Builder, tuple[Any, ...]], dict[str, Any]]] = {
+_SPECIAL: dict[Any, Callable[[Builder, tuple[Any, ...]], dict[str, Any]]] = {
     typing.Annotated: Builder._annotated,
     **dict.fromkeys(UNIONS, Builder._union),
     typing.Literal: Builder._literal,
+    **dict.fromkeys((typing.Required, typing.NotRequired, typing.Final), Builder._inner),
+}
+
+_COLLECTIONS: dict[Any, Callable[[Builder, tuple[Any, ...]], dict[str, Any]]] = {
     tuple: Builder._tuple,
-    typing.Required: Builder._inner,
-    typing.NotRequired: Builder._inner,
-    typing.Final: Builder._inner,
     **dict.fromkeys(ARRAYS, Builder._array),
     **dict.fromkeys(SETS, Builder._set),
     **dict.fromkeys(OBJECTS, Builder._object),

@@ -92,11 +92,11 @@ class Within(Exception):
     """What went wrong with a part of a value.
 
     Args:
-        step: Which part: `.name` or `[index]`.
+        step: Which part, by name or index.
         error: What went wrong with it.
     """
 
-    def __init__(self, step: str, error: Exception) -> None:
+    def __init__(self, step: str | int, error: Exception) -> None:
         super().__init__(step)
         self.step = step
         self.error = error

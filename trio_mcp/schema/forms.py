@@ -84,7 +84,7 @@ class Form(Generic[T]):
         try:
             return self._make(answers)
         except (Exception, SystemExit) as error:  # a validator that exits must not end the server
-            raise ArgumentError(explain("field", "", error)) from error
+            raise ArgumentError(explain("field", error)) from error
 
 
 @overload

@@ -132,7 +132,7 @@ def _sequence(make: Callable[[Any], Any], hooks: Callable[[], Iterable[Hook]]) -
             for structure, each in zip(hooks(), values, strict=False):
                 items.append(structure(each))
         except Exception as error:
-            raise Within(f"[{len(items)}]", error) from error
+            raise Within(len(items), error) from error
         return make(items)
 
     return structure_sequence
@@ -165,7 +165,7 @@ def _mapping(annotation: Any) -> Hook:
             for key, each in value.items():
                 mapping[structure_key(key)] = structure(each)
         except Exception as error:
-            raise Within(f".{key}", error) from error
+            raise Within(key, error) from error
         return mapping
 
     return structure_mapping
@@ -187,7 +187,7 @@ def _record(annotation: Any) -> Hook:
                 if name in value:
                     arguments[keyword] = structure(value[name])
         except Exception as error:
-            raise Within(f".{name}", error) from error
+            raise Within(name, error) from error
         return kind(**arguments)
 
     return structure_record

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from trio_mcp.schema.errors import ArgumentError, Problem, Unfit, Within
 from trio_mcp.schema.kinds import bare, is_plain
-from trio_mcp.schema.sentences import subject
+from trio_mcp.schema.sentences import join_path, subject
 
 if TYPE_CHECKING:
     from trio_mcp.schema.hooks import Hook
@@ -83,7 +83,7 @@ class _Structure:
                     structured = arguments.copy()
                 structured[name] = hook(value)
         except (Exception, SystemExit) as error:  # a validator that exits must not end the server
-            raise ArgumentError(Problem(explain("argument", name, error), name)) from error
+            raise ArgumentError(Problem(explain("argument", error, name), name)) from error
         return structured
 
 
@@ -98,11 +98,13 @@ def _hook_and_type(annotation: Any) -> tuple[Hook, Any]:
     return hook_for(kind), kind if kind in (int, float) else _MISSING
 
 
-def explain(noun: str, place: str, error: BaseException) -> str:
-    """Say what is wrong at a place, or below it: in an 'argument', or a 'field'."""
+def explain(noun: str, error: BaseException, *path: str) -> str:
+    """Say what is wrong at a path, or below it: with an 'argument', or a 'field'."""
+    steps: list[str | int] = [*path]
     while isinstance(error, Within):
-        place, error = place + error.step, error.error
-    place = place.removeprefix(".")
+        steps.append(error.step)
+        error = error.error
+    place = join_path(steps)
     if isinstance(error, Unfit):
         return error.tell(noun, place)
     return f"{subject(noun, place)} is not acceptable{_reason_of(error)}."
