@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from trio_mcp.schema.sentences import cut, expectation, join_path, json_kind, listed
+from trio_mcp.schema.sentences import came, cut, expectation, join_path, listed
 
 pytestmark = pytest.mark.requirement("B4")
 
@@ -10,18 +10,17 @@ pytestmark = pytest.mark.requirement("B4")
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (None, "null"),
-        (True, "a boolean"),
-        (1, "a number"),
-        (1.5, "a number"),
-        ("", "a string"),
-        ([], "an array"),
-        ({}, "an object"),
-        ({1}, "a set"),
+        (None, "null came (null)"),
+        (True, "a boolean came (true)"),
+        (1.5, "a number came (1.5)"),
+        ("", "a string came ('')"),
+        ((), "an array came ([])"),
+        ({}, "an object came ({})"),
     ],
 )
-def test_what_json_calls_it(value: Any, text: str) -> None:
-    assert json_kind(value) == text
+def test_what_came(value: Any, text: str) -> None:
+    assert came(value) == text
+    assert text.startswith(came(value, is_shown=False))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from trio_mcp.schema.sentences import cut, json_kind, subject
+from trio_mcp.schema.sentences import came, subject
 
 
 class SchemaError(ValueError):
@@ -84,8 +84,7 @@ class Unfit(ValueError):
 
     def tell(self, noun: str, place: str) -> str:
         """Say what is wrong with the value at a place: an 'argument', or a 'field'."""
-        came = f"{json_kind(self.value)} came ({cut(self.value)})"
-        return f"{subject(noun, place)} must be {self.expected}, but {came}."
+        return f"{subject(noun, place)} must be {self.expected}, but {came(self.value)}."
 
 
 class Within(Exception):

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from trio_mcp.schema.errors import Problem
 from trio_mcp.schema.refusals import NO_ALTERNATIVE, SEVERAL, Refusal
-from trio_mcp.schema.sentences import cut, expectation, join_path, json_kind, listed, subject
+from trio_mcp.schema.sentences import came, cut, expectation, join_path, listed, subject
 from trio_mcp.schema.work import Verdict
 
 __all__ = ["ErrorFormatter"]
@@ -60,13 +60,13 @@ class ErrorFormatter:
         if special is not None:
             return special(self, refusal)
         what = self._subject(refusal)
-        quoted = f" ({cut(refusal.value)})" if self.shows_values else ""
         if refusal.keyword in _STATEMENTS:
             one, many, statement, quotes = _STATEMENTS[refusal.keyword]
             verb = one if refusal.path or self.noun != "argument" else many
-            return f"{what} {verb} {statement}{quoted if quotes else ''}."
-        came = f"{json_kind(refusal.value)} came{quoted}"
-        return f"{what} must {_demand(refusal)}, but {came}."
+            quoted = f" ({cut(refusal.value)})" if quotes and self.shows_values else ""
+            return f"{what} {verb} {statement}{quoted}."
+        instead = came(refusal.value, is_shown=self.shows_values)
+        return f"{what} must {_demand(refusal)}, but {instead}."
 
     def _subject(self, refusal: Refusal) -> str:
         what = subject(self.noun, join_path(refusal.path))

@@ -23,7 +23,7 @@ from trio_mcp.schema.constraints import needs_pydantic
 from trio_mcp.schema.errors import SchemaError, Unfit
 from trio_mcp.schema.fields import UNIONS
 from trio_mcp.schema.keywords import parts_of, walk
-from trio_mcp.schema.sentences import cut, join_path, json_kind, subject
+from trio_mcp.schema.sentences import came, join_path, subject
 from trio_mcp.wire.jsonrpc import encode
 
 __all__ = ["Model", "adopt", "is_model", "is_old_model"]
@@ -344,11 +344,10 @@ def _sentence(noun: str, place: str, value: Any, reason: Mapping[str, Any]) -> s
     for beginning in _BY_THE_AUTHOR:
         if said.startswith(beginning):
             return f"{what} is not acceptable: {_shortened(said.removeprefix(beginning))}."
-    came = f"{json_kind(value)} came ({cut(value)})"
     demand = re.match(_DEMAND, said)
     if demand:
-        return f"{what} must {_shortened(said[demand.end() :])}, but {came}."
-    return f"{what} is not acceptable: {_shortened(said)}; {came}."
+        return f"{what} must {_shortened(said[demand.end() :])}, but {came(value)}."
+    return f"{what} is not acceptable: {_shortened(said)}; {came(value)}."
 
 
 def _shortened(text: str) -> str:

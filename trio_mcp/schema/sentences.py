@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from trio_mcp.schema.texts import WORDS
+from trio_mcp.wire.jsonrpc import json_type
 
-__all__ = ["cut", "expectation", "join_path", "json_kind", "listed", "subject"]
+__all__ = ["came", "cut", "expectation", "join_path", "listed", "subject"]
 
 _LONGEST = 60
 _CONSTANTS = {None: "null", True: "true", False: "false"}
@@ -22,19 +23,9 @@ _WITH_ARTICLE = {
 }
 
 
-def json_kind(value: Any) -> str:
-    """What JSON calls the value, with its article: 'a string', 'null'."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "a boolean"
-    if isinstance(value, int | float):
-        return "a number"
-    if isinstance(value, str):
-        return "a string"
-    if isinstance(value, list | tuple):
-        return "an array"
-    return "an object" if isinstance(value, Mapping) else f"a {type(value).__name__}"
+def came(value: Any, *, is_shown: bool = True) -> str:
+    """What came: its type as JSON has it, and the value itself if it may be shown."""
+    return f"{json_type(value)} came" + (f" ({cut(value)})" if is_shown else "")
 
 
 def cut(value: Any) -> str:

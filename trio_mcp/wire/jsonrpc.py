@@ -224,6 +224,7 @@ _TYPE_NAMES: Final[dict[type, str]] = {
     float: "a number",
     str: "a string",
     list: "an array",
+    tuple: "an array",
     dict: "an object",
     type(None): "null",
 }
