@@ -386,6 +386,26 @@ def test_a_thousand_fields() -> None:
         structured(pydantic.create_model("Larger", **larger), {})
 
 
+@pytest.mark.parametrize(
+    ("wide", "default", "few", "many"),
+    [(200, 0, 100, 2000), (50, [], 100, 1000), (2, 0, 1000, None)],
+)
+def test_fields_that_are_left_out_are_work_too(
+    wide: int, default: Any, few: int, many: int | None
+) -> None:
+    """A model of 200 fields is made of two characters, and the defaults hold up everything."""
+    fields: Any = {f"field{number}": (type(default), default) for number in range(wide)}
+    row = pydantic.create_model("Row", **fields)
+    rows: Any = list[row]  # type: ignore[valid-type]
+    small = pydantic.create_model("Small", rows=(rows, ...), others=(list[Cat], []))
+    assert len(structured(small, {"rows": [{}] * few}).rows) == few
+    others = [{"kind": "cat"}] * 5000  # which are small, whatever else there is
+    assert len(structured(small, {"rows": [{}], "others": others}).others) == 5000
+    if many is not None:
+        with pytest.raises(ValueError, match="'it' must be less"):
+            structured(small, {"rows": [{}] * many})
+
+
 def test_nobody_imports_it_but_the_user() -> None:
     program = (
         "import sys\n"

@@ -16,8 +16,8 @@ import json
 import re
 import sys
 import typing
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from trio_mcp.schema.constraints import needs_pydantic
 from trio_mcp.schema.errors import SchemaError, Unfit
@@ -26,11 +26,15 @@ from trio_mcp.schema.keywords import parts_of, walk
 from trio_mcp.schema.sentences import came, join_path, subject
 from trio_mcp.wire.jsonrpc import encode
 
+if TYPE_CHECKING:
+    from trio_mcp.schema.work import Place
+
 __all__ = ["Model", "adopt", "is_model", "is_old_model"]
 
 _MOST_WORK: Final = 250_000
 """Before others get their turn; the unit is about 0.1 µs."""
 _OBJECT, _ARRAY, _SCALAR, _PER_CHARACTER = 10, 2, 1, 0.02
+_LEFT_OUT, _COPIED = 1, 12  # for each field of a model that is not there
 _IN_VAIN: Final = 12
 
 _MOST_SENTENCES: Final = 3
@@ -130,7 +134,8 @@ class Model:
             text = encode(value)
         except TypeError:
             raise Unfit("JSON", value) from None
-        if (self._branching > 1 or len(text) > _MOST_WORK // _OBJECT) and self._is_much(value):
+        harmless = _MOST_WORK // (_OBJECT + self._most_defaults)
+        if (self._branching > 1 or len(text) > harmless) and self._is_much(value):
             raise Unfit("less, or nested less deeply, to be checked at once", value)
         try:
             return self._adapter.validate_json(text)
@@ -153,23 +158,57 @@ class Model:
     def _is_much(self, value: Any) -> bool:
         work: float = 0
         # Where members of a union are tried in vain, each leaves an error behind.
-        waiting: list[tuple[Any, int]] = [(value, 1 if self._branching == 1 else _IN_VAIN)]
+        times = 1 if self._branching == 1 else _IN_VAIN
+        waiting: list[tuple[Any, Place, int]] = [(value, self._place, times)]
         while waiting and work < _MOST_WORK:
-            each, times = waiting.pop()
+            each, place, times = waiting.pop()
             if isinstance(each, dict):
-                work += _OBJECT * times
-                waiting.extend((part, times * self._branching) for part in each.values())
+                there = min(len(each) / (len(place.properties) or 1), 1)
+                work += (_OBJECT + (1 - there) * _defaults_at(place)) * times
+                inner = times * self._branching
+                known = place.known
+                waiting.extend(
+                    (part, known.get(name) or place.at(name), inner) for name, part in each.items()
+                )
             elif isinstance(each, list):
                 work += _ARRAY * times
-                waiting.extend((part, times) for part in each)
+                waiting.extend((part, place.items, times) for part in each)
             else:
                 text = len(each) * _PER_CHARACTER if isinstance(each, str) else 0
                 work += (_SCALAR + text) * times
         return work >= _MOST_WORK
 
     @functools.cached_property
+    def _schema(self) -> dict[str, Any]:
+        return self.schema(output=False)
+
+    @functools.cached_property
     def _branching(self) -> int:
-        return _branching(self.schema(output=False))
+        return _branching(self._schema)
+
+    @functools.cached_property
+    def _most_defaults(self) -> int:
+        """What the defaults of the model cost that has the most."""
+        objects = (each for _, each in walk(self._schema) if isinstance(each, Mapping))
+        return max(_defaults(each.get("properties", {}).values()) for each in objects)
+
+    @functools.cached_property
+    def _place(self) -> Place:
+        from trio_mcp.schema.references import References  # few values are large
+        from trio_mcp.schema.work import Burden
+
+        return Burden(self._schema, References(self._schema)).place([self._schema])
+
+
+@functools.lru_cache(maxsize=1000)
+def _defaults_at(place: Place) -> int:
+    return _defaults(schema for schemas in place.properties.values() for schema in schemas)
+
+
+def _defaults(properties: Iterable[Any]) -> int:
+    """What it costs if all properties are left out: mutable defaults are copied each time."""
+    held = (each.get("default") if isinstance(each, Mapping) else None for each in properties)
+    return sum(_COPIED if isinstance(each, list | dict) else _LEFT_OUT for each in held)
 
 
 # Schemas ------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from trio_mcp.schema.engine import pattern_size
 from trio_mcp.schema.keywords import parts_of
 from trio_mcp.schema.references import References
 
-__all__ = ["IN_A_THREAD", "Burden", "Verdict"]
+__all__ = ["IN_A_THREAD", "Burden", "Place", "Verdict"]
 
 # The unit is about 10 ns, which is what one schema with two or three keywords takes for one value.
 _AT_ONCE: Final = 100_000
@@ -88,7 +88,7 @@ class Burden:
     def __init__(self, schema: Mapping[str, Any], references: References) -> None:
         self._schema = schema
         self._references = references
-        self._places: dict[tuple[int, ...], _Place] = {}
+        self._places: dict[tuple[int, ...], Place] = {}
 
     def at_once(self, value: Any, schema: Any = None) -> Verdict:
         """What the walk says of a value that is to be checked on an event loop."""
@@ -114,14 +114,14 @@ class Burden:
         return Verdict.FINE
 
     @functools.cached_property
-    def _top(self) -> _Place:
+    def _top(self) -> Place:
         return self.place([self._schema])
 
-    def place(self, schemas: list[Any], extra: int = 0) -> _Place:
+    def place(self, schemas: list[Any], extra: int = 0) -> Place:
         """The place that some schemas look at together."""
         key = (extra, *sorted({id(each) for each in schemas}))
         if key not in self._places:
-            self._places[key] = _Place(self, schemas, extra)
+            self._places[key] = Place(self, schemas, extra)
         return self._places[key]
 
     def looking(self, schemas: list[Any]) -> list[Mapping[str, Any]] | None:
@@ -152,7 +152,7 @@ class _Count:
         self._large = 0
         self._unique = False
 
-    def add(self, value: Any, place: _Place, depth: int = 0) -> None:
+    def add(self, value: Any, place: Place, depth: int = 0) -> None:
         """Add what a value costs at a place, and what is in it.
 
         Raises:
@@ -178,7 +178,7 @@ class _Count:
             else:
                 self._add_items(value, place, depth + 1)
 
-    def _add_properties(self, value: dict[Any, Any], place: _Place, depth: int) -> None:
+    def _add_properties(self, value: dict[Any, Any], place: Place, depth: int) -> None:
         if place.names:
             self._cost += place.names * sum(
                 _length(name) for name in value if isinstance(name, str)
@@ -187,7 +187,7 @@ class _Count:
         for name, each in value.items():
             add(each, find(name) or place.at(name), depth)
 
-    def _add_items(self, values: Sequence[Any], place: _Place, depth: int) -> None:
+    def _add_items(self, values: Sequence[Any], place: Place, depth: int) -> None:
         items = place.items
         if not (self._unique or items.special) and _is_flat(values):
             self._cost += items.weight * len(values)
@@ -195,7 +195,7 @@ class _Count:
         for each in values:
             self.add(each, items, depth)
 
-    def _add_text(self, text: str, place: _Place) -> None:
+    def _add_text(self, text: str, place: Place) -> None:
         self._cost += len(text) / _TEXT
         if place.text:
             cost = place.text * _length(text)
@@ -204,7 +204,7 @@ class _Count:
             if cost > self._most or self._matching > _MATCHING * self._most:
                 raise _Clear(Verdict.TOO_MUCH)
 
-    def _add_number(self, number: float, place: _Place) -> None:
+    def _add_number(self, number: float, place: Place) -> None:
         self._cost += place.number + (place.fraction if number.__class__ is float else 0)
         if not -_LARGE < number < _LARGE:
             self._cost += place.large
@@ -225,7 +225,7 @@ class _Count:
             raise _Clear(Verdict.TOO_MUCH)
 
 
-class _Place:
+class Place:
     """What a value costs at one place; the places within are made when they are first met."""
 
     def __init__(self, burden: Burden, schemas: list[Any], extra: int) -> None:
@@ -236,7 +236,7 @@ class _Place:
         self.number = self.fraction = self.large = self._within = 0
         self.text: float = 0
         self.unique = False
-        self.known: dict[str, _Place] = {}
+        self.known: dict[str, Place] = {}
         for each in self._schemas:
             self._weigh(each)
         self.special = bool(self.number or self.fraction or self.large or self.text)
@@ -262,13 +262,13 @@ class _Place:
         self._within += _ENTRY * len(schema.get("patternProperties", ()))
 
     @functools.cached_property
-    def items(self) -> _Place:
+    def items(self) -> Place:
         """What an item of an array costs."""
         return self._burden.place(self._below(_ITEMS), self._within)
 
-    def at(self, name: Any) -> _Place:
+    def at(self, name: Any) -> Place:
         """What a property of an object costs."""
-        schemas = self._properties.get(name)
+        schemas = self.properties.get(name)
         if schemas is None:
             return self._others
         place = self._burden.place(schemas + self._other_schemas, self._within)
@@ -283,7 +283,7 @@ class _Place:
         return sum(map(_per_character, patterns)) + named.text
 
     @functools.cached_property
-    def _others(self) -> _Place:
+    def _others(self) -> Place:
         return self._burden.place(self._other_schemas, self._within)
 
     @functools.cached_property
@@ -291,7 +291,8 @@ class _Place:
         return self._below(_OTHERS)  # once, not for each property: it looks at all of them
 
     @functools.cached_property
-    def _properties(self) -> dict[str, list[Any]]:
+    def properties(self) -> dict[str, list[Any]]:
+        """The properties that are named, each with the schemas that look at it."""
         named: dict[str, list[Any]] = {}
         for each in self._schemas:
             for name, schema in each.get("properties", {}).items():
