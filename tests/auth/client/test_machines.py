@@ -9,12 +9,13 @@ from urllib.parse import parse_qsl
 import httpx2
 import pytest
 import trio
-from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from joserfc import jwt
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from tests.auth.client.world import ISSUER, SERVER, World, basic
+from tests.auth.server.support import private_rsa_key
 from trio_mcp import ClientCredentials, EnterpriseManaged, MemoryStore, WorkloadIdentity
 from trio_mcp.errors import AuthorizationError
 
@@ -57,7 +58,7 @@ async def test_a_program_gets_in_with_a_secret(method: str) -> None:
 
 KEYS = {
     "ES256": (ec.generate_private_key(ec.SECP256R1()), ECKey),
-    "RS256": (rsa.generate_private_key(65537, 2048), RSAKey),
+    "RS256": (private_rsa_key(), RSAKey),
     "Ed25519": (ed25519.Ed25519PrivateKey.generate(), OKPKey),
 }
 
