@@ -61,8 +61,6 @@ def frontmatter_of(data: bytes) -> dict[str, Any]:
         mark = getattr(error, "problem_mark", None)
         line = f" in line {mark.line + 2}" if mark else ""
         raise ValueError(f"its YAML cannot be read: {problem}{line}") from None
-    except RecursionError:
-        raise ValueError("its YAML is nested too deeply") from None
     if not isinstance(value, dict):
         raise ValueError("its YAML must be a mapping, with a name and a description")
     return value
@@ -76,6 +74,16 @@ def _yaml() -> tuple[Any, Any]:
 
     class Loader(yaml.SafeLoader):
         yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012  # replaces those of YAML 1.1
+        depth = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            # Each level makes PyYAML slower for all that follows, up to half a second.
+            if self.depth > _DEEPEST:
+                raise ValueError("its YAML is nested too deeply")
+            self.depth += 1
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
 
     for name, pattern in _CORE.items():
         Loader.add_implicit_resolver(_TAG + name, re.compile(rf"(?:{pattern})\Z"), [None])
