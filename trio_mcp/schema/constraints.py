@@ -17,27 +17,22 @@ __all__ = ["apply_metadata", "needs_pydantic"]
 
 _NUMBER, _LENGTH, _TEXT = (int, float), (int,), (str,)
 
-# Attribute: what it may be, and the keyword that it becomes; that of a length, by type.
-_ATTRIBUTES: dict[str, tuple[tuple[type, ...], str | dict[str, str]]] = {
+# Attribute: what it may be, and the keyword that it becomes; that of a length begins so.
+_ATTRIBUTES: dict[str, tuple[tuple[type, ...], str]] = {
     "gt": (_NUMBER, "exclusiveMinimum"),
     "ge": (_NUMBER, "minimum"),
     "lt": (_NUMBER, "exclusiveMaximum"),
     "le": (_NUMBER, "maximum"),
     "multiple_of": (_NUMBER, "multipleOf"),
-    "min_length": (
-        _LENGTH,
-        {"string": "minLength", "array": "minItems", "object": "minProperties"},
-    ),
-    "max_length": (
-        _LENGTH,
-        {"string": "maxLength", "array": "maxItems", "object": "maxProperties"},
-    ),
+    "min_length": (_LENGTH, "min"),
+    "max_length": (_LENGTH, "max"),
     "pattern": (_TEXT, "pattern"),
     "description": (_TEXT, "description"),
     "documentation": (_TEXT, "description"),
     "title": (_TEXT, "title"),
     "examples": ((list,), "examples"),
 }
+_LENGTHS = {"string": "Length", "array": "Items", "object": "Properties"}
 _OF_THE_WHOLE = ("description", "title", "examples")
 
 _OF_CONSTRAINTS = ("annotated_types", "pydantic")
@@ -106,13 +101,14 @@ def _apply_object(schema: dict[str, Any], bounded: dict[str, Any], item: Any) ->
                 f"give {' or '.join(kind.__name__ for kind in wanted)}"
             )
         if keyword in _OF_THE_WHOLE:
-            schema[str(keyword)] = value.strip() if isinstance(value, str) else value
-        elif isinstance(keyword, str):
+            schema[keyword] = value.strip() if isinstance(value, str) else value
+        elif wanted is not _LENGTH:
             bounded[keyword] = value
         elif name == "max_length" or value > 0:  # nothing is shorter than 0
-            if str(bounded.get("type")) not in keyword:
+            what = _LENGTHS.get(str(bounded.get("type")))
+            if what is None:
                 raise TypeError("a length constrains strings, arrays and objects, nothing else")
-            bounded[keyword[bounded["type"]]] = value
+            bounded[keyword + what] = value
     lost = _lost(item)
     if lost:
         raise TypeError(
