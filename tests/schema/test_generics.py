@@ -85,6 +85,11 @@ def structured(annotation: Any, value: Any) -> Any:
         ),
         (Page[Note] | Note, {"text": "a"}, Note("a")),
         (list[Page[int]], [{"items": [1.0]}], [Page([1])]),
+        (
+            Pair[Annotated[float, {"maximum": 9}]],
+            {"one": 1, "other": [2]},
+            {"one": 1.0, "other": [2.0]},
+        ),
     ],
 )
 def test_arguments(annotation: Any, value: Any, expected: Any) -> None:

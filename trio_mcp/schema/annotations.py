@@ -24,9 +24,9 @@ from trio_mcp.schema.fields import (
     Field,
     class_of,
     fields_of,
-    is_hashable,
     is_named_tuple,
     is_record,
+    key_of,
     own_docstring,
 )
 from trio_mcp.schema.kinds import (
@@ -118,8 +118,9 @@ class Builder:
 
     def build(self, annotation: Any) -> dict[str, Any]:
         """Return the schema of `annotation`, which may refer to definitions."""
-        if is_hashable(annotation) and annotation in _EXACT:
-            return dict(_EXACT[annotation])
+        key = key_of(annotation)
+        if key in _EXACT:
+            return dict(_EXACT[key])
         if is_model(annotation):
             return self._model(annotation)
         origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
@@ -136,12 +137,12 @@ class Builder:
         if is_record(annotation) or is_named_tuple(annotation):
             words = [getattr(each, "__name__", str(each)) for each in arguments]
             name = "_".join([class_of(annotation).__name__, *words])
-            return self._shared(annotation, name, lambda: self._record(annotation))
+            return self._shared(key, name, lambda: self._record(annotation))
         if hasattr(annotation, "__supertype__"):
             return self.build(annotation.__supertype__)
         if is_type_alias(annotation):
             name = annotation.__name__
-            return self._shared(annotation, name, lambda: self.build(alias_value(annotation)))
+            return self._shared(key, name, lambda: self.build(alias_value(annotation)))
         raise Unmapped(_why_unmapped(annotation), annotation)
 
     def build_at(self, tool: str, parameter: str, annotation: Any) -> dict[str, Any]:

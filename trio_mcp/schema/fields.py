@@ -25,11 +25,11 @@ __all__ = [
     "Field",
     "class_of",
     "fields_of",
-    "is_hashable",
     "is_named_tuple",
     "is_opaque",
     "is_record",
     "is_typed_dict",
+    "key_of",
     "members_of",
     "own_docstring",
     "resolve_names",
@@ -80,13 +80,13 @@ def class_of(annotation: Any) -> Any:
     return typing.get_origin(annotation) or annotation
 
 
-def is_hashable(annotation: Any) -> bool:
-    """Whether an annotation can be looked up; one with a mapping in `Annotated` cannot."""
+def key_of(annotation: Any) -> Any:
+    """What an annotation is looked up by: itself; its text where a mapping within has no hash."""
     try:
         hash(annotation)
     except TypeError:
-        return False
-    return True
+        return repr(annotation)
+    return annotation
 
 
 def is_typed_dict(kind: Any) -> bool:

@@ -26,10 +26,10 @@ from trio_mcp.schema.fields import (
     UNIONS,
     class_of,
     fields_of,
-    is_hashable,
     is_named_tuple,
     is_record,
     is_typed_dict,
+    key_of,
 )
 from trio_mcp.schema.kinds import ARRAYS, OBJECTS, alias_value, bare, is_type_alias
 from trio_mcp.schema.models import Model, is_model
@@ -56,7 +56,8 @@ def hook_for(annotation: Any) -> Hook:
         return _SCALARS[kind]
     if kind in _BY_ORIGIN:
         return _BY_ORIGIN[kind](annotation)
-    return _of_class(annotation) if is_hashable(annotation) else _of_class.__wrapped__(annotation)
+    find = _of_class if key_of(annotation) is annotation else _of_class.__wrapped__
+    return find(annotation)
 
 
 @functools.lru_cache(maxsize=4096)  # of unions nothing is kept: `A | B` would be told as `B | A`

@@ -8,7 +8,7 @@ import typing
 from collections.abc import Iterator
 from typing import Any
 
-from trio_mcp.schema.fields import UNIONS, is_hashable, resolve_names
+from trio_mcp.schema.fields import UNIONS, key_of, resolve_names
 from trio_mcp.schema.models import is_model
 
 __all__ = [
@@ -43,7 +43,7 @@ def is_plain(annotation: Any, *, numbers: bool = True) -> bool:
             not tell them apart.
     """
     annotation, plain = bare(annotation), _PLAIN_RESULTS if numbers else _PLAIN
-    if is_hashable(annotation) and annotation in plain:
+    if key_of(annotation) in plain:
         return True
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (list, dict, *UNIONS):
