@@ -21,7 +21,6 @@ from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.target import parse_target
 from trio_mcp.wire.jsonrpc import Json
 
-_Plain = Parameter(show_default=False)
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -32,12 +31,12 @@ def install(
     host: HostName,
     name: str | None = None,
     scope: Scope | None = None,
-    env: Annotated[tuple[str, ...], _Plain] = (),
-    header: Annotated[tuple[str, ...], _Plain] = (),
+    env: tuple[str, ...] = (),
+    header: tuple[str, ...] = (),
     file: Path | None = None,
-    replace: Annotated[bool, _Plain] = False,
-    yes: Annotated[bool, Parameter(alias="-y", show_default=False)] = False,
-    dry_run: Annotated[bool, _Plain] = False,
+    replace: bool = False,
+    yes: Annotated[bool, Parameter(alias="-y")] = False,
+    dry_run: bool = False,
 ) -> int:
     """Add a server to the configuration of a host.
 

@@ -37,10 +37,10 @@ def bundle(
     target: Annotated[str, Parameter(name="TARGET", help="FILE.py:REGISTRY or MODULE:REGISTRY.")],
     /,
     *,
-    output: Annotated[Path | None, Parameter(alias="-o", show_default=False)] = None,
+    output: Annotated[Path | None, Parameter(alias="-o")] = None,
     author: str | None = None,
-    setting: Annotated[tuple[str, ...], Parameter(show_default=False)] = (),
-    secret: Annotated[tuple[str, ...], Parameter(show_default=False)] = (),
+    setting: tuple[str, ...] = (),
+    secret: tuple[str, ...] = (),
 ) -> int:
     """Write an MCP bundle (.mcpb), which hosts such as Claude Desktop install by a click.
 

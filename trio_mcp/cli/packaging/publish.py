@@ -20,11 +20,11 @@ def publish(
     /,
     *,
     name: str,
-    dry_run: Annotated[bool, Parameter(show_default=False)] = False,
+    dry_run: bool = False,
     output: Annotated[Path, Parameter(alias="-o")] = Path("server.json"),
-    remote: Annotated[tuple[str, ...], Parameter(show_default=False)] = (),
-    setting: Annotated[tuple[str, ...], Parameter(show_default=False)] = (),
-    secret: Annotated[tuple[str, ...], Parameter(show_default=False)] = (),
+    remote: tuple[str, ...] = (),
+    setting: tuple[str, ...] = (),
+    secret: tuple[str, ...] = (),
 ) -> int:
     """Write the server.json of a package on PyPI, and check it by the rules of the registry.
 
