@@ -74,10 +74,10 @@ class OpenCalls:
 
 @frozen(kw_only=True)
 class PassedOn(Handlers):
-    """Answers a server's questions by asking somebody else."""
+    """Answers a server's questions by asking the caller of the call that is open."""
 
     declared: dict[str, Json]
-    ask: Ask
+    calls: OpenCalls
 
     @property
     def capabilities(self) -> dict[str, Json]:
@@ -86,5 +86,4 @@ class PassedOn(Handlers):
 
     async def answer(self, method: str, params: dict[str, Json]) -> dict[str, Json]:
         """Have a question answered."""
-        answer: Any = await self.ask(method, params)
-        return answer if isinstance(answer, dict) else {}
+        return await self.calls.ask(method, params)

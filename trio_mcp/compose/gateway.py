@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 import trio
+from attrs import asdict
 
 from trio_mcp.background import background_nursery, run_all
 from trio_mcp.client.http.options import HttpOptions
@@ -24,6 +25,7 @@ from trio_mcp.registry.entrances import check_trio
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.version import __version__
 from trio_mcp.wire.extensions import TASKS
+from trio_mcp.wire.payloads import Implementation
 
 logger = logging.getLogger("trio_mcp.compose")
 
@@ -68,17 +70,10 @@ async def open_proxy(target: Target, **options: Any) -> AsyncIterator[Registry]:
         yield registry
 
 
-def _identity(info: Any) -> dict[str, Any]:
+def _identity(info: Implementation | None) -> dict[str, Any]:
     if info is None or not info.name or not info.version:
         return {}
-    return {
-        "name": info.name,
-        "version": info.version,
-        "title": info.title,
-        "description": info.description,
-        "website_url": info.website_url,
-        "icons": info.icons,
-    }
+    return asdict(info, recurse=False)
 
 
 @public

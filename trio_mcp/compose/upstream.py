@@ -344,7 +344,7 @@ def open_for_caller(open_: Callable[..., Any], calls: OpenCalls, key: CallerKey)
     import orjson
 
     declared = orjson.loads(key[-1])
-    return open_(handlers=PassedOn(declared=declared, ask=calls.ask), on_log=calls.on_log)
+    return open_(handlers=PassedOn(declared=declared, calls=calls), on_log=calls.on_log)
 
 
 def _askable(context: Context) -> Params:
