@@ -14,7 +14,7 @@ from attrs import frozen
 
 from trio_mcp.schema.errors import Problem
 from trio_mcp.schema.refusals import NO_ALTERNATIVE, SEVERAL, Refusal
-from trio_mcp.schema.sentences import came, cut, expectation, join_path, listed, subject
+from trio_mcp.schema.sentences import came, cut, expectation, join_path, listed, named, subject
 from trio_mcp.schema.work import Verdict
 
 __all__ = ["ErrorFormatter"]
@@ -34,16 +34,8 @@ class ErrorFormatter:
 
     def of_the_whole(self, verdict: Verdict) -> Problem:
         """Say why a value is not held against its schema at all."""
-        return Problem(f"The {self._whole} {_VERDICTS[verdict]}.")
-
-    def no_json(self) -> Problem:
-        """Say that a value holds what JSON has not."""
-        what = "not JSON: something in it is of another type, or no Unicode"
-        return Problem(f"The {self._whole} {what}.")
-
-    @property
-    def _whole(self) -> str:
-        return "arguments are" if self.noun == "argument" else f"{self.noun} is"
+        verb = "are" if self.noun == "argument" else "is"
+        return Problem(f"{subject(self.noun)} {verb} {_VERDICTS[verdict]}.")
 
     def explain(self, refusals: Iterable[Refusal]) -> Problem:
         """Say what is wrong: up to three sentences."""
@@ -79,13 +71,13 @@ class ErrorFormatter:
             for name in refusal.wanted
             if name not in refusal.value
         ]
-        return f"Missing required {self._nouns(told)} {listed(told, 'and')}."
+        return f"Missing required {named(self.noun, told)}."
 
     def _unexpected(self, refusal: Refusal) -> str:
         known = refusal.schema.get("properties", {})
         path = list(refusal.path)
         told = [repr(join_path([*path, _cut_name(name)])) for name in refusal.names]
-        return f"Unexpected {self._nouns(told)} {listed(told, 'and')}; {self._takes(path, known)}."
+        return f"Unexpected {named(self.noun, told)}; {self._takes(path, known)}."
 
     def _takes(self, path: list[str | int], known: Iterable[str]) -> str:
         taker = f"{join_path(path)!r}" if path else "this tool"
@@ -93,9 +85,6 @@ class ErrorFormatter:
             taker = f"the {self.noun}"
         names = listed(map(repr, known), ",", most=20).replace(" , ", ", ")
         return f"{taker} takes {names or f'no {self.noun}s'}"
-
-    def _nouns(self, told: Sequence[str]) -> str:
-        return self.noun if len(told) == 1 else f"{self.noun}s"
 
     def _dependent(self, refusal: Refusal) -> str:
         needed = [
@@ -114,6 +103,7 @@ _VERDICTS: Final = {
         "too much work to check against the schema; send less, or nest it less deeply"
     ),
     Verdict.OUT_OF_RANGE: "not valid: a number is out of range",
+    Verdict.NO_JSON: "not JSON: something in it is of another type, or no Unicode",
 }
 
 _SPECIAL: Final[dict[str | None, Callable[[ErrorFormatter, Refusal], str]]] = {

@@ -18,7 +18,7 @@ from trio_mcp.schema.defaults import check_default
 from trio_mcp.schema.errors import ArgumentError, Problem, SchemaError
 from trio_mcp.schema.keywords import REFERENCES
 from trio_mcp.schema.parameters import Parameter
-from trio_mcp.schema.sentences import listed
+from trio_mcp.schema.sentences import listed, named
 from trio_mcp.schema.signatures import Taken
 from trio_mcp.schema.structuring import as_they_came
 
@@ -125,16 +125,12 @@ class _Passing:
         if not self.needs <= names:
             missing = sorted(self.needs - names)
             told = list(map(repr, missing))
-            text = f"Missing required {_nouns(told)} {listed(told, 'and')}."
+            text = f"Missing required {named('argument', told)}."
             raise ArgumentError(Problem(text, missing[0]))
         unknown = {self.context} & names if self.open_ended else names - self.takes
         if unknown:
             told = [repr(str(each)[:60]) for each in names if each in unknown]
             known = listed(map(repr, sorted(self.takes)), "and") or "no arguments"
-            text = f"Unexpected {_nouns(told)} {listed(told, 'and')}; this tool takes {known}."
+            text = f"Unexpected {named('argument', told)}; this tool takes {known}."
             raise ArgumentError(Problem(text, next(each for each in names if each in unknown)))
         return arguments
-
-
-def _nouns(told: Sequence[str]) -> str:
-    return "argument" if len(told) == 1 else "arguments"

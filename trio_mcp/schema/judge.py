@@ -52,4 +52,4 @@ class Judge:
                 return None
             return self._formatter.explain(self._refusals.find(value))
         except ValueError:  # a set, half a surrogate pair: nothing that came as JSON
-            return self._formatter.no_json()
+            return self._formatter.of_the_whole(Verdict.NO_JSON)

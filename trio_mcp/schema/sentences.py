@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from trio_mcp.schema.texts import WORDS
 from trio_mcp.wire.jsonrpc import json_type
 
-__all__ = ["came", "cut", "expectation", "join_path", "listed", "subject"]
+__all__ = ["came", "cut", "expectation", "join_path", "listed", "named", "subject"]
 
 _LONGEST = 60
 _CONSTANTS = {None: "null", True: "true", False: "false"}
@@ -90,7 +90,12 @@ def join_path(path: Iterable[str | int]) -> str:
 _WHOLES = {"argument": "arguments", "field": "form"}
 
 
-def subject(noun: str, place: str) -> str:
+def named(noun: str, told: Sequence[str]) -> str:
+    """'argument a', or 'arguments a and b'."""
+    return f"{noun}{'' if len(told) == 1 else 's'} {listed(told, 'and')}"
+
+
+def subject(noun: str, place: str = "") -> str:
     """What a sentence is about: an 'argument', or whatever else values are called, at a place."""
     return f"{noun.capitalize()} {place!r}" if place else f"The {_WHOLES.get(noun, noun)}"
 

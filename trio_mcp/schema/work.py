@@ -64,12 +64,13 @@ _ENTRIES: Final = ("required", "dependentRequired", "dependentSchemas", "depende
 
 
 class Verdict(enum.Enum):
-    """What the walk says of a value."""
+    """What is to be said of a value as a whole."""
 
     FINE = enum.auto()
     TOO_MUCH = enum.auto()
     TOO_DEEP = enum.auto()
     OUT_OF_RANGE = enum.auto()
+    NO_JSON = enum.auto()
 
 
 class _Clear(Exception):
