@@ -35,7 +35,8 @@ from trio_mcp.transports import process
 from trio_mcp.transports.http.server import pipe, serve_asgi
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.transports.stdio import readers, writers
-from trio_mcp.transports.stdio.streams import open_reader, open_writer
+from trio_mcp.transports.stdio.readers import open_reader
+from trio_mcp.transports.stdio.writers import open_writer
 from trio_mcp.transports.stream import serve_connection
 from trio_mcp.wire.limits import Limits
 

@@ -10,7 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from tests.support.processes import ENVIRONMENT, call, running, text_of, workshop
 from trio_mcp.system.descriptors import allows, duplicate
-from trio_mcp.transports.stdio.readers import read_other
+from trio_mcp.transports.stdio.readers import ThreadReader
 
 IN_THREADS = ENVIRONMENT | {"TRIO_MCP_WITHOUT": "polling,reopening,walking"}
 PARENT = """
@@ -27,7 +27,7 @@ sys.stdin.read()
 @pytest.mark.requirement("L9")
 async def test_what_comes_for_a_cancelled_read_is_kept_for_the_next() -> None:
     out, in_ = os.pipe()
-    reader = read_other(out)
+    reader = ThreadReader(os.dup(out), by_position=False)
     try:
         with trio.move_on_after(0.05) as scope:
             await reader.receive_some()
@@ -44,7 +44,7 @@ async def test_what_comes_for_a_cancelled_read_is_kept_for_the_next() -> None:
 
 async def test_closing_wakes_the_task_whose_thread_waits() -> None:
     out, in_ = os.pipe()
-    reader = read_other(out)
+    reader = ThreadReader(os.dup(out), by_position=False)
 
     async def read() -> None:
         with pytest.raises(trio.ClosedResourceError):

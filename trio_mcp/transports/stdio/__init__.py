@@ -1,9 +1,9 @@
 """Stdin and stdout as one Trio stream.
 
 Strategy: `trio_mcp.transports.stdio.diversion` moves the two descriptors out of everybody's
-way, `trio_mcp.transports.stdio.streams` turns them into streams that suit what they are
-(pipes, sockets, terminals, files), and this module holds the two together for as long as
-a server runs.
+way, `trio_mcp.transports.stdio.readers` and `trio_mcp.transports.stdio.writers` turn them
+into streams that suit what they are (pipes, sockets, terminals, files), and this module
+holds all of it together for as long as a server runs.
 """
 
 from collections.abc import AsyncIterator
@@ -12,9 +12,8 @@ from contextlib import asynccontextmanager, closing
 import trio
 
 from trio_mcp.transports.stdio.diversion import divert
-from trio_mcp.transports.stdio.readers import Reader
-from trio_mcp.transports.stdio.streams import open_reader, open_writer
-from trio_mcp.transports.stdio.writers import Writer
+from trio_mcp.transports.stdio.readers import Reader, open_reader
+from trio_mcp.transports.stdio.writers import Writer, open_writer
 
 
 @asynccontextmanager

@@ -20,8 +20,8 @@ from functools import partial
 
 import trio
 
-from trio_mcp.system.descriptors import duplicate, read_at
-from trio_mcp.transports.stdio.descriptors import reopen
+from trio_mcp.system.descriptors import allows, duplicate, read_at
+from trio_mcp.transports.stdio.descriptors import Kind, kind_of, reopen
 from trio_mcp.transports.stdio.ends import End, PolledEnd, ThreadEnd
 from trio_mcp.transports.stdio.sockets import DONTWAIT, adopt
 
@@ -157,8 +157,22 @@ class ThreadReader(ThreadEnd, Reader):
         return data
 
 
-def read_pipe_or_terminal(fd: int) -> Reader:
-    """Open a reader of a copy of *fd*, a pipe or terminal."""
+def open_reader(fd: int | None) -> Reader:
+    """Open a receive stream over a copy of *fd*; it is empty if *fd* cannot be read.
+
+    Must be closed within the same `trio.run`.
+    """
+    if fd is None or not allows(fd, os.O_RDONLY):
+        return EmptyReader()
+    kind = kind_of(fd)
+    if kind in (Kind.PIPE, Kind.TERMINAL):
+        return _open_pipe_or_terminal(fd)
+    if kind is Kind.SOCKET:
+        return _open_socket(fd)
+    return ThreadReader(duplicate(fd), by_position=kind is Kind.FILE)
+
+
+def _open_pipe_or_terminal(fd: int) -> Reader:
     with ExitStack() as resources:
         shared = duplicate(fd)
         resources.callback(os.close, shared)
@@ -171,8 +185,7 @@ def read_pipe_or_terminal(fd: int) -> Reader:
         return PolledReader(shared, partial(os.read, private), resources.pop_all())
 
 
-def read_socket(fd: int) -> Reader:
-    """Open a reader of a copy of *fd*, a socket."""
+def _open_socket(fd: int) -> Reader:
     with ExitStack() as resources:
         sock = resources.enter_context(adopt(duplicate(fd)))
 
@@ -180,13 +193,3 @@ def read_socket(fd: int) -> Reader:
             return sock.recv(size, DONTWAIT)
 
         return PolledReader(sock.fileno(), read, resources.pop_all())
-
-
-def read_file(fd: int) -> Reader:
-    """Open a reader of a copy of *fd*, a regular file."""
-    return ThreadReader(duplicate(fd), by_position=True)
-
-
-def read_other(fd: int) -> Reader:
-    """Open a reader of a copy of *fd*, whatever it is."""
-    return ThreadReader(duplicate(fd), by_position=False)

@@ -18,8 +18,8 @@ from functools import partial
 
 import trio
 
-from trio_mcp.system.descriptors import duplicate
-from trio_mcp.transports.stdio.descriptors import reopen
+from trio_mcp.system.descriptors import allows, duplicate
+from trio_mcp.transports.stdio.descriptors import Kind, kind_of, reopen
 from trio_mcp.transports.stdio.ends import End, PolledEnd, ThreadEnd
 from trio_mcp.transports.stdio.sockets import DONTWAIT, adopt
 
@@ -172,15 +172,21 @@ class ThreadWriter(ThreadEnd, Writer):
             raise trio.BrokenResourceError("an earlier write was abandoned")
 
 
-def write_pipe(fd: int) -> Writer:
-    """Open a writer to a copy of *fd*, a pipe."""
-    return _open_private(fd) or _open_shared_pipe(fd)
+def open_writer(fd: int | None) -> Writer:
+    """Open a send stream over a copy of *fd*; it is broken if *fd* cannot be written.
 
-
-def write_terminal(fd: int) -> Writer:
-    """Open a writer to a copy of *fd*, a terminal."""
+    Must be closed within the same `trio.run`.
+    """
+    if fd is None or not allows(fd, os.O_WRONLY):
+        return BrokenWriter()
+    kind = kind_of(fd)
+    if kind is Kind.PIPE:
+        return _open_private(fd) or _open_shared_pipe(fd)
+    if kind is Kind.SOCKET:
+        return _open_socket(fd)
     # A writable terminal may still have less room than any piece: hence a thread.
-    return _open_private(fd) or write_other(fd)
+    private = _open_private(fd) if kind is Kind.TERMINAL else None
+    return private or ThreadWriter(duplicate(fd), may_block=kind is not Kind.FILE)
 
 
 def _open_private(fd: int) -> Writer | None:
@@ -203,8 +209,7 @@ def _open_shared_pipe(fd: int) -> Writer:
     return PolledWriter(shared, write, resources, wait_first=True)
 
 
-def write_socket(fd: int) -> Writer:
-    """Open a writer to a copy of *fd*, a socket."""
+def _open_socket(fd: int) -> Writer:
     flags = DONTWAIT | getattr(socket, "MSG_NOSIGNAL", 0)
     with ExitStack() as resources:
         sock = resources.enter_context(adopt(duplicate(fd)))
@@ -213,13 +218,3 @@ def write_socket(fd: int) -> Writer:
             return sock.send(data, flags)
 
         return PolledWriter(sock.fileno(), write, resources.pop_all())
-
-
-def write_file(fd: int) -> Writer:
-    """Open a writer to a copy of *fd*, a regular file."""
-    return ThreadWriter(duplicate(fd), may_block=False)
-
-
-def write_other(fd: int) -> Writer:
-    """Open a writer to a copy of *fd*, whatever it is."""
-    return ThreadWriter(duplicate(fd), may_block=True)
