@@ -13,6 +13,7 @@ import trio
 from attrs import Factory, define, field
 
 from trio_mcp.peer.channel import ResponseOnly
+from trio_mcp.peer.decoding import in_turn
 from trio_mcp.peer.inbound import Inbound, InboundRequest, Slots
 from trio_mcp.peer.runner import Runner
 from trio_mcp.public import public
@@ -85,7 +86,7 @@ async def answer_in_background(
     id = 0 if request.request_id is None else request.request_id
     call = inbound.admit(Request(id, request.method, request.params), reply)
     if isinstance(call, bytes):
-        return _result_of(call)
+        return await _result_of(call)
     if not isinstance(call, HandlerCall):
         inbound.close(call)
         raise McpError(INVALID_REQUEST, f"{request.method} cannot be answered in the background")
@@ -97,7 +98,7 @@ async def answer_in_background(
     await Runner(server.limits.cancel_patience).run(call)
     if reply.line is None:  # only what its peer cancels has no answer
         raise McpError(INVALID_REQUEST, f"{request.method} was cancelled")
-    return _result_of(reply.line)
+    return await _result_of(reply.line)
 
 
 def _caller_of(request: ExtensionRequest) -> Caller:
@@ -108,8 +109,8 @@ def _caller_of(request: ExtensionRequest) -> Caller:
     return Caller(revision, request.capabilities, info)
 
 
-def _result_of(line: bytes) -> dict[str, Json]:
-    response = decode(line.rstrip(b"\n"))
+async def _result_of(line: bytes) -> dict[str, Json]:
+    response = await in_turn(decode, line.rstrip(b"\n"))
     if not isinstance(response, Response):
         raise McpError(INTERNAL_ERROR, "The result cannot be read again")
     if response.error is not None:

@@ -19,7 +19,13 @@ from tests.support.client import LEGACY, MODERN
 from trio_mcp import McpError, Registry, ResourceNotFound, SchemaError
 from trio_mcp.extensions.skills import DynamicSkill, Skill, Skills, SkillsClient
 from trio_mcp.extensions.skills.directory import Directory
-from trio_mcp.extensions.skills.format import IDENTIFIER, MOST_BYTES, MOST_FILES
+from trio_mcp.extensions.skills.format import (
+    IDENTIFIER,
+    LONGEST_URI,
+    MOST_BYTES,
+    MOST_FILES,
+    path_of,
+)
 
 pytestmark = pytest.mark.requirement("K4")
 
@@ -376,6 +382,13 @@ def test_directories_that_are_too_deep(tmp_path: Path) -> None:
 def test_what_is_no_source(source: Any) -> None:
     with pytest.raises(SchemaError, match="come from a directory or a Skill"):
         Skills(source)
+
+
+def test_uris_have_an_end() -> None:
+    """To take 10 MB of percent-encoding apart holds up everything for 0.7 s."""
+    longest = "skill://" + "a" * (LONGEST_URI - len("skill://"))
+    assert path_of(longest) == longest.removeprefix("skill://")
+    assert path_of(f"{longest}a") is None
 
 
 def test_no_directory(tmp_path: Path) -> None:

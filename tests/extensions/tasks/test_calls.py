@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +14,7 @@ from tests.extensions.tasks.jobs import Gate, make
 from tests.extensions.tasks.support import HANDLERS, client_of, each_way, say_blue
 from trio_mcp import Handlers, McpError, Registry, SchemaError, connect
 from trio_mcp.errors import CallTimeout, ToolFailed
-from trio_mcp.extensions.tasks import TaskOptions, Tasks, TasksClient
+from trio_mcp.extensions.tasks import TaskOptions, Tasks, TasksClient, exact, run, server
 
 pytestmark = pytest.mark.requirement("K2")
 
@@ -47,6 +48,26 @@ async def test_values_are_kept_as_they_are(value: Any) -> None:
     async with client_of(make(gate), TasksClient()) as client:
         got = await client.call_tool("echo", {"value": {"it": value}})
         assert json.loads(got.text) == {"it": value}
+
+
+async def test_much_is_written_down_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arguments and results: an integer beyond 64 bits has the standard library write them."""
+    loop = threading.get_ident()
+    seen: set[tuple[bool, bool]] = set()
+    write = exact.dumps
+
+    def watched(value: Any) -> bytes:
+        written = write(value)
+        seen.add((len(written) > 100_000, threading.get_ident() == loop))
+        return written
+
+    for module in (exact, run, server):
+        monkeypatch.setattr(module, "dumps", watched)
+    async with client_of(make(), TasksClient()) as client:
+        many = [10**40, *range(100_000)]
+        got = await client.call_tool("echo", {"value": {"it": many}})
+        assert json.loads(got.text) == {"it": many}
+    assert seen == {(False, True), (True, False)}
 
 
 async def test_in_legacy_sessions_there_are_no_tasks() -> None:

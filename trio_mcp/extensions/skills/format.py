@@ -35,8 +35,8 @@ def uri_of(path: str) -> str:
 
 
 def path_of(uri: Any) -> str | None:
-    """Return the path that a URI stands for; `None` if it is not ours."""
-    if not isinstance(uri, str) or not uri.startswith(_SCHEME):
+    """Return the path that a URI stands for; `None` if it is not ours, or longer than ours are."""
+    if not isinstance(uri, str) or not uri.startswith(_SCHEME) or len(uri) > LONGEST_URI:
         return None
     try:
         return unquote(uri.removeprefix(_SCHEME), errors="strict")

@@ -20,6 +20,7 @@ from typing import Final
 
 from attrs import frozen
 
+from trio_mcp import converted
 from trio_mcp.extensions.tasks.call import KeptCall
 from trio_mcp.extensions.tasks.record import Record
 from trio_mcp.store.changes import ABSENT, Add, Change, Check, Conflict, Delete, Entry, News, Put
@@ -95,7 +96,7 @@ class KeptTasks:
         changes: list[Change] = [
             queued,
             Put(self.key("task", id), record.encode(), ttl=record.ttl or inf),
-            Put(self.key("call", id), call.encode(), ttl=inf),
+            Put(self.key("call", id), await converted(KeptCall.encode, call), ttl=inf),
             Add(f"{self._partition}:unfinished", ttl=inf, most=most),
         ]
         if lease is None:
@@ -111,7 +112,7 @@ class KeptTasks:
             Damaged: What is there cannot be read.
         """
         entry = await self._get("task", id)
-        return Record.decode(entry.value), entry
+        return await converted(Record.decode, entry.value), entry
 
     async def call_of(self, id: str) -> KeptCall:
         """Read the call of a task that has not ended.
@@ -120,7 +121,7 @@ class KeptTasks:
             NoTask: It has ended.
             Damaged: What is there cannot be read.
         """
-        return KeptCall.decode((await self._get("call", id)).value)
+        return await converted(KeptCall.decode, (await self._get("call", id)).value)
 
     async def _get(self, kind: str, id: str) -> Entry:
         entry = await self.store.get(self.key(kind, id))
@@ -149,8 +150,8 @@ class KeptTasks:
             new = move(old)
             changes = list(also)
             if new is not old:
-                put = Put(key, new.encode(), ttl=entry.ttl, expect=entry.version)
-                changes += [put, News(key)]
+                kept = await converted(Record.encode, new)
+                changes += [Put(key, kept, ttl=entry.ttl, expect=entry.version), News(key)]
             elif all(isinstance(each, Check) for each in also):
                 return old
             try:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import trio
 from attrs import define, field
 
-from trio_mcp import CallChannel, ExtensionServing, McpError
+from trio_mcp import CallChannel, ExtensionServing, McpError, converted
 from trio_mcp.background import background_nursery
 from trio_mcp.backoff import backoff
 from trio_mcp.extensions.tasks.call import KeptCall
@@ -186,7 +186,7 @@ class Run(CallChannel):
         timeout = inf if call.timeout is None else call.timeout
         try:
             result = await serving.call(call.again(), channel=self, timeout=timeout)
-            size = len(dumps(result))
+            size = len(await converted(dumps, result))
         except McpError as error:
             return partial(_fail, error)
         except Exception:

@@ -22,6 +22,7 @@ from trio_mcp import (
     ExtensionSubscription,
     McpError,
     ServerExtension,
+    converted,
 )
 from trio_mcp.background import background_nursery
 from trio_mcp.extensions.tasks.call import KeptCall
@@ -245,7 +246,7 @@ class Tasks(ServerExtension):
         answers = request.params.get("inputResponses")
         if not isinstance(answers, dict):
             raise McpError(INVALID_PARAMS, "Invalid params: inputResponses must be an object")
-        if len(dumps(answers)) > _MOST_ANSWERED:
+        if len(await converted(dumps, answers)) > _MOST_ANSWERED:
             text = f"Invalid params: inputResponses has more than {_MOST_ANSWERED:,} bytes"
             raise McpError(INVALID_PARAMS, text)
         return await _move(request, lambda record: record.answer(answers, time.time()))
