@@ -33,7 +33,6 @@ __all__ = [
     "members_of",
     "own_docstring",
     "resolve_names",
-    "with_usual_types",
 ]
 
 UNIONS = (typing.Union, types.UnionType)
@@ -156,7 +155,7 @@ def fields_of(annotation: Any) -> list[Field]:
 # Generic classes ----------------------------------------------------------------------------
 
 
-def with_usual_types(kind: Any) -> Any:
+def _with_usual_types(kind: Any) -> Any:
     """A generic class that stands without types, with those that it has if nobody says so."""
     variables = getattr(kind, "__parameters__", ()) if isinstance(kind, type) else ()
     return kind[tuple(map(_usual_type, variables))] if variables else kind
@@ -166,7 +165,7 @@ def _types_of(annotation: Any, name: str) -> dict[Any, Any]:
     """What type variables stand for in the class that a field comes from."""
     kind = class_of(annotation)
     variables = getattr(kind, "__parameters__", ())
-    types = dict(zip(variables, typing.get_args(with_usual_types(annotation)), strict=False))
+    types = dict(zip(variables, typing.get_args(_with_usual_types(annotation)), strict=False))
     # A TypedDict also has the annotations that it inherits.
     own = {} if is_typed_dict(kind) else vars(kind).get("__annotations__", {})
     if name not in own:
