@@ -13,7 +13,7 @@ from math import inf
 from typing import Any, Final
 
 import trio
-from attrs import define, field
+from attrs import astuple, define, field
 
 from trio_mcp import (
     ExtensionMethod,
@@ -87,6 +87,7 @@ class _Serving:
     followed: set[str] = field(factory=set)
 
 
+@define(eq=False, repr=False, kw_only=True)
 class Tasks(ServerExtension):
     """Has calls of tools outlive their connection, and their process (SEP-2663).
 
@@ -122,27 +123,18 @@ class Tasks(ServerExtension):
     wraps = ("tools/call",)
     result_types = ("task",)
 
-    def __init__(
-        self,
-        *,
-        store: StoreLike | None = None,
-        ttl: float = 86_400.0,
-        poll_interval: float = 1.0,
-        max_running: int = 16,
-        max_queued: int = 1000,
-        max_result_bytes: int = 8 * 1024 * 1024,
-        lease: float = 30.0,
-    ) -> None:
-        given = (ttl, poll_interval, max_running, max_queued, max_result_bytes, lease)
+    _store: StoreLike | None = None
+    _ttl: float = 86_400.0
+    _poll_interval: float = 1.0
+    _max_running: int = 16
+    _max_queued: int = 1000
+    _max_result_bytes: int = 8 * 1024 * 1024
+    _lease: float = 30.0
+
+    def __attrs_post_init__(self) -> None:
+        _, *given = astuple(self, recurse=False)
         if not all(number > 0 for number in given):  # NaN is not
             raise ValueError(f"a number of Tasks must be more than 0, not {min(given)!r}")
-        self._store = "memory:" if store is None else store
-        self._ttl = ttl
-        self._poll_interval = poll_interval
-        self._max_running = max_running
-        self._max_queued = max_queued
-        self._max_result_bytes = max_result_bytes
-        self._lease = lease
 
     # -- what it adds --------------------------------------------------------------------------
 
@@ -170,7 +162,7 @@ class Tasks(ServerExtension):
     @asynccontextmanager
     async def lifespan(self, serving: ExtensionServing) -> AsyncIterator[_Serving]:
         """Open the store, and run what is due."""
-        async with opened(self._store) as store:
+        async with opened("memory:" if self._store is None else self._store) as store:
             # Not the nursery of `serving`: what runs there would outlive the store.
             async with background_nursery() as nursery:
                 kept = KeptTasks(store, serving.registry.name)
