@@ -230,11 +230,17 @@ def adopt(
     def adopted(each: Any) -> Any:
         if not isinstance(each, Mapping):
             return each
-        ours = {key: value for key, value in each.items() if key not in _NOT_ADOPTED}
+        ours = {
+            key: value.copy() if isinstance(value, dict | list) else value  # it may be Pydantic's
+            for key, value in each.items()
+            if key not in _NOT_ADOPTED
+        }
         if not _is_linear(ours.get("pattern")):
             del ours["pattern"]  # nobody but Pydantic could, and it does
-        for part in parts_of({key: each[key] for key in ours}):
-            _put(ours, part.path, adopted(part.schema))
+        for part in list(parts_of(ours)):
+            *within, last = part.path
+            holder: Any = ours[str(within[0])] if within else ours
+            holder[last] = adopted(part.schema)
         if "$ref" in each:
             name = each["$ref"].removeprefix("#/$defs/")
             known_by = json.dumps(_reachable(name, definitions), sort_keys=True, default=repr)
@@ -257,17 +263,6 @@ def _untitled(name: str, definition: Mapping[str, Any]) -> Mapping[str, Any]:
     if re.sub(r"[^\w.-]", "_", str(definition.get("title"))) != name:
         return definition
     return {key: value for key, value in definition.items() if key != "title"}
-
-
-def _put(schema: dict[str, Any], path: tuple[str | int, ...], part: Any) -> None:
-    """Replace a part, and copy what it stands in, which may be Pydantic's own."""
-    keyword, *inner = path
-    if not inner:
-        schema[str(keyword)] = part
-        return
-    held = schema[str(keyword)]
-    schema[str(keyword)] = held = held.copy()
-    held[inner[0]] = part
 
 
 def _is_linear(pattern: Any) -> bool:
