@@ -163,6 +163,7 @@ def test_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_text_of_a_server_is_harmless() -> None:
     assert harmless("a\x00\x1b[2J\x7f\x9b\tb\n\u00e9") == "a␀␛[2J␡\ufffd\tb\n\u00e9"
+    assert harmless("a\u202etxt\u2066\u200f") == "a\ufffdtxt\ufffd\u200f", "it turns nothing"
 
 
 @pytest.mark.parametrize(

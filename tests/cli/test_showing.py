@@ -121,8 +121,20 @@ def test_uris_are_not_torn_apart(
     for name, value in (("NO_COLOR", "1"), ("COLUMNS", "80"), ("FORCE_COLOR", "1")):
         monkeypatch.setenv(name, value)
     uri = "https://example.com/a/rather/long/way/to/a/file"
-    Screen().table(("URI", "Type", "What it is"), [(uri, "text/markdown", "Many words. " * 20)])
-    assert uri in plain(capsys.readouterr().out)
+    words = [f"word{number:02}" for number in range(50)]
+    Screen().table(("URI", "Type", "What it is"), [(uri, "text/markdown", " ".join(words))])
+    shown = plain(capsys.readouterr().out)
+    assert uri in shown
+    assert re.findall(r"word\d\d", shown) == words, "nor is anything cut off for them"
+
+
+def test_a_terminal_shows_the_beginning_of_a_very_long_cell(
+    screen: Screen, capsys: pytest.CaptureFixture[str]
+) -> None:
+    screen.table(("Tool", "What it does"), [("x" * 12_000, "y" * 12_000)])
+    shown = plain(capsys.readouterr().out)
+    expected = 10_000 if screen.is_terminal else 12_000
+    assert (shown.count("x"), shown.count("y")) == (expected, expected)
 
 
 def test_contents(screen: Screen, capsysbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -31,8 +31,11 @@ _VISIBLE: Final = {
     **{code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"},
     0x7F: 0x2421,
     **dict.fromkeys(range(0x80, 0xA0), 0xFFFD),
+    **dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD),
 }
-"""Control characters, and the symbols that stand for them."""
+"""Control characters, those that turn text around among them, and symbols that stand for them."""
+_LONGEST_CELL: Final = 10_000
+"""Characters that a terminal shows of a cell: to wrap 3 MB takes a quarter of a minute."""
 
 _LEVEL_STYLES: Final[Mapping[str, str]] = {
     "debug": "dim",
@@ -145,15 +148,16 @@ class Screen:
             header_style="bold",
             padding=(0, 2 if plain else 1, 0, 0),
         )
-        first = max((cell_len(row[0]) for row in rows), default=0)
+        most = None if plain else _LONGEST_CELL
+        first = max(cell_len(harmless(each[0][:most])) for each in [headers, *rows])
         for index, header in enumerate(headers):
             # Names and URIs are for copying: they are cut only where they would leave no room.
             width = min(first, self.out.width * 2 // 3) if index == 0 else None
             style = "cyan" if index == 0 else ""
-            table.add_column(header, style=style, overflow="fold", min_width=width)
+            table.add_column(header, style=style, overflow="fold", width=width)
         for row in rows:
             cells = (" ".join(each.split()) if plain else each for each in row)
-            table.add_row(*(Text(harmless(each)) for each in cells))
+            table.add_row(*(Text(harmless(each[:most])) for each in cells))
         if plain:
             with self.out.capture() as captured:
                 self.out.print(table)
