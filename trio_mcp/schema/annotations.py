@@ -351,7 +351,7 @@ def allows_null(schema: dict[str, Any]) -> bool:
 
 
 def union_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
-    """One schema for any of several: a list of types where that says it all, else `anyOf`."""
+    """One schema for any of several: `anyOf`, unless one of them says it all."""
     if any(not each for each in schemas):
         return {}
     flat: list[dict[str, Any]] = []
