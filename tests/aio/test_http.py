@@ -283,7 +283,7 @@ async def test_a_lifespan_that_fails_is_told_and_tried_again():
     assert said == [{"type": "lifespan.startup.failed", "message": "LifespanError"}]
     tries.clear()
     async with under_uvicorn(Starlette(routes=[Mount("/", app)])) as url:
-        async with httpx2.AsyncClient() as client:
+        async with httpx2.AsyncClient(verify=False) as client:
             assert (await client.get(f"{url}/health")).status_code == 500
             assert (await client.get(f"{url}/health")).status_code == 200
 
@@ -300,7 +300,7 @@ async def test_a_client_that_leaves_cancels_its_request():
     }
     accepted = {"accept": "application/json, text/event-stream"}
     async with under_uvicorn(http_app(registry)) as url:
-        async with httpx2.AsyncClient() as client:
+        async with httpx2.AsyncClient(verify=False) as client:
             posting = asyncio.ensure_future(client.post(f"{url}/mcp", json=body, headers=accepted))
             await until(lambda: registry.events)
             posting.cancel()
@@ -391,7 +391,7 @@ async def test_a_body_that_comes_in_parts_is_read_and_bounded():
 
     limits = Limits(max_message_bytes=10_000)
     async with under_uvicorn(http_app(Workshop(), limits=limits)) as url:
-        async with httpx2.AsyncClient() as client:
+        async with httpx2.AsyncClient(verify=False) as client:
             headers = {"content-type": "application/json", "accept": "*/*"}
             for size, status in ((5, 400), (11, 413)):
                 response = await client.post(f"{url}/mcp", content=parts(size), headers=headers)

@@ -188,6 +188,7 @@ def test_subscriptions_history_and_completion(shop: str, tmp_path: Path) -> None
     assert history.stat().st_mode & 0o077 == 0, "arguments may be secrets"
 
 
+@pytest.mark.long
 def test_values_are_completed_by_the_server(tmp_path: Path) -> None:
     history = tmp_path / "state" / "trio-mcp" / "history"
     history.parent.mkdir(parents=True)
@@ -220,6 +221,7 @@ def fall_ill() -> str:
 """
 
 
+@pytest.mark.long
 def test_a_server_that_dies_while_nobody_types_is_started_again(tmp_path: Path) -> None:
     source = tmp_path / "mortal.py"
     source.write_text(MORTAL)

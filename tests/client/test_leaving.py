@@ -140,8 +140,8 @@ def test_a_cancellation_at_any_step_in_memory_leaves_nothing(way, least) -> None
 @pytest.mark.parametrize(
     ("switch", "stride"),
     [
-        ("family", 3),
-        ("stubborn", 5),
+        ("family", 6),
+        ("stubborn", 10),
         pytest.param("family", 1, marks=pytest.mark.long),
         pytest.param("stubborn", 1, marks=pytest.mark.long),
     ],

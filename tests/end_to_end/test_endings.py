@@ -326,8 +326,9 @@ async def test_a_lifespan_that_ignores_its_cancellation_does_not_keep_the_proces
 
 
 @pytest.mark.requirement("B9", "F5")
-@pytest.mark.parametrize("kind", ["tool", "lifespan"])
-@pytest.mark.parametrize("era", ["modern", "legacy"])
+@pytest.mark.parametrize(
+    ("kind", "era"), [("tool", "modern"), ("tool", "legacy"), ("lifespan", "modern")]
+)
 async def test_before_a_process_is_left_over_http(kind: str, era: Any) -> None:
     async with running(stuck(kind, "http")) as server:
         await server.said(b"Serving stuck at ")

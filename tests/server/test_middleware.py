@@ -493,7 +493,7 @@ async def test_a_handshake_that_is_refused_begins_no_session_over_http():
     registry = registry_of(echo, middleware=[refuse])
     async with trio.open_nursery() as nursery:
         handle = await nursery.start(serve_on_any_port, registry)
-        async with httpx2.AsyncClient() as client:
+        async with httpx2.AsyncClient(verify=False) as client:
             body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
             accept = {"accept": "application/json, text/event-stream"}
             response = await client.post(handle.url, json=body, headers=accept)

@@ -50,7 +50,7 @@ async def test_it_gets_its_keys_over_the_network() -> None:
                     registry_of(echo), "127.0.0.1", 0, policy=policy, task_status=task_status
                 )
             )
-            async with httpx2.AsyncClient() as client:
+            async with httpx2.AsyncClient(verify=False) as client:
                 body = {
                     "jsonrpc": "2.0",
                     "id": 1,

@@ -103,7 +103,10 @@ async def describe(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def test_httpx_gets_its_answers_over_one_connection() -> None:
-    async with on_tcp(describe) as server, httpx2.AsyncClient(base_url=url_of(server)) as client:
+    async with (
+        on_tcp(describe) as server,
+        httpx2.AsyncClient(base_url=url_of(server), verify=False) as client,
+    ):
         for size in (0, 10, 1_000_000):
             said = (await client.post("/a", content=b"x" * size)).json()
             host, port = server.addresses[0]
@@ -131,7 +134,10 @@ async def test_httpx_streams() -> None:
         await go_on.wait()
         await send({"type": "http.response.body", "body": b"two\n"})
 
-    async with on_tcp(app) as server, httpx2.AsyncClient(base_url=url_of(server)) as client:
+    async with (
+        on_tcp(app) as server,
+        httpx2.AsyncClient(base_url=url_of(server), verify=False) as client,
+    ):
         for _ in range(2):
             async with client.stream("GET", "/") as response:
                 lines = response.aiter_lines()
@@ -406,7 +412,7 @@ async def test_an_old_client_sees_that_a_response_was_cut_short(why, caplog) -> 
 
 async def test_a_refusal_can_be_read_by_a_client_that_sends_on() -> None:
     async with on_tcp(echo, max_body_bytes=10) as server:
-        async with httpx2.AsyncClient(base_url=url_of(server)) as client:
+        async with httpx2.AsyncClient(base_url=url_of(server), verify=False) as client:
             for _ in range(5):
                 response = await client.post("/", content=b"x" * 1_000_000)
                 assert response.status_code == 413

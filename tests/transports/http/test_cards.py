@@ -104,7 +104,7 @@ async def test_the_embedded_server_has_one() -> None:
     async with trio.open_nursery() as nursery:
         registry = registry_of(echo)
         handle = await nursery.start(partial(serve_http, registry, port=0, card=CARD))
-        async with httpx2.AsyncClient(trust_env=False) as client:
+        async with httpx2.AsyncClient(trust_env=False, verify=False) as client:
             card = await client.get(f"{handle.url}/server-card")
             again = await client.get(card.url, headers={"If-None-Match": card.headers["etag"]})
         assert card.json()["name"] == "com.example/weather"

@@ -193,6 +193,7 @@ async def answered_by(ours: Workers, pids: set[int], go_on: Path) -> None:
     assert await ours.call("wait_for", file=str(go_on)) in pids
 
 
+@pytest.mark.long
 async def test_a_client_may_meet_other_workers(tmp_path: Path) -> None:
     async def answer(params: dict[str, Any]) -> dict[str, Any]:
         await ours.replace()  # so it is another one that gets the answer
@@ -252,6 +253,7 @@ async def test_a_program_whose_workers_end_at_once() -> None:
     assert ended.stderr == b"A worker exited with status 3 before it listened; the server ends\n"
 
 
+@pytest.mark.long
 async def test_the_command_line(tmp_path: Path) -> None:
     place = tmp_path / "shop.sock"
     line = ["serve", str(EXAMPLES / "calculator.py"), "--workers", "2", "--unix-socket", str(place)]
