@@ -7,10 +7,9 @@ import base64
 import logging
 import runpy
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
-import anyio
 import mcp_types as types
 import pytest
 import trio
@@ -23,13 +22,12 @@ from mcp.client.subscriptions import (
     ToolsListChanged,
 )
 from mcp.shared.exceptions import MCPDeprecationWarning
-from mcp.shared.message import SessionMessage
 from pydantic import FileUrl
-from trio.testing import memory_stream_pair, wait_all_tasks_blocked
+from trio.testing import wait_all_tasks_blocked
 
 from tests.interop.programs.library import PIXEL
+from tests.interop.stream_client import stream_client
 from tests.support.processes import ROOT
-from trio_mcp import Registry, serve_stream
 
 LIBRARY = ROOT / "tests" / "interop" / "programs" / "library.py"
 TIME_LIMIT = 120  # seconds
@@ -40,37 +38,6 @@ pytestmark = pytest.mark.requirement("H10")
 every_mode = pytest.mark.parametrize("mode", ["legacy", "auto"])
 
 Connect = Callable[..., Any]
-
-
-@asynccontextmanager
-async def stream_client(registry: Registry) -> AsyncIterator[tuple[Any, Any]]:
-    """What the client's `stdio_client` is for a process, for a stream in memory."""
-    ours, theirs = memory_stream_pair()
-    to_client, incoming = anyio.create_memory_object_stream[SessionMessage | Exception]()
-    outgoing, from_client = anyio.create_memory_object_stream[SessionMessage]()
-
-    async def read() -> None:
-        buffer = bytearray()
-        with suppress(anyio.BrokenResourceError):  # the client has gone
-            async for chunk in ours:
-                *lines, buffer = (buffer + chunk).split(b"\n")
-                for line in lines:
-                    message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-                    await to_client.send(SessionMessage(message))
-
-    async def write() -> None:
-        async for each in from_client:
-            text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
-            await ours.send_all(f"{text}\n".encode())
-        await ours.send_eof()
-
-    with to_client, incoming, outgoing, from_client:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(serve_stream, registry, theirs)
-            nursery.start_soon(read)
-            nursery.start_soon(write)
-            yield incoming, outgoing
-            outgoing.close()  # the end of the input, with which the server and its output end
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The official Python client, on Trio's loop, judges our server over stdio."""
 
+import runpy
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import PROCESS_TERMINATION_TIMEOUT, StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPDeprecationWarning
 
+from tests.interop.stream_client import stream_client
 from tests.support.processes import ENVIRONMENT, ROOT
 
 GALLERY = ROOT / "tests" / "interop" / "programs" / "gallery.py"
@@ -49,6 +51,15 @@ async def connected(mode: str, errors: Path) -> AsyncIterator[Client]:
     )
     with trio.fail_after(TIME_LIMIT), errors.open("w") as errlog:
         async with Client(stdio_client(parameters, errlog), mode=mode) as client:
+            yield client
+
+
+@asynccontextmanager
+async def in_this_process(mode: str) -> AsyncIterator[Client]:
+    """The same over a stream in memory, for what a process of its own has no part in."""
+    registry = runpy.run_path(str(GALLERY))["registry"]
+    with trio.fail_after(TIME_LIMIT):
+        async with Client(stream_client(registry), mode=mode) as client:
             yield client
 
 
@@ -96,8 +107,8 @@ async def test_a_revision_adopted_without_asking(errors: Path) -> None:
 
 @every_mode
 @pytest.mark.requirement("C4")
-async def test_tools_are_listed_page_by_page(mode: str, errors: Path) -> None:
-    async with connected(mode, errors) as client:
+async def test_tools_are_listed_page_by_page(mode: str) -> None:
+    async with in_this_process(mode) as client:
         tools = {tool.name: tool for tool in await all_tools(client)}
         assert list(tools) == TOOLS
         assert tools["text"].title == "Say it"
@@ -142,8 +153,8 @@ async def test_results_of_every_kind(mode: str, errors: Path) -> None:
 
 @every_mode
 @pytest.mark.requirement("A11", "A12", "B1", "B4", "B6")
-async def test_failures_of_every_kind(mode: str, errors: Path) -> None:
-    async with connected(mode, errors) as client:
+async def test_failures_of_every_kind(mode: str, caplog: pytest.LogCaptureFixture) -> None:
+    async with in_this_process(mode) as client:
         result = await client.call_tool("refuse")
         assert result.is_error is True
         assert result.content == [types.TextContent(text="Error: not today")]
@@ -172,13 +183,13 @@ async def test_failures_of_every_kind(mode: str, errors: Path) -> None:
                 await ask()
             assert refused.value.code == types.METHOD_NOT_FOUND
             assert refused.value.error.data == {"server": "gallery"}
-    assert "the secret of the gallery" in errors.read_text()
+    assert "the secret of the gallery" in caplog.text
 
 
 @every_mode
 @pytest.mark.requirement("B7")
-async def test_a_cancelled_call_ends_on_the_server(mode: str, errors: Path) -> None:
-    async with connected(mode, errors) as client:
+async def test_a_cancelled_call_ends_on_the_server(mode: str) -> None:
+    async with in_this_process(mode) as client:
         with pytest.raises(MCPError, match=r"(?i)timed out"):
             await client.call_tool("wait", read_timeout_seconds=0.05)
         await client.call_tool("until_waiting", {"calls": 0})
