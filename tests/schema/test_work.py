@@ -159,7 +159,7 @@ ROW = {
 ROWS = {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/row"}}, {"type": "null"}]}
 
 
-@pytest.mark.parametrize("count", [0, 1, 5000, 100_000])
+@pytest.mark.parametrize("count", [0, 1, 5000, pytest.param(100_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("row", "sentence"),
     [
