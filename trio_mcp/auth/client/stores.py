@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import stat
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -28,7 +27,7 @@ from trio_mcp.extras import check_extra
 from trio_mcp.public import public
 from trio_mcp.system import flags
 from trio_mcp.system.locks import try_lock
-from trio_mcp.system.private import is_private, replace
+from trio_mcp.system.private import is_private, write_whole
 
 LOCK_PATIENCE: Final = 60.0
 """Seconds to wait for another process. It may be asking its authorization server meanwhile."""
@@ -234,19 +233,8 @@ class FileStore(_DocumentStore):
             )
 
     def _write(self, text: str) -> None:
-        new = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
         try:
-            handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            try:
-                with open(handle, "w", encoding="utf-8") as file:
-                    file.write(text)
-                    file.flush()
-                    os.fsync(handle)
-                replace(new, self.path)
-            except BaseException:
-                with suppress(FileNotFoundError):
-                    os.unlink(new)
-                raise
+            write_whole(self.path, text.encode())
         except OSError as error:
             raise AuthorizationError(f"cannot write {self.path}: {error.strerror}") from None
 

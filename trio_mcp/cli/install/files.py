@@ -11,6 +11,7 @@ from attrs import frozen
 from platformdirs import user_state_path
 
 from trio_mcp.cli.failures import Failure
+from trio_mcp.system.private import write_whole
 
 
 @frozen
@@ -45,7 +46,8 @@ class ConfigFile:
         marked = (self.before or b"").startswith(b"\xef\xbb\xbf")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         backup = None if self.before is None else _keep(self.path, self.before)
-        _put(self.path, text.encode("utf-8-sig" if marked else "utf-8"))
+        data = text.encode("utf-8-sig" if marked else "utf-8")
+        write_whole(self.path, data, _mode(self.path))
         return backup
 
 
@@ -67,21 +69,6 @@ def _keep(path: Path, data: bytes) -> Path:
     with os.fdopen(descriptor, "wb") as file:  # for its owner alone: there may be secrets in it
         file.write(data)
     return Path(copy)
-
-
-def _put(path: Path, data: bytes) -> None:
-    """Replace a file at one stroke."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-        os.chmod(name, _mode(path))
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
 
 
 def _mode(path: Path) -> int:
