@@ -24,6 +24,7 @@ from trio_mcp import (
 )
 from trio_mcp.client.tools import RemoteTool
 from trio_mcp.errors import InvalidArguments
+from trio_mcp.registry import sealing
 from trio_mcp.schema import TAKES_LONG, Validator
 from trio_mcp.server import othercalls
 
@@ -376,6 +377,31 @@ async def test_what_was_typed_is_completed_however_long_it_is():
         for typed in ("a" * 1_000_000, "(a+)+$" * 100_000, "(){2000000000}"):
             found = await client.complete("color", typed, prompt="pick")
             assert found.values == []
+
+
+@pytest.mark.parametrize("many", [10, MANY])
+async def test_what_a_question_is_about_is_taken_in_in_a_thread(many, monkeypatch):
+    """A state is sealed with the arguments, and opened with those that come with it."""
+    registry, loop, on_loop = Registry("questions"), threading.get_ident(), []
+    take_in = sealing._canonical
+
+    def watched(binding: Any) -> bytes:
+        on_loop.append(threading.get_ident() == loop)
+        return take_in(binding)
+
+    @registry.tool
+    async def ask(numbers: list[float], context: Context) -> int:
+        return len(numbers) + (await context.elicit("How many more?", int)).value
+
+    async def answer(*_: Any, **__: Any) -> Any:
+        return {"action": "accept", "content": {"value": 1}}
+
+    monkeypatch.setattr(sealing, "_canonical", watched)
+    handlers = Handlers(elicitation=answer)
+    async with connect(registry, era="modern", handlers=handlers) as client:
+        numbers = [float(number) for number in range(many)]
+        assert await client.call_tool("ask", {"numbers": numbers}, returns=int) == many + 1
+    assert on_loop == [many < MANY] * 2
 
 
 @pytest.mark.parametrize("many", [10, MANY])

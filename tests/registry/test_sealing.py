@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cryptography.fernet import Fernet
 
-from trio_mcp.registry.sealing import Sealer, StateRefused, _Used
+from trio_mcp.registry.sealing import Bound, Sealer, StateRefused, _Used
 
 REQUEST = {"method": "tools/call", "name": "book", "arguments": {"seats": 2}, "principal": "ann"}
 
@@ -264,6 +264,22 @@ def test_what_can_be_sealed_can_be_opened_and_more_is_refused() -> None:
     assert sealer.open(state, REQUEST) == "x" * longest
     with pytest.raises(ValueError, match="keep large data on the server"):
         sealer.seal("x" * (longest + 1), REQUEST)
+
+
+@pytest.mark.parametrize("much", ["x" * 300_000, [0] * 300_000, {"a": [["x" * 200]] * 2000}])
+def test_what_is_much_too_long_is_not_worked_on(much: Any) -> None:
+    with pytest.raises(ValueError, match="keep large data on the server"):
+        Sealer().seal(much, object())  # which could not be taken in
+
+
+def test_a_binding_can_be_taken_in_beforehand() -> None:
+    sealer, bound = Sealer(), Bound.of({"a": 1, "b": [2.0]})
+    assert sealer.open(sealer.seal(1, bound), {"b": [2], "a": 1}) == 1
+    assert sealer.open(sealer.seal(2, {"b": [2], "a": 1}), bound) == 2
+    with pytest.raises(StateRefused):
+        sealer.open(sealer.seal(3, bound), {"a": 1})
+    with pytest.raises(TypeError, match="must be JSON"):
+        Bound.of(object())
 
 
 def test_a_state_that_is_too_long_is_not_looked_at() -> None:

@@ -37,7 +37,7 @@ from trio_mcp.wire.jsonrpc import Json
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
 
-__all__ = ["Sealer", "StateRefused"]
+__all__ = ["Bound", "Sealer", "StateRefused"]
 
 Cause = Literal["tampered", "expired", "foreign", "replayed", "full"]
 
@@ -164,11 +164,15 @@ class Sealer:
             RuntimeError: The package `cryptography` is not installed.
         """
         now = self._clock()
-        payload = _Payload(secrets.token_hex(16), now + self.ttl, _digest(binding), content)
-        state = self._fernet().encrypt_at_time(payload.to_bytes(), int(now)).decode()
-        if len(state) > _LONGEST:
+        state, least = "", 0
+        with suppress(RecursionError):  # which is told where it is copied
+            least = _least_length(content, _LONGEST)
+        if least <= _LONGEST:  # what is much is not worked on for nothing
+            payload = _Payload(secrets.token_hex(16), now + self.ttl, _digest(binding), content)
+            state = self._fernet().encrypt_at_time(payload.to_bytes(), int(now)).decode()
+        if not 0 < len(state) <= _LONGEST:
             raise ValueError(
-                f"the sealed state would have {len(state)} characters, and {_LONGEST} are allowed; "
+                f"the sealed state would have more than {_LONGEST} characters; "
                 "keep large data on the server, and seal only what is needed to find it"
             )
         return state
@@ -330,9 +334,45 @@ _STRICTLY: Final = (
 )
 
 
+@frozen
+class Bound:
+    """A binding that was taken in already, which takes a second where it is 10 MB of numbers."""
+
+    digest: str
+
+    @classmethod
+    def of(cls, binding: Json) -> Bound:
+        """Take a binding in.
+
+        Raises:
+            TypeError: It is not JSON.
+        """
+        return cls(_digest(binding))
+
+
 def _digest(binding: Json) -> str:
     """The same for equal JSON values, and only for those."""
+    if isinstance(binding, Bound):
+        return binding.digest
     return hashlib.sha256(_canonical(binding)).hexdigest()
+
+
+def _least_length(value: Json, most: int) -> int:
+    """How many characters the JSON of a value has at least; no more is looked at than is asked for.
+
+    Raises:
+        RecursionError: It is nested too deeply, or holds itself.
+    """
+    if isinstance(value, str):
+        return len(value)
+    length = 1
+    if isinstance(value, dict | list | tuple):
+        length += len(value)
+        for each in value.values() if isinstance(value, dict) else value:
+            if length > most:
+                break
+            length += _least_length(each, most - length)
+    return length
 
 
 def _canonical(binding: Json) -> bytes:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
+from contextlib import suppress
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -22,6 +23,7 @@ import trio
 from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed, notification_line
+from trio_mcp.registry.converting import converted
 from trio_mcp.registry.handlers import InputRequired
 from trio_mcp.server.request import RequestContext
 from trio_mcp.wire.bucket import TokenBucket
@@ -337,6 +339,10 @@ class RequestConversation:
 
     async def _unwind(self) -> NoReturn:
         """Cancel the handler: it is run again when there is an answer."""
+        from trio_mcp.registry.sealing import Bound
+
+        with suppress(TypeError):  # which is told where it is sealed, when nothing can wait
+            self._binding = await converted(Bound.of, self._binding)
         scope = self._inbound.scope
         if scope is not None and not scope.cancel_called:
             self.unwinding = True

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -27,6 +28,7 @@ import trio
 
 from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
 from trio_mcp.registry import Context
+from trio_mcp.registry.converting import converted
 from trio_mcp.registry.handlers import (
     Forwarded,
     Handler,
@@ -65,7 +67,16 @@ _MAY_BE_MUCH: Final[frozenset[type[Any]]] = frozenset({Forwarded, Prepared})
 class HandlerCall(InboundRequest):
     """A checked request, ready to run. A subclass says how its results are written."""
 
-    __slots__ = ("context", "conversation", "handler", "keywords", "label", "outcome", "timeout")
+    __slots__ = (
+        "_bound",
+        "context",
+        "conversation",
+        "handler",
+        "keywords",
+        "label",
+        "outcome",
+        "timeout",
+    )
     kind: ClassVar[str] = "Handler"
     label: str
     timeout: float
@@ -146,8 +157,18 @@ class HandlerCall(InboundRequest):
 
     def run(self, scope: Scope) -> Coroutine[Any, Any, bytes | None]:
         """Run the function inside the scope and return the line that answers the call."""
+        if "requestState" in self.context.params:
+            return self._run_bound(scope)
         observe = self.context.server.observe
         return self._run(scope) if observe is None else self._observed(scope)
+
+    async def _run_bound(self, scope: Scope) -> bytes | None:
+        """Run it with a state, once it is clear what that would have to be good for."""
+        from trio_mcp.registry.sealing import Bound
+
+        with suppress(TypeError):  # which is told where the state is opened
+            self._bound = await converted(Bound.of, self.binding())
+        return await (self._run if self.context.server.observe is None else self._observed)(scope)
 
     async def _observed(self, scope: Scope) -> bytes | None:
         assert self.context.server.observe is not None
@@ -359,7 +380,8 @@ class HandlerCall(InboundRequest):
         from trio_mcp.server.conversation import RequestConversation  # not before it is needed
 
         if self.conversation is None:
-            self.conversation = RequestConversation(self.context, self, self.binding())
+            binding = getattr(self, "_bound", None) or self.binding()
+            self.conversation = RequestConversation(self.context, self, binding)
         return self.conversation
 
     def binding(self) -> Json:
