@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tests.registry.elsewhere import LINK, QUESTION, Elsewhere
 from tests.support.client import LEGACY, MODERN, serving
 from trio_mcp import Handlers, McpError, Registry, ResourceUpdated, connect
 from trio_mcp.errors import ResourceNotFound
+from trio_mcp.registry import sealing
 from trio_mcp.wire.payloads import CallToolResult, ResourceLink, TextContent, TextResourceContents
 
 pytestmark = pytest.mark.requirement("L4")
@@ -103,6 +105,24 @@ async def test_the_state_of_a_question_is_good_for_nothing_else() -> None:
         result = (await client.request("tools/call", params))["result"]
     assert result["content"][0]["text"] == "b"
     assert [each.get("requestState") for _, each in part.sent] == [None, "theirs"]
+
+
+@pytest.mark.parametrize("length", [10, 1_100_000])
+async def test_what_a_question_is_about_is_taken_in_in_a_thread(
+    length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its state is sealed with the arguments, and opened with those that come with it."""
+    registry, _ = composed()
+    loop, on_loop, take_in = threading.get_ident(), [], sealing._canonical
+
+    def watched(binding: Any) -> bytes:
+        on_loop.append(threading.get_ident() == loop)
+        return take_in(binding)
+
+    monkeypatch.setattr(sealing, "_canonical", watched)
+    async with connect(registry, revision=MODERN[-1], handlers=ASKED) as client:
+        assert (await client.call_tool("far_relay", {"text": "x" * length})).text == "that"
+    assert on_loop == [length == 10] * 2
 
 
 @each_end

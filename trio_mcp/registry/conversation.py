@@ -73,6 +73,9 @@ class OpenConversation(Conversation, Protocol):
     def log_nowait(self, level: LoggingLevel, data: Json, logger: str | None) -> None:
         """Send a log message without waiting for room."""
 
+    async def take_in(self) -> None:
+        """Take in what a state will have to be good for, before one is sealed."""
+
     def input_required(self) -> dict[str, Json]:
         """Make the result that asks the caller what the handler has asked."""
 

@@ -101,9 +101,14 @@ class Forwarded:
     result: dict[str, Json]
 
     @property
+    def asks(self) -> bool:
+        """Whether it is a question, which takes a state that is good for the same request."""
+        return self.result.get("resultType") == "input_required"
+
+    @property
     def is_much(self) -> bool:
-        """Whether there is so much to rewrite in it that it would hold up an event loop."""
-        return any(
+        """Whether what is to be done with it might hold up an event loop."""
+        return self.asks or any(
             isinstance(each, list) and len(each) > _MANY for each in map(self.result.get, _LISTS)
         )
 

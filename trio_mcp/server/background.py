@@ -220,6 +220,9 @@ class BackgroundConversation:
         """Refuse: nobody would send the request again."""
         raise McpError(INTERNAL_ERROR, "A call in the background cannot be answered by a question")
 
+    async def take_in(self) -> None:
+        """Do nothing: no state is sealed."""
+
     def finish(self) -> None:
         """Do nothing: nothing is held back."""
 

@@ -337,12 +337,16 @@ class RequestConversation:
             raise
         return await self._unwind()
 
-    async def _unwind(self) -> NoReturn:
-        """Cancel the handler: it is run again when there is an answer."""
+    async def take_in(self) -> None:
+        """Take in what a state will have to be good for, while others get their turn."""
         from trio_mcp.registry.sealing import Bound
 
         with suppress(TypeError):  # which is told where it is sealed, when nothing can wait
             self._binding = await converted(Bound.of, self._binding)
+
+    async def _unwind(self) -> NoReturn:
+        """Cancel the handler: it is run again when there is an answer."""
+        await self.take_in()
         scope = self._inbound.scope
         if scope is not None and not scope.cancel_called:
             self.unwinding = True

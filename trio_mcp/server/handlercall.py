@@ -278,7 +278,10 @@ class HandlerCall(InboundRequest):
             raise
 
     async def _line_aside(self, value: Any) -> bytes:
-        """Make the line that tells of a large result in a worker thread."""
+        """Make the line that tells of a large result in a worker thread; of a question, here."""
+        if isinstance(value, Forwarded) and value.asks:
+            await self._converse().take_in()
+            return self._line(value)
 
         def make() -> bytes:
             with collector_spared():
