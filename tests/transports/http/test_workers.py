@@ -30,6 +30,7 @@ pytestmark = [
 ]
 
 PROGRAM = [sys.executable, "-m", "tests.transports.http.worker_program"]
+PAUSE = 0.02  # seconds between looks, in which what is waited for has the processor
 
 
 def plain_http() -> httpx2.AsyncClient:
@@ -72,9 +73,9 @@ class Workers:
     async def live(self, number: int) -> None:
         """Wait until so many take requests, and no other one is left."""
         while f'"workers_live":{number}' not in await self.page("health"):
-            await trio.lowlevel.checkpoint()
+            await trio.sleep(PAUSE)
         while len(self.pids()) != number:
-            await trio.lowlevel.checkpoint()
+            await trio.sleep(PAUSE)
 
     async def replace(self) -> None:
         """Have them replaced, and wait until that is done."""
@@ -83,12 +84,12 @@ class Workers:
         self.server.signal(signal.SIGHUP)
         await self.server.said(told, times)
         while self.pids() & before:
-            await trio.lowlevel.checkpoint()
+            await trio.sleep(PAUSE)
 
     async def left(self, pids: set[int]) -> None:
         """Wait until nothing of them is left."""
         while any(is_running(pid) for pid in pids):
-            await trio.lowlevel.checkpoint()
+            await trio.sleep(PAUSE)
         assert not list(self.folder.iterdir())
         with pytest.raises(httpx2.ConnectError):
             await self.page("health")
@@ -156,7 +157,7 @@ async def test_the_life_of_workers(tmp_path: Path) -> None:
             (victim, *_) = first
             os.kill(victim, signal.SIGKILL)
             while victim in ours.pids():
-                await trio.lowlevel.checkpoint()
+                await trio.sleep(PAUSE)
             await ours.live(2)
             assert len(ours.pids() & first) == 1
 
@@ -175,10 +176,10 @@ async def test_the_life_of_workers(tmp_path: Path) -> None:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(answered_by, ours, last, tmp_path / "go on")
                 while "mcp_requests_in_flight 1.0" not in await ours.page("metrics"):
-                    await trio.lowlevel.checkpoint()
+                    await trio.sleep(PAUSE)
                 ours.server.signal(signal.SIGTERM)
                 while await accepts(ours):
-                    await trio.lowlevel.checkpoint()
+                    await trio.sleep(PAUSE)
                 (tmp_path / "go on").touch()
             assert await ours.server.exit() == 0
             await ours.left(last)
@@ -225,10 +226,10 @@ async def test_a_second_signal_ends_all_at_once(tmp_path: Path) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(cut_off, ours)
             while "mcp_requests_in_flight 1.0" not in await ours.page("metrics"):
-                await trio.lowlevel.checkpoint()
+                await trio.sleep(PAUSE)
             ours.server.signal(signal.SIGTERM)
             while await accepts(ours):
-                await trio.lowlevel.checkpoint()
+                await trio.sleep(PAUSE)
             ours.server.signal(signal.SIGINT)
             assert await ours.server.exit() == -signal.SIGINT
         await ours.left(pids)
@@ -262,7 +263,7 @@ async def test_the_command_line(tmp_path: Path) -> None:
         transport = httpx2.AsyncHTTPTransport(uds=str(place))
         async with httpx2.AsyncClient(transport=transport) as http:
             while (await http.get("http://localhost/health")).json()["workers_live"] != 2:
-                await trio.lowlevel.checkpoint()  # one of them has not heard of the other yet
+                await trio.sleep(PAUSE)  # one of them has not heard of the other yet
         server.signal(signal.SIGTERM)
         assert await server.exit() == 0
     assert not place.exists()
@@ -355,7 +356,7 @@ async def test_nothing_is_lost_but_what_a_killed_worker_was_doing(tmp_path: Path
                 os.kill(victim := min(ours.pids()), signal.SIGKILL)
                 kills += 1
                 while victim in ours.pids():
-                    await trio.lowlevel.checkpoint()
+                    await trio.sleep(PAUSE)
                 await ours.live(3)
         assert outcomes.pop("answered") > 0
         assert outcomes.total() <= 8 * kills
