@@ -350,11 +350,9 @@ async def test_an_abandoned_file_read_loses_nothing(
         assert await reader.receive_some() == b"content"
 
 
-@pytest.mark.requirement("B8")
-async def test_a_read_that_is_stuck_in_its_thread_is_abandoned(
-    fds: Descriptors, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, sink = fds.pipe()
+@pytest.fixture
+def reading(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Tells that a thread has come to its read."""
     read, started = os.read, threading.Event()
 
     def announced(fd: int, size: int) -> bytes:
@@ -362,9 +360,17 @@ async def test_a_read_that_is_stuck_in_its_thread_is_abandoned(
         return read(fd, size)
 
     monkeypatch.setattr(os, "read", announced)
+    return started
+
+
+@pytest.mark.requirement("B8")
+async def test_a_read_that_is_stuck_in_its_thread_is_abandoned(
+    fds: Descriptors, reading: threading.Event
+) -> None:
+    source, sink = fds.pipe()
     file = os.fstat(source)
     reader = ThreadReader(os.dup(source), by_position=False)
-    await cancelled_once_blocked(reader.receive_some, started.is_set)
+    await cancelled_once_blocked(reader.receive_some, reading.is_set)
     reader.close()
     # The stuck thread still holds the number, so that no other file can get it.
     assert holders(file) == 3
@@ -373,14 +379,18 @@ async def test_a_read_that_is_stuck_in_its_thread_is_abandoned(
 
 
 @pytest.mark.requirement("B8")
-async def test_closing_wakes_a_reader_that_waits_for_its_thread(fds: Descriptors) -> None:
+async def test_closing_wakes_a_reader_that_waits_for_its_thread(
+    fds: Descriptors, reading: threading.Event
+) -> None:
     source, sink = fds.pipe()
+    file = os.fstat(source)
     reader = ThreadReader(os.dup(source), by_position=False)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(expecting, trio.ClosedResourceError, reader.receive_some)
-        await wait_all_tasks_blocked()
+        await until(reading.is_set)
         await reader.aclose()
     os.close(sink)
+    await until(lambda: holders(file) == 1)  # the thread that was left behind has let go
 
 
 def holders(file: os.stat_result) -> int:
