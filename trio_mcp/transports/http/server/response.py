@@ -13,8 +13,6 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 
-from attrs import frozen
-
 _FIELDS: Final = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+: [\t\x20-\x7e\x80-\xff]*\r\n)*+")
 _LENGTH: Final = re.compile(rb"[0-9]{1,18}")
 _STATUS_LINES: Final = {
@@ -23,6 +21,8 @@ _STATUS_LINES: Final = {
 }
 _NO_CONTENT: Final = 204
 _BODILESS: Final = frozenset((_NO_CONTENT, 304))
+_USUAL: Final = 2
+"""Headers of most responses: how long the body is, and of which type."""
 _HOP_BY_HOP: Final = frozenset((b"transfer-encoding", b"connection", b"keep-alive", b"upgrade"))
 
 
@@ -131,14 +131,17 @@ class Response:
 
     def _head(self, whole: int | None, date: bytes) -> bytes:
         """The head, for a body whose length is known if it comes as a whole."""
-        fields = _fields_of(self._status, tuple(map(tuple, self._headers)))
-        if fields.closes:
+        headers = tuple(map(tuple, self._headers))
+        # Those with more have mostly one of their own, such as a session's: nobody asks again.
+        look = _seen_fields_of if len(headers) <= _USUAL else _fields_of
+        fields, length, closes, dated = look(self._status, headers)
+        if closes:
             self.keep_alive = False
         return b"%b%b%b%b%b\r\n" % (
             status_line(self._status),
-            fields.lines,
-            self._delimit(fields.length, whole),
-            b"" if fields.dated else date,
+            fields,
+            self._delimit(length, whole),
+            b"" if dated else date,
             self._connection(),
         )
 
@@ -170,21 +173,15 @@ class Response:
         return b"" if self._is_1_1 else b"connection: keep-alive\r\n"
 
 
-@frozen
-class _Fields:
-    """The headers that an app gave."""
+def _fields_of(
+    status: int, headers: tuple[tuple[bytes, ...], ...]
+) -> tuple[bytes, int | None, bool, bool]:
+    """Write down the headers that an app gave.
 
-    lines: bytes
-    """Those that are sent."""
-    length: int | None
-    """What they say of the body's length."""
-    closes: bool
-    """Whether they end the connection."""
-    dated: bool
-
-
-@lru_cache(maxsize=64)  # an app's responses mostly have the same few
-def _fields_of(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> _Fields:
+    Returns:
+        The lines of those that are sent, what they say of the body's length, whether they end the
+        connection, and whether a date is among them.
+    """
     lines = []
     length: int | None = None
     closes = dated = False
@@ -205,7 +202,10 @@ def _fields_of(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> _Fields
     fields = b"".join(lines)
     if not _FIELDS.fullmatch(fields) or fields.count(b"\r\n") != len(lines):
         raise ResponseError("a header of the response has characters that it must not have")
-    return _Fields(fields, length, closes, dated)
+    return fields, length, closes, dated
+
+
+_seen_fields_of = lru_cache(maxsize=64)(_fields_of)
 
 
 def _parse_length(value: bytes, before: int | None) -> int:
