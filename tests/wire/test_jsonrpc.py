@@ -373,6 +373,13 @@ def test_long_integers_are_encoded_exactly():
     assert encode({"value": [2**70, "é"]}) == '{"value":[1180591620717411303424,"é"]}\n'.encode()
 
 
+def test_integers_that_no_reader_takes_are_not_encoded():
+    line = encode({"value": 10**308})
+    assert json.loads(line) == {"value": 10**308}
+    with pytest.raises(TypeError, match="number is infinity"):
+        encode({"value": 10**309})
+
+
 def test_nan_beside_a_long_integer_is_not_encoded():
     with pytest.raises(TypeError):
         encode({"value": [2**70, math.nan]})

@@ -323,6 +323,7 @@ def _encode_carefully(message: Json, refusal: TypeError) -> bytes:
         raise TypeError("the message holds something that is not JSON")
     try:
         text = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        orjson.loads(text)  # readers take no integer beyond the largest float, nor do we
         return text.encode() + b"\n"
     except (ValueError, RecursionError) as error:
         raise TypeError(str(error)) from None
