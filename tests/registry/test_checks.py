@@ -87,6 +87,14 @@ def test_icons(kind: str, icons: Any, words: str) -> None:
         ("title", "\ud800", r"title must be a text, not '\\ud800'"),
         ("description", b"", "description must be a text, not b''"),
         ("timeout", "3", "timeout must be more than 0 seconds, not '3'"),
+        (
+            "timeout",
+            10**400,
+            "timeout must be more than 0 seconds, not 10",
+        ),  # no float, no deadline
+        ("meta", {"a": 10**400}, "meta cannot be sent as JSON .*infinity"),  # no reader takes it
+        ("title", [10**5000], "title must be a text, not <list whose repr raises ValueError>"),
+        ("scopes", [["read"]], "scopes cannot have"),
     ],
 )
 def test_what_all_have(kind: str, option: str, value: Any, words: str) -> None:
@@ -162,11 +170,13 @@ def test_completions() -> None:
     [
         ({"title": 5}, "title must be a text, not 5"),
         ({"instructions": ["x"]}, "instructions must be a string"),
+        ({"instructions": "\ud800"}, "instructions must be a string"),
         ({"website_url": 5}, "website_url must be a text"),
         ({"version": 1.0}, "version must be a text, not 1.0"),
         ({"tool_timeout": "3"}, "tool_timeout must be more than 0 seconds, not '3'"),
         ({"page_size": "3"}, "page_size must be 1 or more, not '3'"),
         ({"cache_ttl": "3"}, "cache_ttl must be at least 0"),
+        ({"cache_ttl": 1e306}, "cache_ttl must be at least 0"),  # no float, in milliseconds
         ({"cache_scope": "all"}, "cache_scope must be 'public' or 'private'"),
         ({"state_ttl": 0}, "state_ttl must be more than 0 seconds"),
         ({"state_keys": "key"}, "state_keys must be a list"),
@@ -177,6 +187,29 @@ def test_a_registry(options: Any, words: str) -> None:
         Registry("test", **options)
     with pytest.raises(TypeError, match="lifespan must be a function, not int"):
         Registry("test", lifespan=5)  # type: ignore[arg-type]
+    for name in ("extensions", "middleware"):
+        with pytest.raises(TypeError, match=f"{name} must be a list"):
+            Registry("test", **{name: 5})  # type: ignore[arg-type]
+
+
+class Silent:
+    """Nothing that can be shown."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+
+@pytest.mark.parametrize("value", [Silent(), [[Silent()]], {"a": Silent()}])
+def test_what_has_no_repr_is_refused_by_the_name_of_its_option(value: Any) -> None:
+    with pytest.raises(SchemaError, match=r"title must be a text, not <.* whose repr raises"):
+        Things().tool(title=value)
+
+
+async def test_a_page_may_be_larger_than_any_list() -> None:
+    registry = Registry("test", page_size=2**70)
+    registry.add_tool(use)
+    async with connect(registry) as client:
+        assert list(client.tools) == ["use"]
 
 
 @pytest.mark.parametrize("revision", ALL, ids=lambda each: each.name)

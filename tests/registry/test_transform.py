@@ -46,6 +46,10 @@ async def book(
     return {"where": where, "day": day.isoformat(), "seats": seats, "units": units}
 
 
+class Name(str):
+    """Text that no JSON object can have as a key, where orjson writes it."""
+
+
 CHANGED = Transform(
     name="trip",
     title="Trip",
@@ -200,6 +204,27 @@ async def test_choosing_and_hiding() -> None:
     assert "r_later" in rest.tools
     with pytest.raises(McpError):
         await rest.call("r_book")
+
+
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [
+        (ArgumentTransform(name=""), "argument 'where' needs a name, not ''"),
+        (ArgumentTransform(name="\ud800"), "argument 'where' needs a name"),
+        (ArgumentTransform(name=Name("place")), "argument 'where' needs a name"),
+        (ArgumentTransform(description=5), "description of argument 'where' must be a text, not 5"),  # type: ignore[arg-type]
+    ],
+)
+def test_how_arguments_appear_can_be_sent(argument: ArgumentTransform, words: str) -> None:
+    with pytest.raises(SchemaError, match=words):
+        Registry("house").mount(
+            part_with(book), tools={"book": Transform(arguments={"where": argument})}
+        )
+
+
+def test_only_is_a_list() -> None:
+    with pytest.raises(SchemaError, match="only must be a list"):
+        Registry("house").mount(part_with(book), only=5)  # type: ignore[arg-type]
 
 
 async def both_ways(x: Annotated[int, "A number."] = 1) -> int:

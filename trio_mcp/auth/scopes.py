@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from trio_mcp.wire.safe_repr import safe_repr
+
 _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,256}")
 
 
@@ -26,16 +28,16 @@ def scopes_of(values: Any, what: str = "scopes") -> frozenset[str]:
     """
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise ValueError(f"{what} must be a list of scopes, such as ['files:read']")
-    found = frozenset(values)
+    found = list(values)
     for each in found:
         if not is_scope(each):
             raise ValueError(
-                f"{what} cannot have {each!r:.60}: a scope is printable ASCII without spaces, "
+                f"{what} cannot have {safe_repr(each)}: a scope is printable ASCII without spaces, "
                 'quotes and backslashes, such as "files:read"'
             )
         if each == "offline_access":  # (2026-07-28, "Refresh Tokens")
             raise ValueError(f"offline_access is between client and issuer; leave it out of {what}")
-    return found
+    return frozenset(found)
 
 
 def scopes_in(value: object) -> frozenset[str]:

@@ -6,6 +6,7 @@ copied, so that what was checked is what is sent, whatever becomes of the origin
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import cache
@@ -20,13 +21,16 @@ from trio_mcp.schema import SchemaError
 from trio_mcp.wire.conversion import wire_name
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.payloads import Icon
+from trio_mcp.wire.safe_repr import safe_repr
 
 T = TypeVar("T")
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a number, which NaN and a bool are not."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+    """Whether a value is a number, which NaN, a bool and integers beyond all floats are not."""
+    if isinstance(value, int):
+        return not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return isinstance(value, float) and value == value
 
 
 def check_timeout(timeout: Any, name: str = "timeout") -> None:
@@ -36,7 +40,7 @@ def check_timeout(timeout: Any, name: str = "timeout") -> None:
         SchemaError: It is not.
     """
     if timeout is not None and not (is_number(timeout) and timeout > 0):
-        raise SchemaError(f"{name} must be more than 0 seconds, not {timeout!r:.60}")
+        raise SchemaError(f"{name} must be more than 0 seconds, not {safe_repr(timeout)}")
 
 
 def check_bound(name: str, bound: Any) -> None:
@@ -46,7 +50,7 @@ def check_bound(name: str, bound: Any) -> None:
         SchemaError: It is not.
     """
     if bound is not None and (type(bound) is not int or bound < 1):
-        raise SchemaError(f"{name} must be 1 or more, not {bound!r:.60}")
+        raise SchemaError(f"{name} must be 1 or more, not {safe_repr(bound)}")
 
 
 def check_caching(cache_ttl: Any, cache_scope: Any) -> None:
@@ -55,10 +59,14 @@ def check_caching(cache_ttl: Any, cache_scope: Any) -> None:
     Raises:
         SchemaError: It is not.
     """
-    if not (is_number(cache_ttl) and 0 <= cache_ttl < inf):
-        raise SchemaError(f"cache_ttl must be at least 0 seconds and finite, not {cache_ttl!r:.60}")
-    if cache_scope not in ("public", "private"):
-        raise SchemaError(f"cache_scope must be 'public' or 'private', not {cache_scope!r:.60}")
+    if not (is_number(cache_ttl) and 0 <= cache_ttl * 1000.0 < inf):  # it is sent in milliseconds
+        raise SchemaError(
+            f"cache_ttl must be at least 0 seconds and finite, not {safe_repr(cache_ttl)}"
+        )
+    if not (isinstance(cache_scope, str) and cache_scope in ("public", "private")):
+        raise SchemaError(
+            f"cache_scope must be 'public' or 'private', not {safe_repr(cache_scope)}"
+        )
 
 
 def scopes_of(scopes: Any) -> frozenset[str]:
@@ -98,7 +106,9 @@ def icons_of(value: Any) -> list[Icon] | None:
     if value is None:
         return None
     if isinstance(value, str | Mapping) or not isinstance(value, Sequence):
-        raise SchemaError(f"icons must be a list, such as [Icon('https://…')], not {value!r:.60}")
+        raise SchemaError(
+            f"icons must be a list, such as [Icon('https://…')], not {safe_repr(value)}"
+        )
     return [_payload(f"icons[{index}]", Icon, each) for index, each in enumerate(value)] or None
 
 
@@ -111,7 +121,7 @@ def json_of(name: str, value: Mapping[str, Json] | None) -> dict[str, Json] | No
     if value is None:
         return None
     if not isinstance(value, Mapping):
-        raise SchemaError(f"{name} must be an object (a dict), not {value!r:.60}")
+        raise SchemaError(f"{name} must be an object (a dict), not {safe_repr(value)}")
     copy = dict(value)
     check_json(name, copy)
     return deepcopy(copy)
@@ -151,7 +161,8 @@ def _payload(name: str, kind: type[T], value: Any) -> T:
     if not isinstance(value, kind):
         fields = ", ".join(map(repr, _wire_names(kind)))
         raise SchemaError(
-            f"{name} must be {kind.__name__}(…), or a dict with some of {fields}, not {value!r:.60}"
+            f"{name} must be {kind.__name__}(…), or a dict with some of {fields}, "
+            f"not {safe_repr(value)}"
         )
     check_payload(value, f"{name}.")
     return deepcopy(value)
@@ -165,11 +176,11 @@ def _from_mapping(name: str, kind: Any, given: Mapping[str, Any]) -> Any:
             from trio_mcp.wire.closest import did_you_mean  # no start waits for it
 
             meant = did_you_mean(str(key), known) or f"; there are {', '.join(known)}"
-            raise SchemaError(f"{name} has no {key!r:.60}{meant}")
+            raise SchemaError(f"{name} has no {safe_repr(key)}{meant}")
         values[known[key]] = deepcopy(value)
     for field, expected, fits in _fields(kind):
         if field in values and not fits(values[field]):
-            raise SchemaError(f"{name}.{field} must be {expected}, not {values[field]!r:.60}")
+            raise SchemaError(f"{name}.{field} must be {expected}, not {safe_repr(values[field])}")
     try:
         return kind(**values)
     except (TypeError, ValueError) as error:  # attrs: a field is missing, or out of its range
@@ -200,7 +211,7 @@ def check_payload(payload: Any, prefix: str = "") -> None:
     for name, expected, fits in _fields(payload.__class__):
         value = getattr(payload, name)
         if not fits(value):
-            raise SchemaError(f"{prefix}{name} must be {expected}, not {value!r:.60}")
+            raise SchemaError(f"{prefix}{name} must be {expected}, not {safe_repr(value)}")
 
 
 @cache
@@ -215,7 +226,7 @@ def _expectation(kind: Any) -> _Expectation | None:
         return _optional(*(each for each in get_args(kind) if each is not NoneType))
     if get_origin(kind) is Literal:
         allowed = get_args(kind)
-        return " or ".join(map(repr, allowed)), lambda value: value in allowed
+        return " or ".join(map(repr, allowed)), lambda value: is_text(value) and value in allowed
     if get_origin(kind) is list:
         return _list_of(*get_args(kind))
     return _SCALARS.get(kind)
@@ -240,7 +251,7 @@ def _list_of(kind: Any) -> _Expectation | None:
     )
 
 
-def _is_text(value: Any) -> bool:
+def is_text(value: Any) -> bool:
     """Whether a value is text that can be sent, which half a surrogate pair cannot be."""
     if not isinstance(value, str):
         return False
@@ -251,7 +262,7 @@ def _is_text(value: Any) -> bool:
 
 
 _SCALARS: Final[dict[Any, _Expectation]] = {
-    str: ("a text", _is_text),
+    str: ("a text", is_text),
     bool: ("True or False", lambda value: isinstance(value, bool)),
     int: ("a whole number", lambda value: type(value) is int),
     float: ("a number", is_number),

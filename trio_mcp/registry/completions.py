@@ -18,6 +18,7 @@ from trio_mcp.schema import SchemaError, describe_function
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.offers import Completion
+from trio_mcp.wire.safe_repr import safe_repr
 
 MOST_VALUES: Final = 100
 """So many suggestions one answer may hold (2026-07-28, "Completion")."""
@@ -71,7 +72,9 @@ def make_completer(
 def from_values(values: Sequence[str]) -> Callable[..., Any]:
     """Make a completion function of a list: what begins as typed, then what contains it."""
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise SchemaError(f"a completion is a function or a list of values, not {values!r:.60}")
+        raise SchemaError(
+            f"a completion is a function or a list of values, not {safe_repr(values)}"
+        )
     known = [str(each) for each in values]
 
     async def complete(value: str) -> list[str]:

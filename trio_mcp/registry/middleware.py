@@ -229,7 +229,7 @@ def middleware_of(name: str, middleware: Any) -> tuple[Any, ...]:
     Raises:
         TypeError: It is no list of async functions.
     """
-    if callable(middleware) or isinstance(middleware, str):
+    if isinstance(middleware, str) or not isinstance(middleware, Iterable):
         raise TypeError(f"{name} must be a list, even of one function: put it in brackets")
     for each in middleware:
         if getattr(each, "around", None) == "requests" and name == "call_middleware":

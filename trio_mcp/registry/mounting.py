@@ -21,6 +21,7 @@ from trio_mcp.registry.uri_prefix import add_prefix, remove_prefix, translated, 
 from trio_mcp.schema import SchemaError
 from trio_mcp.wire.closest import did_you_mean
 from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.safe_repr import safe_repr
 
 if TYPE_CHECKING:
     from trio_mcp.registry.completions import Completer
@@ -355,7 +356,7 @@ def check_mount(parent: Part, part: Part, view: View) -> None:
             "contain itself"
         )
     parent.check_extensions(part)
-    if isinstance(view.only, str):
+    if isinstance(view.only, str) or not isinstance(view.only, Collection | None):
         raise SchemaError("only must be a list, even of one name: put it in brackets")
     for kind, changes in (
         ("tool", view.tools),
@@ -377,7 +378,7 @@ def _check_prefix(prefix: Any) -> None:
 
 def _check_changes(kind: str, changes: Any) -> None:
     if not isinstance(changes, Mapping):
-        raise SchemaError(f"{kind}s must be a dict, by name, not {changes!r:.60}")
+        raise SchemaError(f"{kind}s must be a dict, by name, not {safe_repr(changes)}")
     if not changes:
         return
     from trio_mcp.registry.transform import Transform
@@ -387,7 +388,9 @@ def _check_changes(kind: str, changes: Any) -> None:
         if each is None:
             continue
         if not isinstance(each, Transform):
-            raise SchemaError(f"{what} needs a Transform, or None to hide it, not {each!r:.60}")
+            raise SchemaError(
+                f"{what} needs a Transform, or None to hide it, not {safe_repr(each)}"
+            )
         each.check(what, kind)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from importlib.util import find_spec
@@ -21,6 +21,7 @@ from trio_mcp.registry.checks import (
     check_payload,
     check_timeout,
     icons_of,
+    is_text,
     scopes_of,
 )
 from trio_mcp.registry.composed import Composed, Visible
@@ -47,6 +48,7 @@ from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import METHODS, Method
 from trio_mcp.wire.payloads import CallToolResult, Implementation
+from trio_mcp.wire.safe_repr import safe_repr
 
 # Many servers have tools and nothing else, and are started anew for every client. What only the
 # others need is imported where it is first used.
@@ -151,8 +153,8 @@ class Registry(Composed):
             raise ValueError("state_keys must be a list, even of one key: put it in brackets")
         if lifespan is not None and not callable(lifespan):
             raise TypeError(f"lifespan must be a function, not {type(lifespan).__name__}")
-        if not isinstance(instructions, str | None):
-            raise ValueError(f"instructions must be a string, not {instructions!r:.60}")
+        if instructions is not None and not is_text(instructions):
+            raise ValueError(f"instructions must be a string, not {safe_repr(instructions)}")
         super().__init__(name, lifespan)
         self.info: Final = Implementation(
             name,
@@ -176,6 +178,8 @@ class Registry(Composed):
         self._state_keys = state_keys
         self._state_ttl = state_ttl
         self._sealer: Sealer | None = None
+        if not isinstance(extensions, Iterable):
+            raise TypeError("extensions must be a list, even of one: put it in brackets")
         for extension in extensions:
             self.add_extension(extension)
 

@@ -36,6 +36,7 @@ from trio_mcp.wire.payloads import (
     ResourceDescription,
     TextResourceContents,
 )
+from trio_mcp.wire.safe_repr import safe_repr
 
 CONTENTS: Final = (TextResourceContents, BlobResourceContents)
 
@@ -108,7 +109,7 @@ def make_resource(
     The arguments are those of `Registry.resource`.
     """
     if not isinstance(uri, str):
-        raise SchemaError(f"a resource needs a URI, such as 'config://app', not {uri!r:.60}")
+        raise SchemaError(f"a resource needs a URI, such as 'config://app', not {safe_repr(uri)}")
     what = f"Resource {cut(uri)}"
     try:
         template = _template_of(uri)
@@ -131,7 +132,7 @@ def make_resource(
         single = ResourceDescription(uri, size=size, **fields)
         check_payload(single)
         if size is not None and size < 0:
-            raise SchemaError(f"size must be a number of bytes, not {size!r:.60}")
+            raise SchemaError(f"size must be a number of bytes, not {safe_repr(size)}")
     except (SchemaError, ValueError) as error:
         raise SchemaError(f"{what}: {error}") from None
     handler: dict[str, Any] = {

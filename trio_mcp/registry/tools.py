@@ -45,6 +45,7 @@ from trio_mcp.wire.headers import mirrored_parameters
 from trio_mcp.wire.jsonrpc import Json, json_type
 from trio_mcp.wire.payloads import CONTENT_BLOCKS, CallToolResult, ToolAnnotations, ToolDescription
 from trio_mcp.wire.revisions import META_TIMEOUT
+from trio_mcp.wire.safe_repr import safe_repr
 
 if TYPE_CHECKING:
     from trio_mcp.schema.parameters import Parameter
@@ -272,7 +273,7 @@ def _check_parameters(parameters: Any) -> None:
     is_list = isinstance(parameters, Sequence) and not isinstance(parameters, str)
     if is_list and all(isinstance(each, Parameter) for each in parameters):
         return
-    raise SchemaError(f"parameters must be a list of Parameter(…), not {parameters!r:.60}")
+    raise SchemaError(f"parameters must be a list of Parameter(…), not {safe_repr(parameters)}")
 
 
 def check_headers(input_schema: Json) -> None:

@@ -12,13 +12,14 @@ from typing import Any, Final
 from attrs import evolve, field, frozen
 
 from trio_mcp.public import public
-from trio_mcp.registry.checks import annotations_of, check_json, check_payload, json_of
+from trio_mcp.registry.checks import annotations_of, check_json, check_payload, is_text, json_of
 from trio_mcp.registry.handlers import Keywords
 from trio_mcp.registry.tools import Tool, checked_name
 from trio_mcp.schema import ArgumentError, Problem, SchemaError, compile_validator
 from trio_mcp.wire.closest import did_you_mean
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.payloads import Annotations, ToolAnnotations
+from trio_mcp.wire.safe_repr import safe_repr
 
 _UNSET: Final[Any] = type("_Unset", (), {"__repr__": lambda _: "…"})()
 
@@ -60,8 +61,18 @@ class ArgumentTransform:
             raise SchemaError(
                 f"argument {argument!r:.100} is fixed, so it has no name and no default"
             )
-        if self.name is not None and not (isinstance(self.name, str) and self.name):
-            raise SchemaError(f"argument {argument!r:.100} needs a name, not {self.name!r:.60}")
+        # Exactly a string: it becomes a key of the schema, and orjson takes no other keys.
+        if self.name is not None and not (
+            type(self.name) is str and self.name and is_text(self.name)
+        ):
+            raise SchemaError(
+                f"argument {argument!r:.100} needs a name, not {safe_repr(self.name)}"
+            )
+        if self.description is not None and not is_text(self.description):
+            raise SchemaError(
+                f"the description of argument {argument!r:.100} must be a text, "
+                f"not {safe_repr(self.description)}"
+            )
 
     @property
     def is_fixed(self) -> bool:
@@ -125,7 +136,7 @@ class Transform:
             if kind == "tool" and self.name is not None:
                 checked_name(self.name)
             if not isinstance(self.arguments, Mapping):
-                raise SchemaError(f"arguments must be a dict, not {self.arguments!r:.60}")
+                raise SchemaError(f"arguments must be a dict, not {safe_repr(self.arguments)}")
             if kind != "tool" and self.arguments:
                 raise SchemaError("only tools have arguments that can be transformed")
             if kind == "prompt" and self.annotations is not None:
@@ -133,7 +144,7 @@ class Transform:
             for name, each in self.arguments.items():
                 if not isinstance(each, ArgumentTransform):
                     raise SchemaError(
-                        f"argument {name!r:.100} needs an ArgumentTransform, not {each!r:.60}"
+                        f"argument {name!r:.100} needs an ArgumentTransform, not {safe_repr(each)}"
                     )
                 each.check(name)
         except SchemaError as error:

@@ -17,6 +17,7 @@ from trio_mcp.schema.errors import SchemaError
 from trio_mcp.schema.fields import class_of, resolve_names
 from trio_mcp.schema.kinds import alternatives
 from trio_mcp.schema.sentences import cut
+from trio_mcp.wire.safe_repr import safe_repr
 
 __all__ = [
     "Hints",
@@ -42,8 +43,8 @@ def check_function(function: Any) -> None:
         )
     if not callable(function):
         raise SchemaError(
-            f"{function!r:.60} cannot be called; register a function, a bound method or an object "
-            "with __call__"
+            f"{safe_repr(function)} cannot be called; register a function, a bound method or an "
+            "object with __call__"
         )
     if isinstance(function, type):
         raise SchemaError(

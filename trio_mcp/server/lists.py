@@ -128,7 +128,7 @@ class ListCache:
     ) -> dict[str, Json]:
         items = list(listing.items(self._registry).items())  # threads may change the registry
         start = 0 if cursor is None else _start_of(cursor, listing, items, view)
-        size = self._size
+        size = min(self._size, len(items))  # a size may be beyond what `islice` takes
         seen = (each for each in islice(items, start, None) if view is None or view.shows(each[1]))
         page = list(islice(seen, size))
         kept = self._shown[listing].setdefault(revision, {})
