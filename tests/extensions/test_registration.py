@@ -123,6 +123,7 @@ CLASHES: dict[str, tuple[dict[str, Any], str]] = {
 ON_SERVERS: dict[str, tuple[dict[str, Any], str]] = {
     "sends": ({"sends": ["notifications/later"]}, "another extension has"),
     "wraps": ({"wraps": ["tools/list"]}, "nothing can be run around 'tools/list'"),
+    "era": ({"era": "modrn"}, "era must be 'modern', 'legacy' or None, not 'modrn'"),
     "key": ({"subscriptions": ["toolsListChanged"]}, "the protocol has a subscription"),
     "own key": ({"subscriptions": ["a", "a"]}, "there is a subscription with the key 'a'"),
     "other's key": ({"subscriptions": ["laterIds"]}, "there is a subscription with the key"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, get_args
 
 from attrs import frozen
 
@@ -25,6 +25,7 @@ from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import METHODS, Method
 from trio_mcp.wire.revisions import Era, Revision
+from trio_mcp.wire.safe_repr import safe_repr
 
 Offered = Literal["tool", "resource", "resource template", "prompt"]
 
@@ -152,6 +153,8 @@ class Extensions:
             identifier = check_identifier(extension.identifier)
             if identifier in self._added:
                 raise SchemaError("there is an extension of that name already")
+            if not (extension.era is None or extension.era in get_args(Era)):
+                raise SchemaError(f"era must be 'modern', 'legacy' or None, not {extension.era!r}")
             added = Added(extension, json_of("settings", extension.settings) or {})
             methods = self._methods_of(extension)
             taken = dict(extension.notifications())
@@ -200,7 +203,7 @@ class Extensions:
             check_notification(name)
         for name, take in taken.items():
             if not callable(take):
-                raise SchemaError(f"{name!r} must go to a function, not to {take!r:.60}")
+                raise SchemaError(f"{name!r} must go to a function, not to {safe_repr(take)}")
         for name in (*(self.notifications.keys() & taken), *(self.sent.keys() & sent)):
             raise SchemaError(f"another extension has {name!r} already")
 
@@ -252,7 +255,7 @@ class Extensions:
             SchemaError: An extension refuses it, or is not there.
         """
         if not isinstance(given, Mapping):
-            raise SchemaError(f"extensions must be a dict, by identifier, not {given!r:.60}")
+            raise SchemaError(f"extensions must be a dict, by identifier, not {safe_repr(given)}")
         kept: dict[str, Any] = {}
         meta: dict[str, Json] = {}
         for identifier, value in given.items():

@@ -287,9 +287,28 @@ def test_origins_that_are_none(where: str, origin: Any) -> None:
 def test_what_is_no_list() -> None:
     with pytest.raises(SchemaError, match="connect must be a list"):
         Apps(Page(FACE, HTML, csp=Csp(connect="https://example.com")))
-    for permissions in (["bluetooth"], "camera", ["camera", "clipboard-write"]):
+    with pytest.raises(SchemaError, match="connect must be a list"):
+        Apps(Page(FACE, HTML, csp=Csp(connect=5)))  # type: ignore[arg-type]
+    for permissions in (["bluetooth"], "camera", ["camera", "clipboard-write"], 5, [[]]):
         with pytest.raises(SchemaError, match="permissions must be a list of camera"):
             Apps(Page(FACE, HTML, permissions=permissions))
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: Page(5, HTML), "uri must be str, not int"),
+        (lambda: Page(FACE, 5), "html must be str or Path, not int"),
+        (lambda: Page(FACE, HTML, csp={}), "csp must be Csp, not dict"),
+        (lambda: Page(FACE, HTML, domain=10**400), "domain must be str or None, not int"),
+        (lambda: Page(FACE, HTML, prefers_border="yes"), "prefers_border must be bool or None"),
+        (lambda: App(["x"]), "page must be str or None, not list"),
+        (lambda: App(FACE, text="plain"), "text must be a function, not str"),
+    ],
+)
+def test_what_is_of_another_type_is_refused_by_name(make: Any, why: str) -> None:
+    with pytest.raises(TypeError, match=why):
+        make()
 
 
 @pytest.mark.parametrize(
@@ -298,6 +317,7 @@ def test_what_is_no_list() -> None:
         (App("ui://clock/back"), rf"there is no page 'ui://clock/back', only: {FACE}"),
         (App(FACE, visible_to=[]), "visible_to must be a list"),
         (App(FACE, visible_to="app"), "visible_to must be a list"),
+        (App(FACE, visible_to=[[]]), "visible_to must be a list"),  # type: ignore[list-item]
         (App(FACE, visible_to=["apps"]), "visible_to must be a list"),  # type: ignore[list-item]
         (FACE, r"a tool has an App, as in App\('ui://…'\)"),
         (None, "a tool has an App"),

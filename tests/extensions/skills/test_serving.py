@@ -716,3 +716,24 @@ async def test_a_file_of_10_mib(tmp_path: Path) -> None:
     async with connect(registry, extensions=[ours], limits=limits):
         skill = await ours.load(URI)
         assert len(await skill.read("large.md")) == 10 * 1024 * 1024
+
+
+def test_options_of_another_type_are_refused_by_name() -> None:
+    async def read(path: str) -> str:
+        return path
+
+    wrong: dict[str, Any] = {
+        "path": 5,
+        "description": None,
+        "read": None,
+        "list_files": 5,
+        "more": 5,
+    }
+    for name, value in wrong.items():
+        with pytest.raises(TypeError, match=f"{name} must be "):
+            DynamicSkill(**{"path": "daily", "description": "Daily", "read": read, name: value})
+    with pytest.raises(TypeError, match="files must be Mapping, not list"):
+        Skill("daily", ["SKILL.md"])  # type: ignore[arg-type]
+    for name in ("page_size", "check_every"):
+        with pytest.raises(ValueError, match=f"{name} must be at least"):
+            Skills(**{name: "5"})  # type: ignore[arg-type]

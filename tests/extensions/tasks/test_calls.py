@@ -222,17 +222,22 @@ def test_without_the_extension_no_tool_is_a_task() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"ttl": 0}, {"ttl": float("nan")}, {"timeout": -1}, {"on_restart": "again"}]
+    "options",
+    [
+        *({"ttl": 0}, {"ttl": float("nan")}, {"ttl": "1"}, {"timeout": -1}, {"timeout": 10**400}),
+        *({"on_restart": "again"}, {"at_once": 1}, {"required": None}),
+    ],
 )
 def test_options_are_checked(options: Any) -> None:
-    with pytest.raises(ValueError, match=r"ttl|timeout|on_restart"):
+    with pytest.raises((TypeError, ValueError), match=r"ttl|timeout|on_restart|at_once|required"):
         TaskOptions(**options)
 
 
 @pytest.mark.parametrize("name", ["ttl", "poll_interval", "max_running", "max_queued", "lease"])
 def test_numbers_are_checked(name: str) -> None:
-    with pytest.raises(ValueError, match="more than 0"):
-        Tasks(**{name: 0})  # type: ignore[arg-type]
+    for value in (0, "1", None):
+        with pytest.raises(ValueError, match=f"{name} must be more than 0"):
+            Tasks(**{name: value})  # type: ignore[arg-type]
 
 
 async def test_one_that_is_not_connected_says_so() -> None:

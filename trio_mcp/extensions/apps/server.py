@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import NoneType
 from typing import Any, Final, Literal
 
 import trio
@@ -29,11 +30,19 @@ from trio_mcp.extensions.apps.page import (
     check_html,
     check_origin,
 )
+from trio_mcp.extensions.checks import is_a, is_function
 
 _INVALID_PARAMS: Final = -32602
 
 Audience = Literal["model", "app"]
 _AUDIENCES: Final = ("model", "app")
+
+
+def _is_list_of(known: Collection[str], values: Any) -> bool:
+    """Whether a value is a list of names that are known, which a single text is not."""
+    if isinstance(values, str) or not isinstance(values, Collection):
+        return False
+    return all(isinstance(each, str) and each in known for each in values)
 
 
 @frozen(kw_only=True)
@@ -61,7 +70,7 @@ class Csp:
         found: dict[str, Any] = {}
         for ours, theirs in CSP.items():
             origins = getattr(self, ours)
-            if isinstance(origins, str):
+            if isinstance(origins, str) or not isinstance(origins, Collection):
                 raise ValueError(f"{ours} must be a list, even of one origin")
             if origins:
                 found[theirs] = [check_origin(each) for each in origins]
@@ -89,15 +98,15 @@ class Page:
         >>> page = Page("ui://clock/face", "<!doctype html><title>Clock</title>")
     """
 
-    uri: str
-    html: str | Path = field(repr=False)
+    uri: str = field(validator=is_a(str))
+    html: str | Path = field(repr=False, validator=is_a(str, Path))
     name: str | None = field(default=None, kw_only=True)
     title: str | None = field(default=None, kw_only=True)
     description: str = field(default="", kw_only=True)
-    csp: Csp = field(factory=Csp, kw_only=True)
+    csp: Csp = field(factory=Csp, kw_only=True, validator=is_a(Csp))
     permissions: Collection[str] = field(default=(), kw_only=True)
-    domain: str | None = field(default=None, kw_only=True)
-    prefers_border: bool | None = field(default=None, kw_only=True)
+    domain: str | None = field(default=None, kw_only=True, validator=is_a(str, NoneType))
+    prefers_border: bool | None = field(default=None, kw_only=True, validator=is_a(bool, NoneType))
     cache_ttl: float = field(default=0.0, kw_only=True)
 
     def load(self) -> str:
@@ -120,8 +129,7 @@ class Page:
         Raises:
             ValueError: Something in it is not what it must be.
         """
-        unknown = sorted(set(self.permissions) - set(PERMISSIONS))
-        if isinstance(self.permissions, str) or unknown:
+        if not _is_list_of(PERMISSIONS, self.permissions):
             raise ValueError(f"permissions must be a list of {', '.join(PERMISSIONS)}")
         ui: dict[str, Any] = {
             "csp": self.csp.wire(),
@@ -144,9 +152,9 @@ class App:
             content. By default, that is its JSON.
     """
 
-    page: str | None = None
+    page: str | None = field(default=None, validator=is_a(str, NoneType))
     visible_to: Sequence[Audience] = field(default=_AUDIENCES, kw_only=True)
-    text: Callable[[Any], str] | None = field(default=None, kw_only=True)
+    text: Callable[[Any], str] | None = field(default=None, kw_only=True, validator=is_function)
 
 
 class Apps(ServerExtension):
@@ -213,9 +221,7 @@ class Apps(ServerExtension):
         if value.page is not None and value.page not in self._pages:
             there = ", ".join(self._pages) or "none"
             raise ValueError(f"there is no page {value.page!r:.200}, only: {there}")
-        if isinstance(value.visible_to, str) or not value.visible_to:
-            raise ValueError('visible_to must be a list of "model", "app", or both')
-        if not set(value.visible_to) <= set(_AUDIENCES):
+        if not (value.visible_to and _is_list_of(_AUDIENCES, value.visible_to)):
             raise ValueError('visible_to must be a list of "model", "app", or both')
         return value
 

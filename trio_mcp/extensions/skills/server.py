@@ -102,8 +102,10 @@ class Skills(ServerExtension):
         cache_scope: Literal["public", "private"] = "public",
         scopes: Sequence[str] = (),
     ) -> None:
-        if page_size < 1:
-            raise ValueError(f"page_size must be at least 1, not {page_size}")
+        if not (isinstance(page_size, int) and page_size > 0):
+            raise ValueError(f"page_size must be at least 1, not {page_size!r:.60}")
+        if not (isinstance(check_every, int | float) and check_every >= 0):
+            raise ValueError(f"check_every must be at least 0 seconds, not {check_every!r:.60}")
         for each in sources:
             if not isinstance(each, str | Path | Skill | DynamicSkill):
                 raise SchemaError(f"Skills come from a directory or a Skill, not from {each!r:.60}")

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from attrs import define, evolve, field, frozen
 
+from trio_mcp.extensions.checks import is_a, is_function
 from trio_mcp.extensions.skills.format import (
     MOST_BYTES,
     MOST_FILES,
@@ -93,8 +94,8 @@ class Skill:
         >>> skill = Skill("greeting", {"SKILL.md": text, "words/french.txt": "bonjour"})
     """
 
-    path: str
-    files: Mapping[str, str | bytes] = field(repr=False)
+    path: str = field(validator=is_a(str))
+    files: Mapping[str, str | bytes] = field(repr=False, validator=is_a(Mapping))
 
     def scan(self) -> Found:
         """Look at its files."""
@@ -132,11 +133,13 @@ class DynamicSkill:
         more: Further fields of the frontmatter.
     """
 
-    path: str
-    description: str
-    read: Callable[[str], Awaitable[str | bytes | None]] = field(repr=False)
-    list_files: Callable[[], Awaitable[Iterable[str]]] | None = field(default=None, repr=False)
-    more: Mapping[str, Any] = field(factory=dict, repr=False)
+    path: str = field(validator=is_a(str))
+    description: str = field(validator=is_a(str))
+    read: Callable[[str], Awaitable[str | bytes | None]] = field(repr=False, validator=is_function)
+    list_files: Callable[[], Awaitable[Iterable[str]]] | None = field(
+        default=None, repr=False, validator=is_function
+    )
+    more: Mapping[str, Any] = field(factory=dict, repr=False, validator=is_a(Mapping))
 
     @property
     def frontmatter(self) -> dict[str, Any]:

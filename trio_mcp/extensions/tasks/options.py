@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from math import inf
 from typing import Any, Final, Literal
 
 from attrs import Attribute, field, frozen, validators
 
 from trio_mcp import Method
+from trio_mcp.extensions.checks import is_a
 
 TASKS: Final = "io.modelcontextprotocol/tasks"
 CHANGED: Final = "notifications/tasks"
@@ -20,10 +22,10 @@ CANCEL: Final = Method(name="tasks/cancel", target="taskId", era="modern", repea
 OnRestart = Literal["run again", "fail"]
 
 
-def is_time(_: object, attribute: Attribute[Any], value: float) -> None:
-    """Refuse what is no length of time."""
-    if not value > 0:  # so NaN is none, but infinity is
-        raise ValueError(f"{attribute.name} must be more than 0 seconds, not {value!r}")
+def is_positive(_: object, attribute: Attribute[Any], value: Any) -> None:
+    """Refuse what is no number above 0. Infinity is one; NaN is not, nor what no float can hold."""
+    if not (isinstance(value, int | float) and (0 < value <= sys.float_info.max or value == inf)):
+        raise ValueError(f"{attribute.alias} must be more than 0, not {value!r:.60}")
 
 
 @frozen(kw_only=True)
@@ -48,7 +50,7 @@ class TaskOptions:
     """
 
     on_restart: OnRestart = field(default="fail", validator=validators.in_(("run again", "fail")))
-    ttl: float | None = field(default=None, validator=validators.optional(is_time))
-    timeout: float = field(default=inf, validator=is_time)
-    required: bool = False
-    at_once: bool = True
+    ttl: float | None = field(default=None, validator=validators.optional(is_positive))
+    timeout: float = field(default=inf, validator=is_positive)
+    required: bool = field(default=False, validator=is_a(bool))
+    at_once: bool = field(default=True, validator=is_a(bool))

@@ -13,7 +13,7 @@ from math import inf
 from typing import Any, Final
 
 import trio
-from attrs import astuple, define, field
+from attrs import define, field
 
 from trio_mcp import (
     ExtensionMethod,
@@ -28,7 +28,15 @@ from trio_mcp.background import background_nursery
 from trio_mcp.extensions.tasks.call import KeptCall
 from trio_mcp.extensions.tasks.exact import dumps
 from trio_mcp.extensions.tasks.kept import KeptTasks, NoTask
-from trio_mcp.extensions.tasks.options import CANCEL, CHANGED, FILTER, GET, TASKS, UPDATE
+from trio_mcp.extensions.tasks.options import (
+    CANCEL,
+    CHANGED,
+    FILTER,
+    GET,
+    TASKS,
+    UPDATE,
+    is_positive,
+)
 from trio_mcp.extensions.tasks.options import TaskOptions as Options
 from trio_mcp.extensions.tasks.record import Record
 from trio_mcp.extensions.tasks.run import INTERNAL_ERROR, Slots
@@ -124,17 +132,12 @@ class Tasks(ServerExtension):
     result_types = ("task",)
 
     _store: StoreLike | None = None
-    _ttl: float = 86_400.0
-    _poll_interval: float = 1.0
-    _max_running: int = 16
-    _max_queued: int = 1000
-    _max_result_bytes: int = 8 * 1024 * 1024
-    _lease: float = 30.0
-
-    def __attrs_post_init__(self) -> None:
-        _, *given = astuple(self, recurse=False)
-        if not all(number > 0 for number in given):  # NaN is not
-            raise ValueError(f"a number of Tasks must be more than 0, not {min(given)!r}")
+    _ttl: float = field(default=86_400.0, validator=is_positive)
+    _poll_interval: float = field(default=1.0, validator=is_positive)
+    _max_running: int = field(default=16, validator=is_positive)
+    _max_queued: int = field(default=1000, validator=is_positive)
+    _max_result_bytes: int = field(default=8 * 1024 * 1024, validator=is_positive)
+    _lease: float = field(default=30.0, validator=is_positive)
 
     # -- what it adds --------------------------------------------------------------------------
 
