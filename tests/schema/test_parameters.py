@@ -119,3 +119,28 @@ def test_a_function_that_takes_the_rest_takes_what_is_declared() -> None:
 
     described = describe_function(tool, parameters=[Parameter("a", String())])
     assert list(described.input_schema["properties"]) == ["a"]
+
+
+@pytest.mark.requirement("C3")
+@pytest.mark.parametrize(
+    ("declare", "words"),
+    [
+        (lambda: Parameter("a", str), r"type must be a type such as String\(\), not <class 'str'>"),
+        (lambda: Parameter("a", String), "type must be a type such as"),
+        (lambda: Parameter(["a"], String()), r"name must be a text, not \['a'\]"),
+        (lambda: Parameter("a", String(), 5), "description must be a text, not 5"),
+        (lambda: Array("string"), "items must be a type such as .*, not 'string'"),
+        (lambda: Object(["a"]), r"properties must be a dict, by name, not \['a'\]"),
+        (lambda: Object({1: String()}), "properties have names that are texts, not 1"),
+        (lambda: Object({"a": 1}), "property 'a' must be a type such as .*, not 1"),
+        (
+            lambda: Object({"a": String()}, required="a"),
+            "required must be a list of names, not 'a'",
+        ),
+        (lambda: Object({"a": String()}, required=5), "required must be a list of names, not 5"),
+        (lambda: OneOf("a", 10**400), "OneOf takes strings, not"),
+    ],
+)
+def test_what_is_declared_wrongly_is_refused_by_name(declare: Any, words: str) -> None:
+    with pytest.raises(SchemaError, match=words):
+        declare()

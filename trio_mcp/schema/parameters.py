@@ -5,14 +5,15 @@ Each type is a value that knows its JSON Schema, and they nest as deep as need b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from attrs import NOTHING, field, frozen
+from attrs import NOTHING, Attribute, field, frozen, validators
 
 from trio_mcp.public import public
 from trio_mcp.schema.annotations import describe
 from trio_mcp.schema.errors import SchemaError
+from trio_mcp.wire.safe_repr import safe_repr
 
 __all__ = [
     "AnyValue",
@@ -28,12 +29,38 @@ __all__ = [
 ]
 
 
+@runtime_checkable
 class ParameterType(Protocol):
     """Anything that knows its JSON Schema."""
 
     def to_schema(self) -> dict[str, Any]:
         """Return the JSON Schema, as a new dictionary."""
         ...
+
+
+def _check_type(name: str, value: object) -> None:
+    # A class has the method as well, but what is needed is one of its objects.
+    if isinstance(value, type) or not isinstance(value, ParameterType):
+        raise SchemaError(f"{name} must be a type such as String(), not {safe_repr(value)}")
+
+
+def _is_type(_: object, attribute: Attribute[Any], value: Any) -> None:
+    _check_type(attribute.name, value)
+
+
+def _named_types(properties: Mapping[str, ParameterType]) -> Mapping[str, ParameterType]:
+    if not isinstance(properties, Mapping):
+        raise SchemaError(f"properties must be a dict, by name, not {safe_repr(properties)}")
+    for name, kind in properties.items():
+        if not isinstance(name, str):
+            raise SchemaError(f"properties have names that are texts, not {safe_repr(name)}")
+        _check_type(f"property {name!r}", kind)
+    return properties
+
+
+def _is_text(_: object, attribute: Attribute[Any], value: Any) -> None:
+    if not isinstance(value, str):
+        raise SchemaError(f"{attribute.name} must be a text, not {safe_repr(value)}")
 
 
 @frozen
@@ -88,7 +115,7 @@ class AnyValue(_Plain):
 class Array:
     """A list whose items all have the same type."""
 
-    items: ParameterType = field(factory=AnyValue)
+    items: ParameterType = field(factory=AnyValue, validator=_is_type)
 
     def to_schema(self) -> dict[str, Any]:
         """Return an `array` schema with `items`."""
@@ -105,7 +132,7 @@ class Object:
         required: The names of those that must be present; by default all of them.
     """
 
-    properties: Mapping[str, ParameterType]
+    properties: Mapping[str, ParameterType] = field(converter=_named_types)
     required: Sequence[str] = field(kw_only=True)
 
     @required.default
@@ -113,6 +140,8 @@ class Object:
         return tuple(self.properties)
 
     def __attrs_post_init__(self) -> None:
+        if isinstance(self.required, str) or not isinstance(self.required, Collection):
+            raise SchemaError(f"required must be a list of names, not {safe_repr(self.required)}")
         for name in self.required:
             if name not in self.properties:
                 raise SchemaError(f"property {name!r} is required, but it is not declared")
@@ -139,6 +168,8 @@ class OneOf:
     values: tuple[str, ...]
 
     def __init__(self, *values: str) -> None:
+        if not all(isinstance(each, str) for each in values):
+            raise SchemaError(f"OneOf takes strings, not {safe_repr(values)}")
         if not values or len(set(values)) != len(values):
             raise SchemaError("OneOf takes at least one string, and none of them twice")
         self.__attrs_init__(values)
@@ -161,9 +192,9 @@ class Parameter:
         default: What the function assumes if it is left out; published in the schema.
     """
 
-    name: str
-    type: ParameterType
-    description: str | None = None
+    name: str = field(validator=_is_text)
+    type: ParameterType = field(validator=_is_type)
+    description: str | None = field(default=None, validator=validators.optional(_is_text))
     required: bool = True
     default: Any = field(factory=lambda: NOTHING)
 
