@@ -4,6 +4,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 from importlib.util import find_spec
 
 import pytest
@@ -23,6 +24,10 @@ settings.load_profile("steady")
 # then interrupt, would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# So has `nohup` with hangups, by which workers are replaced. A handler, even one that does nothing, is
+# not inherited.
+if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 PROGRAMS = {
     "node": (are_installed, "npm packages are missing: run `make peers`"),

@@ -275,6 +275,15 @@ async def test_times_that_are_none(ttl: Any) -> None:
     assert cache.find("tools/list", {}) is None
 
 
+@pytest.mark.parametrize(("values", "is_kept"), [(1000, True), (1_000_001, False)])
+async def test_what_takes_long_to_read_again_is_not_kept(values: int, is_kept: bool) -> None:
+    from trio_mcp.client.cache import ConnectionCache
+
+    cache = ConnectionCache()
+    cache.put("tools/list", {}, {"ttlMs": 1000, "tools": [0] * values}, cache.changes)
+    assert (cache.find("tools/list", {}) is not None) is is_kept
+
+
 async def test_a_flood_of_changes_does_not_go_through_what_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
