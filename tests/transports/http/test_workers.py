@@ -22,7 +22,9 @@ from tests.support.client import MODERN, modern_meta
 from tests.support.processes import EXAMPLES, ROOT, TIME_LIMIT, Server, run, running
 from trio_mcp import DPoP, Handlers, HttpPolicy, Registry, ResourceServer, connect, serve_http
 from trio_mcp.registry.sealing import Sealer
+from trio_mcp.transports.http.workers.channel import Channel
 from trio_mcp.transports.http.workers.totals import Snapshot, add
+from trio_mcp.transports.http.workers.worker import Worker
 
 pytestmark = [
     pytest.mark.requirement("M1"),
@@ -321,6 +323,19 @@ def test_what_an_ended_worker_has_counted_stays() -> None:
     add(total, told(4, 10, 2))
     add(total, told(5, 30, 4))
     assert total == told(12, 10, 6)
+
+
+async def test_a_worker_may_be_stopped_with_the_first_that_it_is_told() -> None:
+    """As when another one has taken its place while it was started."""
+    settings = {"sockets": [], "store": "", "keys": [], "folder": None}
+    ours, parents = map(Channel, socket.socketpair())
+    worker = Worker(ours, ours.news(), {"settings": settings, "stop": True})
+    stopped = trio.Event()
+    with trio.fail_after(TIME_LIMIT):
+        async with worker.serving(stopped.set, dict):
+            await stopped.wait()
+    await ours.aclose()
+    await parents.aclose()
 
 
 @pytest.mark.long

@@ -63,6 +63,7 @@ class Worker:
         self, channel: Channel, news: AsyncIterator[dict[str, Any]], first: dict[str, Any]
     ) -> None:
         self._channel = channel
+        self._first = first
         self._news = news
         settings = first["settings"]
         self.listeners: Final = [SharedListener(_not_inherited(fd)) for fd in settings["sockets"]]
@@ -71,7 +72,7 @@ class Worker:
         """What all workers share, if the program has not said it."""
         self.keys: Final[list[str]] = settings["keys"]
         """Keys that all of them have, and nobody else."""
-        self.live: int = first.get("live", 0)
+        self.live = 0
         """How many workers take requests."""
         self._folder = _Folder(settings["folder"])
         self._snapshot: Callable[[], Snapshot] = dict
@@ -111,19 +112,23 @@ class Worker:
 
     def _hear(self, stop: Callable[[], None]) -> Callable[[], Any]:
         async def hear() -> None:
+            self._take(self._first, stop)  # it may end with `stop`: a reload was quicker
             async for news in self._news:
-                self.live = news.get("live", self.live)
-                if "ask" in news:
-                    self._channel.tell(metrics=self._snapshot())
-                if "total" in news:
-                    self._total = news["total"]
-                    self._told.unpark_all()
-                if "stop" in news:
-                    stop()
+                self._take(news, stop)
             self._folder.is_ours = True  # the parent is gone, however that happened
             stop()
 
         return hear
+
+    def _take(self, news: dict[str, Any], stop: Callable[[], None]) -> None:
+        self.live = news.get("live", self.live)
+        if "ask" in news:
+            self._channel.tell(metrics=self._snapshot())
+        if "total" in news:
+            self._total = news["total"]
+            self._told.unpark_all()
+        if "stop" in news:
+            stop()
 
 
 class _Folder:
