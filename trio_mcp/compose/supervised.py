@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
-from attrs import define, field, frozen, validators
+from attrs import define, field, frozen
 from trio.lowlevel import ParkingLot
 
 from trio_mcp.backoff import backoff
@@ -27,6 +27,7 @@ from trio_mcp.errors import (
     SessionExpired,
 )
 from trio_mcp.public import public
+from trio_mcp.wire.bounds import bound
 from trio_mcp.wire.errors import McpError
 
 logger = logging.getLogger("trio_mcp.compose")
@@ -53,9 +54,9 @@ class Backoff:
         ValueError: A number is not more than 0.
     """
 
-    first: float = field(default=0.5, validator=validators.gt(0))
-    longest: float = field(default=30.0, validator=validators.gt(0))
-    stable: float = field(default=10.0, validator=validators.gt(0))
+    first: float = field(default=0.5, validator=bound())
+    longest: float = field(default=30.0, validator=bound())
+    stable: float = field(default=10.0, validator=bound())
 
     def delay(self, failures: int) -> float:
         """Return the seconds to wait after so many failures in a row."""

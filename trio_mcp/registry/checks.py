@@ -6,7 +6,6 @@ copied, so that what was checked is what is sent, whatever becomes of the origin
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import cache
@@ -18,19 +17,13 @@ import attrs
 import orjson
 
 from trio_mcp.schema import SchemaError
+from trio_mcp.wire.bounds import is_number
 from trio_mcp.wire.conversion import wire_name
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.payloads import Icon
 from trio_mcp.wire.safe_repr import safe_repr
 
 T = TypeVar("T")
-
-
-def is_number(value: Any) -> bool:
-    """Whether a value is a number, which NaN, a bool and integers beyond all floats are not."""
-    if isinstance(value, int):
-        return not isinstance(value, bool) and abs(value) <= sys.float_info.max
-    return isinstance(value, float) and value == value
 
 
 def check_timeout(timeout: Any, name: str = "timeout") -> None:

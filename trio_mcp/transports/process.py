@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import trio
 from attrs import field, frozen, validators
@@ -39,6 +39,7 @@ from trio_mcp.system import processes as system_processes
 from trio_mcp.system.capabilities import POLLS
 from trio_mcp.system.processes import ProcessGroup
 from trio_mcp.transports.observe import Broadcast
+from trio_mcp.wire.bounds import bound
 from trio_mcp.wire.framing import Frame, Oversized
 from trio_mcp.wire.limits import Limits
 
@@ -55,7 +56,8 @@ SAFE_ENVIRONMENT: Final = system_processes.SAFE_ENVIRONMENT
 """Variables that a server inherits; everything else may hold a secret."""
 
 
-_at_least_zero: Any = validators.ge(0)
+_at_least_zero: Any = bound(zero=True)
+_is_mode: Any = validators.in_(get_args(StderrMode))
 
 
 @public
@@ -74,7 +76,7 @@ class ProcessOptions:
         kill_children: Whether to kill processes that it started and that outlive it at once.
 
     Raises:
-        ValueError: A timeout is less than 0.
+        ValueError: A timeout is less than 0, or there is no such way to deal with stderr.
 
     Example:
         >>> ProcessOptions(stderr="ignore", close_timeout=0.5).terminate_timeout
@@ -83,7 +85,7 @@ class ProcessOptions:
 
     env: Mapping[str, str] = field(factory=dict)
     cwd: str | Path | None = None
-    stderr: StderrMode = "capture"
+    stderr: StderrMode = field(default="capture", validator=_is_mode)
     close_timeout: float = field(default=2.0, validator=_at_least_zero)
     terminate_timeout: float = field(default=2.0, validator=_at_least_zero)
     kill_timeout: float = field(default=5.0, validator=_at_least_zero)

@@ -6,12 +6,15 @@ and each layer reads the fields that concern it.
 
 from typing import Any, Final
 
-from attrs import field, frozen, validators
+from attrs import field, frozen
 
 from trio_mcp.public import public
+from trio_mcp.wire.bounds import bound
 
-_at_least_zero: Any = validators.ge(0)
-_positive: Any = validators.gt(0)
+_count: Any = bound(whole=True)
+_count_or_none: Any = bound(whole=True, zero=True)
+_positive: Any = bound()
+_at_least_zero: Any = bound(zero=True)
 
 
 SERVER_BOUNDS: Final = (
@@ -34,30 +37,30 @@ class Limits:
         5.0
     """
 
-    max_message_bytes: int = field(default=10 * 1024 * 1024, validator=_positive)
+    max_message_bytes: int = field(default=10 * 1024 * 1024, validator=_count)
     """The longest message that is read, in bytes: a line without its newline, the body of a
     request or a response, the data of an event."""
 
-    max_message_values: int = field(default=3_000_000, validator=_positive)
+    max_message_values: int = field(default=3_000_000, validator=_count)
     """The most values in one message. An array, an object and a name count as five each, which is
     what they cost. A batch may have a third of that."""
 
-    max_batch: int = field(default=1000, validator=_positive)
+    max_batch: int = field(default=1000, validator=_count)
     """The most messages in one JSON-RPC batch."""
 
-    max_concurrent_calls: int = field(default=128, validator=_positive)
+    max_concurrent_calls: int = field(default=128, validator=_count)
     """Calls that run at the same time on one connection; further ones wait."""
 
-    max_waiting_bytes: int = field(default=16 * 1024 * 1024, validator=_at_least_zero)
+    max_waiting_bytes: int = field(default=16 * 1024 * 1024, validator=_count_or_none)
     """Bytes of calls that wait on one connection before no more input is read from it.
 
     A call counts with the length of its message, but with 1 KiB at least.
     """
 
-    max_outgoing_bytes: int = field(default=4 * 1024 * 1024, validator=_positive)
+    max_outgoing_bytes: int = field(default=4 * 1024 * 1024, validator=_count)
     """Bytes that wait to be written before writers have to wait."""
 
-    max_worker_threads: int = field(default=40, validator=_positive)
+    max_worker_threads: int = field(default=40, validator=_count)
     """Worker threads that run plain `def` tools at the same time, for one `serve…` call."""
 
     tool_timeout: float = field(default=60.0, validator=_positive)
@@ -72,7 +75,7 @@ class Limits:
     progress_rate: float = field(default=20.0, validator=_positive)
     """Progress notifications that one request sends per second, after the first few."""
 
-    max_subscriptions: int = field(default=1000, validator=_positive)
+    max_subscriptions: int = field(default=1000, validator=_count)
     """Open subscriptions of one connection, and resources in one of them."""
 
     cancel_patience: float = field(default=1.0, validator=_at_least_zero)

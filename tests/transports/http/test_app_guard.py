@@ -229,6 +229,8 @@ async def test_every_way_in_is_guarded(method: str, path: str) -> None:
         {"retry": -1},
         {"tokens": {"secret": "alice"}, "verify": print},
         {"max_event_bytes": 1000, "event_store": dict},
+        {"max_sessions": 10, "stateless": True},
+        {"event_store": dict, "stateless": True},
     ],
 )
 def test_policies_that_make_no_sense(options: dict[str, Any]) -> None:

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import Attribute, field, fields, frozen, validators
 
 from trio_mcp.public import public
+from trio_mcp.wire.bounds import bound
 
 if TYPE_CHECKING:
     import ssl
 
     import httpx2
 
-_positive: Any = validators.gt(0)
-_at_least_zero: Any = validators.ge(0)
+_count: Any = bound(whole=True)
+_count_or_none: Any = bound(whole=True, zero=True)
+_positive: Any = bound()
 
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE: Final = re.compile(r"[\t -~]*")
@@ -76,7 +78,7 @@ class HttpOptions:
     )
 
     auth: httpx2.Auth | None = field(default=None, validator=validators.optional(_only))
-    max_connections: int = field(default=100, validator=_positive)
+    max_connections: int = field(default=100, validator=_count)
     """Connections at a time; further requests wait for one. A subscription, and in legacy
     revisions the stream of the server's own messages, have one each."""
 
@@ -91,5 +93,5 @@ class HttpOptions:
     """Seconds before coming back to a legacy stream that broke, unless the server says otherwise.
     They double with each failure, up to 30 s or the server's own time."""
 
-    reconnect_attempts: int = field(default=5, validator=_at_least_zero)
+    reconnect_attempts: int = field(default=5, validator=_count_or_none)
     """Failures in a row after which the client gives up a legacy stream."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import Attribute, evolve, field, fields, frozen, validators
@@ -12,15 +11,15 @@ from attrs import Attribute, evolve, field, fields, frozen, validators
 from trio_mcp.public import public
 from trio_mcp.transports.http.events import EventStore
 from trio_mcp.transports.http.proxies import Proxies
+from trio_mcp.wire.bounds import bound
 
 if TYPE_CHECKING:
     from trio_mcp.auth.authorization import Authorization
     from trio_mcp.auth.server.resource import ResourceServer
 
-_at_least_zero: Any = validators.ge(0)
-_positive: Any = validators.gt(0)
-_a_number: Any = validators.and_(_positive, validators.lt(inf))
-_a_number_if_any: Any = validators.optional(_a_number)
+_count: Any = bound(whole=True)
+_positive: Any = bound()
+_rate_if_any: Any = validators.optional(bound(finite=True))
 
 Verify = Callable[[str], Awaitable["str | Authorization | None"]]
 """Takes a bearer token; returns whose it is, or what it allows; `None` if it is nobody's."""
@@ -89,7 +88,7 @@ class HttpPolicy:
     """Addresses or networks of proxies, or `unix` for connections through a Unix socket. Their
     `X-Forwarded-For` is believed, so that `rate` counts for the client behind them."""
 
-    rate: float | None = field(default=None, validator=_a_number_if_any)
+    rate: float | None = field(default=None, validator=_rate_if_any)
     """Requests per second of one client, in the long run; `None` for any number.
 
     With tokens, a client is a principal, wherever it is. Requests without a valid token count for
@@ -98,26 +97,26 @@ class HttpPolicy:
     that share a store count together.
     """
 
-    guess_rate: float | None = field(default=10.0, validator=_a_number_if_any)
+    guess_rate: float | None = field(default=10.0, validator=_rate_if_any)
     """Wrong tokens per second from one address, in the long run; `None` for any number.
 
     When there were more, no token from there is looked at (429) but those that an authorization
     server has issued and that were let in before. So name your proxies in `trusted_proxies`.
     """
 
-    burst: int = field(default=100, validator=_positive)
+    burst: int = field(default=100, validator=_count)
     """Requests of one client, and wrong tokens from one address, at once."""
 
-    max_clients: int = field(default=10_000, validator=_positive)
+    max_clients: int = field(default=10_000, validator=_count)
     """Addresses, and principals, whose rate is remembered, the last ones seen."""
 
-    max_concurrent: int = field(default=1024, validator=_positive)
+    max_concurrent: int = field(default=1024, validator=_count)
     """Calls that run at the same time for all clients together; further ones wait."""
 
     stateless: bool = False
     """Give legacy clients no sessions: each of their requests stands for itself."""
 
-    max_sessions: int = field(default=1000, validator=_positive)
+    max_sessions: int = field(default=1000, validator=_count)
     """Sessions of legacy clients. A new one takes the place of one that is idle, but only of its
     own owner's, or of one who has more sessions: of those who have most, the one that was idle
     for longest. If none is idle, an owner who has most, and will not have fewer than the newcomer,
@@ -126,13 +125,13 @@ class HttpPolicy:
     session_idle: float = field(default=1800.0, validator=_positive)
     """Seconds after which an unused session ends."""
 
-    max_events: int = field(default=1000, validator=_positive)
+    max_events: int = field(default=1000, validator=_count)
     """Events of one session that are kept for a client that comes back."""
 
-    max_event_bytes: int = field(default=4 * 1024 * 1024, validator=_positive)
+    max_event_bytes: int = field(default=4 * 1024 * 1024, validator=_count)
     """Bytes that these may have together; a single event may have more."""
 
-    max_total_event_bytes: int = field(default=256 * 1024 * 1024, validator=_positive)
+    max_total_event_bytes: int = field(default=256 * 1024 * 1024, validator=_count)
     """Bytes that the events of all sessions may have together, each with 1 KiB at least.
 
     Beyond them events are forgotten of whoever has most: a principal, or without tokens an address.
@@ -144,7 +143,7 @@ class HttpPolicy:
     It keeps its own: then `max_events` bounds the streams of a session only.
     """
 
-    retry: float = field(default=1.0, validator=_at_least_zero)
+    retry: float = field(default=1.0, validator=bound(zero=True, finite=True))
     """Seconds that a client should wait before it comes back to a stream."""
 
     keep_alive: float = field(default=15.0, validator=_positive)
@@ -158,10 +157,18 @@ class HttpPolicy:
             raise ValueError("auth excludes tokens and verify: give it a verifier for its tokens")
         if self.max_event_bytes > self.max_total_event_bytes:
             raise ValueError("max_event_bytes is more than max_total_event_bytes")
-        for name in ("max_event_bytes", "max_total_event_bytes"):
-            usual = getattr(fields(HttpPolicy), name).default
-            if self.event_store is not None and getattr(self, name) != usual:
-                raise ValueError(f"{name} is not for an event_store, which has its own bounds")
+        bounds = ("max_event_bytes", "max_total_event_bytes")
+        if self.event_store is not None:
+            self._refuse(bounds, "is not for an event_store, which has its own bounds")
+        if self.stateless:
+            of_sessions = ("max_sessions", "max_events", *bounds, "event_store")
+            self._refuse(of_sessions, "is for sessions, of which stateless has none")
+
+    def _refuse(self, names: Sequence[str], why: str) -> None:
+        """Refuse what was set, and would be without effect."""
+        for name in names:
+            if getattr(self, name) != getattr(fields(HttpPolicy), name).default:
+                raise ValueError(f"{name} {why}")
 
     def sharing_keys(self, keys: Sequence[str | bytes]) -> HttpPolicy:
         """The same, with keys that other processes have as well for nonces that have none."""

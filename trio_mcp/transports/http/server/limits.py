@@ -6,12 +6,15 @@ so it has another owner, and `serve_asgi` is told.
 
 from typing import Any
 
-from attrs import field, frozen, validators
+from attrs import field, frozen
 
 from trio_mcp.public import public
+from trio_mcp.wire.bounds import bound
 
-_at_least_zero: Any = validators.ge(0)
-_positive: Any = validators.gt(0)
+_count: Any = bound(whole=True)
+_count_or_none: Any = bound(whole=True, zero=True)
+_positive: Any = bound()
+_at_least_zero: Any = bound(zero=True)
 
 
 @public
@@ -24,23 +27,23 @@ class HttpLimits:
         100
     """
 
-    max_connections: int = field(default=1024, validator=_positive)
+    max_connections: int = field(default=1024, validator=_count)
     """Connections that are open at the same time. Further ones wait in the listener's backlog."""
 
-    max_header_bytes: int = field(default=64 * 1024, validator=_positive)
+    max_header_bytes: int = field(default=64 * 1024, validator=_count)
     """The longest head of a request: request line and headers, in bytes."""
 
-    max_headers: int = field(default=128, validator=_positive)
+    max_headers: int = field(default=128, validator=_count)
     """The most headers of a request."""
 
-    max_pipelined_bytes: int = field(default=64 * 1024, validator=_positive)
+    max_pipelined_bytes: int = field(default=64 * 1024, validator=_count)
     """Bytes that are read ahead while a request runs, give or take one read of 64 KiB.
 
     Beyond them nothing is read until the request has ended, and a client's disconnect is only
     noticed when it is written to.
     """
 
-    max_drain_bytes: int = field(default=64 * 1024, validator=_at_least_zero)
+    max_drain_bytes: int = field(default=64 * 1024, validator=_count_or_none)
     """The longest rest of a body, unread by the app, that is read to keep the connection."""
 
     header_timeout: float = field(default=10.0, validator=_positive)

@@ -1,0 +1,44 @@
+"""Whether a number can bound anything: validators for `Limits` and its like."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+from attrs import Attribute
+
+from trio_mcp.wire.safe_repr import safe_repr
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number, which NaN, a bool and integers beyond all floats are not."""
+    if isinstance(value, int):
+        return not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return isinstance(value, float) and value == value
+
+
+def bound(
+    *, whole: bool = False, zero: bool = False, finite: bool = False
+) -> Callable[[Any, Attribute[Any], Any], None]:
+    """Make a validator for a number of things, of bytes or of seconds.
+
+    Args:
+        whole: Whether it counts something. Counts, too, may be infinite.
+        zero: Whether it may be 0, and not only more.
+        finite: Whether it must not be infinite.
+    """
+    expected = "a whole number, " if whole else "a number, "
+    expected += "at least 0" if zero else "more than 0"
+    if finite:
+        expected += " and finite"
+
+    def validate(_: Any, attribute: Attribute[Any], value: Any) -> None:
+        fits = is_number(value) and (value > 0 or (zero and value == 0))
+        if whole and not (isinstance(value, int) or value == inf):
+            fits = False
+        if not fits or (finite and value == inf):
+            raise ValueError(f"{attribute.name} must be {expected}, not {safe_repr(value)}")
+
+    return validate
