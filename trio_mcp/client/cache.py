@@ -13,17 +13,11 @@ import trio
 from attrs import define, field, frozen
 
 from trio_mcp.public import public
-from trio_mcp.registry.changes import Change, Kind, ListChanged
+from trio_mcp.registry.changes import Change, ListChanged
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.kept import KeptValues
+from trio_mcp.wire.methods import LISTS
 from trio_mcp.wire.weight import is_heavier
-
-_METHODS: Final[dict[Kind, tuple[str, ...]]] = {
-    "tools": ("tools/list",),
-    "resources": ("resources/list", "resources/templates/list"),
-    "prompts": ("prompts/list",),
-}
-"""What is out of date when a list has changed."""
 
 _READ: Final = "resources/read"
 _Key = tuple[object, str, bytes]
@@ -47,7 +41,8 @@ class _Kept:
     def is_changed_by(self, change: Change) -> bool:
         """Whether a change makes it out of date."""
         if isinstance(change, ListChanged):
-            return self.method in _METHODS[change.kind]
+            kind, _ = LISTS.get(self.method, ("", ""))
+            return kind == change.kind
         return bool(self.uri) and _concerns(change.uri, self.uri or "")
 
 

@@ -40,13 +40,15 @@ from trio_mcp.registry.forwarding import (
     forwarded_template,
     forwarded_tool,
 )
-from trio_mcp.registry.part import Part, RefType, Table
+from trio_mcp.registry.middleware import METHOD_OF
+from trio_mcp.registry.part import KIND_OF, Part, RefType, Table
 from trio_mcp.registry.resources import Resource
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.wire.conversion import from_wire, wire_name
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.methods import LISTS
 from trio_mcp.wire.offers import PromptDescription, ResourceTemplateDescription
 from trio_mcp.wire.payloads import LoggingLevel, ResourceDescription, ToolDescription
 from trio_mcp.wire.revisions import Era
@@ -60,36 +62,27 @@ _TOLD: Final = 10
 _SETTLING: Final = 0.02
 """Seconds in which resources that are subscribed to one after the other become one request."""
 
-_LISTS: Final[dict[Table, tuple[Kind, str, str, Any, Any, str]]] = {
-    "tools": ("tools", "tools/list", "tools", ToolDescription, forwarded_tool, "name"),
+_LISTS: Final[dict[Table, tuple[str, str, Any, Any, str]]] = {
+    "tools": ("tools/list", "tools/call", ToolDescription, forwarded_tool, "name"),
     "resources": (
-        "resources",
         "resources/list",
-        "resources",
+        "resources/read",
         ResourceDescription,
         forwarded_resource,
         "uri",
     ),
     "resource_templates": (
-        "resources",
         "resources/templates/list",
-        "resourceTemplates",
+        "resources/read",
         ResourceTemplateDescription,
         forwarded_template,
         "uriTemplate",
     ),
-    "prompts": ("prompts", "prompts/list", "prompts", PromptDescription, forwarded_prompt, "name"),
+    "prompts": ("prompts/list", "prompts/get", PromptDescription, forwarded_prompt, "name"),
 }
-"""By table: the list that it comes from, how that is asked for, and what becomes of its items."""
+"""By table: what lists it, what asks for an item, what becomes of that, and what names it."""
 
-_OFFERS: Final = frozenset({"tools", "resources", "prompts"})
-
-_METHODS: Final[dict[Table, str]] = {
-    "tools": "tools/call",
-    "resources": "resources/read",
-    "resource_templates": "resources/read",
-    "prompts": "prompts/get",
-}
+_KINDS: Final = frozenset(KIND_OF.values())
 
 
 @public
@@ -192,12 +185,9 @@ class Remote(Part):
         self._watching = trio.lowlevel.ParkingLot()
         self._followed: frozenset[str] = frozenset()  # what the server tells of, or did last
         self._has_resources = False
-        self.may_offer: Collection[str] = _OFFERS  # until it is known
+        self.may_offer: Collection[str] = _KINDS  # until it is known
         self._real_names: dict[str, str] = {}  # of prompts, for completions
-        self._answers = {
-            method: partial(_answer, method)
-            for method in (*_METHODS.values(), "completion/complete")
-        }
+        self._answers = {method: partial(_answer, method) for method in METHOD_OF.values()}
 
     # -- its life -------------------------------------------------------------------------
 
@@ -290,9 +280,9 @@ class Remote(Part):
     async def _attend(self, client: Client, upstream: Upstream) -> None:
         """Keep the tables as they are over there, and pass on what is told of resources."""
         self.completes = "completions" in client.capabilities
-        self.may_offer = _OFFERS.intersection(client.capabilities)
+        self.may_offer = _KINDS.intersection(client.capabilities)
         self._has_resources = "resources" in client.capabilities
-        for table, (kind, *_) in _LISTS.items():
+        for table, kind in KIND_OF.items():
             if kind not in client.capabilities:
                 await self.replace(table, [])
             else:
@@ -304,14 +294,14 @@ class Remote(Part):
             await follow_lists(client, refresh, upstream.main.note_failure)
 
     async def _refresh(self, client: Client, kind: Kind) -> None:
-        for table, (of, *_) in _LISTS.items():
+        for table, of in KIND_OF.items():
             if of == kind:
                 await self._refresh_table(client, table)
 
     async def _refresh_table(self, client: Client, table: Table) -> None:
-        _, method, key, *_ = _LISTS[table]
+        method = _LISTS[table][0]
         try:
-            listed = await client.list_all(method, key, fresh=True)
+            listed = await client.list_all(method, LISTS[method][1], fresh=True)
         except (ClientError, McpError) as error:
             logger.warning("Server %s: %s failed: %s", self.name, method, error)
             return
@@ -345,8 +335,8 @@ class Remote(Part):
         Raises:
             ValueError: It is not what it should be.
         """
-        *_, payload, forwarded, key = _LISTS[table]
-        answer = self._answers[_METHODS[table]]
+        _, method, payload, forwarded, key = _LISTS[table]
+        answer = self._answers[method]
         name = wire.get(key) if isinstance(wire, dict) else None
         if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
             raise ValueError(f"it needs a {key} of 1 to {_LONGEST_NAME} characters")

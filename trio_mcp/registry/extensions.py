@@ -13,6 +13,7 @@ from trio_mcp.registry.checks import check_json, check_timeout, json_of, scopes_
 from trio_mcp.registry.extension import ExtensionMethod, ExtensionSubscription
 from trio_mcp.registry.handlers import Handler
 from trio_mcp.registry.lifespan import Opened
+from trio_mcp.registry.middleware import METHOD_OF
 from trio_mcp.schema import SchemaError
 from trio_mcp.wire.extensions import (
     check_filter_key,
@@ -29,7 +30,7 @@ from trio_mcp.wire.safe_repr import safe_repr
 
 Offered = Literal["tool", "resource", "resource template", "prompt"]
 
-WRAPPABLE: Final = ("tools/call", "resources/read", "prompts/get", "completion/complete")
+WRAPPABLE: Final = tuple(METHOD_OF.values())
 """Methods that run a function of the author's, which an extension may run something around."""
 
 

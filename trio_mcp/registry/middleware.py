@@ -11,9 +11,9 @@ changed copy (`attrs.evolve`).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from attrs import field, frozen
 
@@ -129,7 +129,7 @@ class McpCall(_HasContext):
     @property
     def method(self) -> str:
         """The method of the request that it answers, such as `tools/call`."""
-        return METHODS[self.kind]
+        return METHOD_OF[self.kind]
 
     @property
     def target(self) -> str:
@@ -137,12 +137,13 @@ class McpCall(_HasContext):
         return self.context.tool
 
 
-METHODS: dict[str, str] = {
+METHOD_OF: Final[Mapping[str, str]] = {
     "tool": "tools/call",
     "resource": "resources/read",
     "prompt": "prompts/get",
     "completion": "completion/complete",
 }
+"""By its kind, the request that runs a function of the author's."""
 
 RequestNext = Callable[[McpRequest], Awaitable[dict[str, Json]]]
 """Answers a request: returns the members of its result, or raises `McpError`."""

@@ -6,7 +6,7 @@ import base64
 import logging
 from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from attrs import frozen
 
@@ -15,6 +15,7 @@ from trio_mcp.registry.changes import Kind
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
 from trio_mcp.wire.jsonrpc import Json, encode
+from trio_mcp.wire.methods import LISTS
 from trio_mcp.wire.revisions import ALL, Revision
 
 if TYPE_CHECKING:  # most servers hide nothing
@@ -45,17 +46,24 @@ class Listing:
 
     kind: Kind
     key: str
-    """Its name in the result."""
+    """The member of the result that holds its items."""
     items: Callable[[Registry], Mapping[str, Any]]
-    show: Callable[[Any, Revision], dict[str, Json]] = _shown
+    show: Callable[[Any, Revision], dict[str, Json]]
 
 
-TOOLS: Final = Listing("tools", "tools", lambda registry: registry.tools, _shown_tool)
-RESOURCES: Final = Listing("resources", "resources", lambda registry: registry.resources)
-RESOURCE_TEMPLATES: Final = Listing(
-    "resources", "resourceTemplates", lambda registry: registry.resource_templates
-)
-PROMPTS: Final = Listing("prompts", "prompts", lambda registry: registry.prompts)
+_ITEMS: Final[Mapping[str, Callable[[Registry], Mapping[str, Any]]]] = {
+    "tools/list": lambda registry: registry.tools,
+    "resources/list": lambda registry: registry.resources,
+    "resources/templates/list": lambda registry: registry.resource_templates,
+    "prompts/list": lambda registry: registry.prompts,
+}
+_SHOW: Final = {"tools/list": _shown_tool}
+
+LISTINGS: Final[Mapping[str, Listing]] = {
+    method: Listing(cast("Kind", kind), key, _ITEMS[method], _SHOW.get(method, _shown))
+    for method, (kind, key) in LISTS.items()
+}
+"""By method. A row that lists something and is not known here fails at import."""
 
 
 _MOST_ON_A_PAGE: Final = 5000

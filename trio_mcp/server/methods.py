@@ -16,14 +16,7 @@ from trio_mcp.schema import ArgumentError
 from trio_mcp.server.caller import Caller, log_level
 from trio_mcp.server.calllog import INVALID_ARGUMENTS, NOT_FOUND, note_refusal
 from trio_mcp.server.handlercall import not_found, refusal_data
-from trio_mcp.server.lists import (
-    PROMPTS,
-    RESOURCE_TEMPLATES,
-    RESOURCES,
-    TOOLS,
-    Listing,
-    caching_hints,
-)
+from trio_mcp.server.lists import LISTINGS, Listing, caching_hints
 from trio_mcp.server.request import RequestContext
 from trio_mcp.server.scopes import find_resource, hides, names_seen, view_of
 from trio_mcp.server.subscriptions import Listen, read_filter
@@ -354,18 +347,15 @@ _HANDLERS: Final[Mapping[str, MethodHandler]] = {
     "server/discover": discover,
     "ping": ping,
     "shutdown": shutdown,
-    "tools/list": _list(TOOLS),
     "tools/call": call_tool,
-    "resources/list": _list(RESOURCES),
-    "resources/templates/list": _list(RESOURCE_TEMPLATES),
     "resources/read": read_resource,
     "resources/subscribe": subscribe,
     "resources/unsubscribe": unsubscribe,
     "subscriptions/listen": listen,
-    "prompts/list": _list(PROMPTS),
     "prompts/get": get_prompt,
     "completion/complete": complete,
     "logging/setLevel": set_log_level,
+    **{method: _list(listing) for method, listing in LISTINGS.items()},
 }
 
 HANDLERS: Final[Mapping[Revision, Mapping[str, MethodHandler]]] = {

@@ -8,17 +8,11 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
+from trio_mcp.wire.methods import LISTS
+
 _UPDATE: Final = "--mcp-snapshot-update"
 _MOST_LINES: Final = 200
 """Of a difference that is shown."""
-
-_LISTS: Final = (
-    ("tools", "tools/list", "tools"),
-    ("resources", "resources/list", "resources"),
-    ("resources", "resources/templates/list", "resourceTemplates"),
-    ("prompts", "prompts/list", "prompts"),
-)
-"""The capability that stands for it, the method, and where the items are in its result."""
 
 
 async def offers_of(client: Any) -> dict[str, Any]:
@@ -32,7 +26,7 @@ async def offers_of(client: Any) -> dict[str, Any]:
         "instructions": client.instructions,
         "capabilities": dict(client.capabilities),
     }
-    for capability, method, key in _LISTS:
+    for method, (capability, key) in LISTS.items():
         if capability in client.capabilities:
             found[key] = await client.list_all(method, key, fresh=True)
     return {key: value for key, value in found.items() if value not in (None, [])}

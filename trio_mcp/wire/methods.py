@@ -52,6 +52,15 @@ class Method:
     batchable: bool = True
     """It may be part of a batch."""
 
+    items: str | None = None
+    """The member of its result that holds the items; `None` if it does not list anything."""
+
+    setting: bool = False
+    """It changes what a legacy session is, for each target: a new one has to be sent it again."""
+
+    unsets: str | None = None
+    """The setting that it takes back."""
+
     def is_in(self, revision: Revision) -> bool:
         """Whether a revision has it."""
         return (
@@ -67,10 +76,15 @@ _ROWS: Final = (
     Method(name="initialize", era="legacy", lasting=True, batchable=False, repeatable=True),
     Method(name="ping", era="legacy"),
     Method(name="server/discover", era="modern", repeatable=True),
-    Method(name="tools/list", capability="tools", repeatable=True),
+    Method(name="tools/list", capability="tools", repeatable=True, items="tools"),
     Method(name="tools/call", capability="tools", target="name", may_ask=True),
-    Method(name="resources/list", capability="resources", repeatable=True),
-    Method(name="resources/templates/list", capability="resources", repeatable=True),
+    Method(name="resources/list", capability="resources", repeatable=True, items="resources"),
+    Method(
+        name="resources/templates/list",
+        capability="resources",
+        repeatable=True,
+        items="resourceTemplates",
+    ),
     Method(
         name="resources/read",
         capability="resources",
@@ -78,13 +92,25 @@ _ROWS: Final = (
         may_ask=True,
         repeatable=True,
     ),
-    Method(name="resources/subscribe", capability="resources", era="legacy"),
-    Method(name="resources/unsubscribe", capability="resources", era="legacy"),
+    Method(
+        name="resources/subscribe",
+        capability="resources",
+        era="legacy",
+        target="uri",
+        setting=True,
+    ),
+    Method(
+        name="resources/unsubscribe",
+        capability="resources",
+        era="legacy",
+        target="uri",
+        unsets="resources/subscribe",
+    ),
     Method(name="subscriptions/listen", era="modern", lasting=True),
-    Method(name="prompts/list", capability="prompts", repeatable=True),
+    Method(name="prompts/list", capability="prompts", repeatable=True, items="prompts"),
     Method(name="prompts/get", capability="prompts", target="name", may_ask=True, repeatable=True),
     Method(name="completion/complete", capability="completions", repeatable=True),
-    Method(name="logging/setLevel", era="legacy"),
+    Method(name="logging/setLevel", era="legacy", setting=True),
     Method(name="shutdown"),  # not of MCP: see `trio_mcp.server.methods`
     Method(name="roots/list", sender="server", capability="roots"),
     Method(name="sampling/createMessage", sender="server", capability="sampling"),
@@ -94,6 +120,11 @@ _ROWS: Final = (
 )
 
 METHODS: Final[Mapping[str, Method]] = MappingProxyType({each.name: each for each in _ROWS})
+
+LISTS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {each.name: (each.capability, each.items) for each in _ROWS if each.capability and each.items}
+)
+"""By what lists something, its capability, and the member of its result that holds the items."""
 
 BY_REVISION: Final[Mapping[Revision, Mapping[str, Method]]] = MappingProxyType(
     {

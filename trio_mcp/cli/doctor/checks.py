@@ -24,6 +24,7 @@ from trio_mcp.wire.errors import (
     UNSUPPORTED_PROTOCOL_VERSION,
 )
 from trio_mcp.wire.jsonrpc import Id, Json, encode
+from trio_mcp.wire.methods import LISTS
 from trio_mcp.wire.revisions import (
     LEGACY,
     META_CLIENT_CAPABILITIES,
@@ -39,14 +40,6 @@ _NO_SUCH: Final = "trio-mcp-doctor-no-such-thing"
 _MOST_PAGES: Final = 200
 _LARGE: Final = 200_000
 """Bytes of a request that is large, and still smaller than many a file."""
-
-_LISTS: Final = {
-    "tools/list": ("tools", "tools"),
-    "resources/list": ("resources", "resources"),
-    "resources/templates/list": ("resources", "resourceTemplates"),
-    "prompts/list": ("prompts", "prompts"),
-}
-"""By method, the capability that it belongs to, and where the items are in its result."""
 
 
 @frozen(kw_only=True)
@@ -276,7 +269,7 @@ async def _check_ping(report: Report, probe: Probe) -> None:
 
 async def _check_lists(report: Report, probe: Probe, capabilities: dict[str, Json]) -> None:
     listed: list[str] = []
-    for method, (capability, key) in _LISTS.items():
+    for method, (capability, key) in LISTS.items():
         if capability in capabilities:
             items = await _pages(report, probe, method, key)
             if items is not None:

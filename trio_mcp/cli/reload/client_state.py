@@ -25,11 +25,10 @@ from trio_mcp.wire.jsonrpc import (
     encode,
     error_line,
 )
+from trio_mcp.wire.methods import LISTS
+from trio_mcp.wire.settings import SessionSettings
 
 _OURS: Final = "trio-mcp reload "
-_KEPT: Final = {"initialize": "", "logging/setLevel": "", "resources/subscribe": "uri"}
-"""The requests that are said again, and by which parameter there can be several of one."""
-_LISTS: Final = ("tools", "resources", "prompts")
 
 
 class ClientState:
@@ -37,7 +36,8 @@ class ClientState:
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
-        self._kept: dict[tuple[str, Json], dict[str, Json]] = {}
+        self._handshake: dict[str, Json] | None = None
+        self._settings = SessionSettings()
         self._initialized = False
         self._capabilities: dict[str, Json] = {}
         self._initialize_id: Id | None = None
@@ -73,16 +73,21 @@ class ClientState:
 
     def handshake(self) -> Iterator[bytes]:
         """What a new server has to hear first, line by line."""
-        for (method, _), params in self._kept.items():
-            id = f"{_OURS}{next(self._numbers)}"
-            self.repeating.add(id)
-            yield encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
-            if method == "initialize" and self._initialized:
+        if self._handshake is not None:
+            yield self._again("initialize", self._handshake)
+            if self._initialized:
                 yield encode({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        for method, params in self._settings:
+            yield self._again(method, params)
+
+    def _again(self, method: str, params: dict[str, Json]) -> bytes:
+        id = f"{_OURS}{next(self._numbers)}"
+        self.repeating.add(id)
+        return encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 
     def changes(self) -> Iterator[bytes]:
         """What the client has to hear of a new server: that its lists may be other ones."""
-        for kind in _LISTS:
+        for kind in dict.fromkeys(kind for kind, _ in LISTS.values()):
             declared = self._capabilities.get(kind)
             if self._initialized and isinstance(declared, dict) and declared.get("listChanged"):
                 method = f"notifications/{kind}/list_changed"
@@ -98,13 +103,10 @@ class ClientState:
     def _keep(self, request: Request) -> None:
         if "_meta" in request.params and request.method != "initialize":
             return  # a modern request stands for itself
-        by = _KEPT.get(request.method)
-        if by is not None:
-            self._kept[request.method, request.params.get(by)] = request.params
         if request.method == "initialize":
-            self._initialize_id = request.id
-        elif request.method == "resources/unsubscribe":
-            self._kept.pop(("resources/subscribe", request.params.get("uri")), None)
+            self._initialize_id, self._handshake = request.id, request.params
+        else:
+            self._settings.note(request.method, request.params)
 
     def _forget(self, id: Json) -> None:
         if isinstance(id, str | int):

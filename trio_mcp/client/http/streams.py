@@ -16,6 +16,7 @@ from trio_mcp.errors import CannotReach, ConnectionLost, HttpError, ProtocolErro
 from trio_mcp.wire.bucket import TokenBucket
 from trio_mcp.wire.headers import LAST_EVENT_HEADER, SESSION_HEADER, VERSION_HEADER
 from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.settings import SessionSettings
 from trio_mcp.wire.sse import EventParser
 
 _SESSION_ID: Final = re.compile(r"[!-~]+")
@@ -90,8 +91,8 @@ class Session:
     version: str | None = None
     listening: trio.CancelScope = field(factory=trio.CancelScope)
     """In which the stream of the server's own messages is read."""
-    kept: dict[tuple[str, Json], dict[str, Json]] = field(factory=dict)
-    """The requests that a new session has to be sent again, to be as the old one was."""
+    settings: SessionSettings = field(factory=SessionSettings)
+    """What its requests have made of it."""
 
     @property
     def headers(self) -> dict[str, str | bytes]:
@@ -102,15 +103,6 @@ class Session:
         if self.version is not None:
             headers[VERSION_HEADER] = self.version
         return headers
-
-    def remember(self, method: str, params: dict[str, Json]) -> None:
-        """Take note of a request that changed the session."""
-        if method == "logging/setLevel":
-            self.kept[method, None] = params
-        elif method == "resources/subscribe":
-            self.kept["resources/subscribe", params.get("uri")] = params
-        elif method == "resources/unsubscribe":
-            self.kept.pop(("resources/subscribe", params.get("uri")), None)
 
 
 def session_id(value: str | None) -> str | None:

@@ -161,7 +161,7 @@ class HttpTransport:
                 self._agree(session, result)
                 self._session = session
             else:
-                session.remember(method, params or {})
+                session.settings.note(method, params or {})
         return result
 
     def _pending_request(
@@ -428,11 +428,11 @@ class HttpTransport:
         if session.version != old.version:
             raise ProtocolError(f"it has gone over to protocol version {session.version}")
         await self._post_quietly(session, notification_line("notifications/initialized"))
-        for (method, _), params in list(old.kept.items()):
+        for method, params in old.settings:
             pending = await self._directly(method, params, session)
             error = pending.response.error if pending.response is not None else None
             if error is None:
-                session.remember(method, params)
+                session.settings.note(method, params)
             else:
                 logger.warning("%s was refused in the new session: %s", method, error)
         return session

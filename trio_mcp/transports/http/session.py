@@ -53,6 +53,7 @@ from trio_mcp.wire.jsonrpc import (
     trimmed,
 )
 from trio_mcp.wire.revisions import LEGACY
+from trio_mcp.wire.settings import is_setting
 
 if TYPE_CHECKING:  # few servers share a store
     from trio_mcp.transports.http.sharing.session import SessionLink
@@ -70,9 +71,6 @@ _KEPT: Final = 100
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _ELSEWHERE: Final = re.compile(r"[0-9a-f]{12}\.[0-9]{1,18}")
 
-_SETTINGS: Final = ("logging/setLevel", "resources/subscribe", "resources/unsubscribe")
-"""Methods that change what all halves of a session have to know."""
-
 _UNTOLD: Final = McpError(INTERNAL_ERROR, "The other instances cannot be told of it now; try again")
 
 
@@ -86,7 +84,7 @@ class SessionStream(ReplyChannel):
         self._session = session
         self._store = session.store
         self._request_id: Id | None = None if request is None else request.id
-        self._is_setting = request is not None and request.method in _SETTINGS
+        self._is_setting = request is not None and is_setting(request.method)
         self._recorded = False  # for who comes back to another instance
         self._unsent: deque[tuple[int, bytes]] = deque()  # what the reader is to get
         self._unsent_bytes = 0
@@ -405,7 +403,7 @@ class HttpSession:
         self.session.authorization = authorization  # each request keeps the one it came with
         request = self.inbound.admit(message, stream)
         if isinstance(request, bytes):
-            if self.link is not None and message.method in _SETTINGS:
+            if self.link is not None and is_setting(message.method):
                 await self.settle()
             return request
         self._keep(stream)
