@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 import trio
@@ -15,6 +16,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from tests.transports.http.support import LegacyClient, hosting
 from trio_mcp import HttpOptions, HttpPolicy, Registry, ToolError, connect, serve_http
+from trio_mcp.transports.http.metrics import Metrics
 
 pytestmark = pytest.mark.requirement("G2")
 
@@ -87,6 +89,17 @@ async def test_calls_are_counted_and_measured_by_tool_and_outcome(era) -> None:
             assert value(text, "mcp_http_bytes_out_total") > 0
             assert "secret" not in text
         nursery.cancel_scope.cancel()
+
+
+def test_a_call_is_in_every_bucket_that_is_long_enough_for_it() -> None:
+    metrics = Metrics()
+    for seconds in (0.001, 0.002, 61.0):
+        call = SimpleNamespace(kind="Tool", handler=SimpleNamespace(name="buy"), outcome="ok")
+        metrics.ended(call, seconds)
+    text = metrics.text().decode()
+    for le, count in {"0.001": 1, "0.005": 2, "60.0": 2, "+Inf": 3}.items():
+        assert value(text, "mcp_request_duration_seconds_bucket", name="buy", le=le) == count
+    assert value(text, "mcp_request_duration_seconds_sum", name="buy") == pytest.approx(61.003)
 
 
 async def test_refused_calls_are_counted() -> None:

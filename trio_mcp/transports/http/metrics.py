@@ -6,12 +6,15 @@ client can make the number of series grow.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakKeyDictionary
 
 import orjson
+from attrs import define, field
 
 from trio_mcp.server.handlercall import OUTCOMES
 
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 
 _BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
+_BUCKETS_UP_TO: Final = (*map(str, _BUCKETS), "+Inf")
+_LABELS: Final = ("kind", "name")
 _ERRORS: Final = frozenset({"error", "exception", "timeout"})
 
 _SERVER: Final = {
@@ -41,27 +46,12 @@ class Metrics:
     """
 
     def __init__(self) -> None:
-        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+        from prometheus_client import CollectorRegistry, Gauge
 
         self._registry = CollectorRegistry()
-        labels = ("kind", "name")
-        self._requests = Counter(
-            "mcp_requests",
-            "Calls that ended, or were refused.",
-            (*labels, "outcome"),
-            registry=self._registry,
-        )
-        self._errors = Counter(
-            "mcp_errors", "Calls that failed, or were refused.", labels, registry=self._registry
-        )
-        self._duration = Histogram(
-            "mcp_request_duration_seconds",
-            "How long calls took.",
-            labels,
-            registry=self._registry,
-            buckets=_BUCKETS,
-        )
-        self._series: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+        self._ended: defaultdict[tuple[str, str], _Calls] = defaultdict(_Calls)
+        self._refused: Counter[tuple[str, str, str]] = Counter()
+        self._registry.register(_CallCollector(self._ended, self._refused))
         self.in_flight = 0
         """Calls that run."""
         in_flight = Gauge("mcp_requests_in_flight", "Calls that run.", registry=self._registry)
@@ -76,26 +66,14 @@ class Metrics:
 
     def ended(self, call: HandlerCall, seconds: float) -> None:
         """Count a call that has ended."""
-        handler = call.handler
-        series = self._series.get(handler)
-        if series is None:
-            labels = (call.kind.lower(), handler.name)
-            series = self._series[handler] = (
-                self._duration.labels(*labels),
-                {each: self._requests.labels(*labels, each) for each in OUTCOMES},
-                self._errors.labels(*labels),
-            )
-        duration, by_outcome, errors = series
-        duration.observe(seconds)
-        by_outcome[call.outcome].inc()
-        if call.outcome in _ERRORS:
-            errors.inc()
+        calls = self._ended[call.kind, call.handler.name]
+        calls.outcomes[call.outcome] += 1
+        calls.buckets[bisect_left(_BUCKETS, seconds)] += 1
+        calls.seconds += seconds
 
     def refused(self, kind: str, name: str | None, outcome: str) -> None:
         """Count a call that was refused; without a name if there is no such thing."""
-        labels = (kind.lower(), name or "")
-        self._requests.labels(*labels, outcome).inc()
-        self._errors.labels(*labels).inc()
+        self._refused[kind, name or "", outcome] += 1
 
     def watch_sessions(self, count: Callable[[], int]) -> None:
         """Say how the number of sessions is found."""
@@ -159,11 +137,56 @@ class _Observation:
 
     def __enter__(self) -> None:
         self._metrics.in_flight += 1
-        self._began = time.perf_counter()
+        self._began = perf_counter()
 
     def __exit__(self, *_: object) -> None:
         self._metrics.in_flight -= 1
-        self._metrics.ended(self._call, time.perf_counter() - self._began)
+        self._metrics.ended(self._call, perf_counter() - self._began)
+
+
+@define(eq=False)
+class _Calls:
+    """What is counted of the calls of one handler: by plain numbers, as each call does it."""
+
+    outcomes: dict[str, int] = field(factory=lambda: dict.fromkeys(OUTCOMES, 0))
+    buckets: list[int] = field(factory=lambda: [0] * len(_BUCKETS_UP_TO))
+    seconds: float = 0.0
+
+
+@define(eq=False)
+class _CallCollector:
+    """Makes metrics of these numbers when they are asked for."""
+
+    _ended: Mapping[tuple[str, str], _Calls]
+    _refused: Mapping[tuple[str, str, str], int]
+
+    def collect(self) -> Iterator[Any]:
+        """Yield the metrics."""
+        from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+
+        requests = CounterMetricFamily(
+            "mcp_requests", "Calls that ended, or were refused.", labels=(*_LABELS, "outcome")
+        )
+        errors = CounterMetricFamily(
+            "mcp_errors", "Calls that failed, or were refused.", labels=_LABELS
+        )
+        durations = HistogramMetricFamily(
+            "mcp_request_duration_seconds", "How long calls took.", labels=_LABELS
+        )
+        failed: Counter[tuple[str, str]] = Counter()
+        for (kind, name), calls in self._ended.items():
+            labels = (kind.lower(), name)
+            failed[labels] = sum(calls.outcomes[each] for each in _ERRORS)
+            buckets = zip(_BUCKETS_UP_TO, accumulate(calls.buckets), strict=True)
+            durations.add_metric(labels, list(buckets), calls.seconds)
+            for outcome, count in calls.outcomes.items():
+                requests.add_metric((*labels, outcome), count)
+        for (kind, name, outcome), count in self._refused.items():
+            failed[kind.lower(), name] += count
+            requests.add_metric((kind.lower(), name, outcome), count)
+        for labels, count in failed.items():
+            errors.add_metric(labels, count)
+        yield from (requests, errors, durations)
 
 
 class _ServerCollector:

@@ -24,12 +24,6 @@ def add(total: Snapshot, snapshot: Snapshot, *, ended: bool = False) -> None:
             continue
         into = total.setdefault(family, [kind, help_text, {}])[2]
         for name, values in samples.items():
-            _add_values(into.setdefault(name, {}), values, since=name.endswith("_created"))
-
-
-def _add_values(into: dict[str, float], values: dict[str, float], *, since: bool) -> None:
-    for labels, value in values.items():
-        known = into.get(labels)
-        if known is not None:
-            value = min(known, value) if since else known + value
-        into[labels] = value
+            known = into.setdefault(name, {})
+            for labels, value in values.items():
+                known[labels] = known.get(labels, 0.0) + value
