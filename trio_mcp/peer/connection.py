@@ -107,7 +107,6 @@ class Connection(ReplyChannel):
         Cancelled, it cancels its calls without answering them, still writes what was answered
         for at most `Limits.flush_timeout` seconds, and raises `trio.Cancelled`.
         """
-        self._runner.now = trio.lowlevel.current_clock().current_time
         async with trio.open_nursery() as self._nursery:
             for task in (self._read, self._dispatch, self._write, *background):
                 self._nursery.start_soon(task)

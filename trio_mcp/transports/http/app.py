@@ -217,7 +217,7 @@ class HttpApp:
             await send({"type": "lifespan.shutdown.complete"})
 
     async def _serve(self, http: HttpRequest) -> None:
-        started = trio.current_time()
+        started = self._runner.now()
         with suppress(Disconnected):
             try:
                 if tracing.is_traced():
@@ -232,7 +232,7 @@ class HttpApp:
                 if not http.started:
                     await http.respond(refused.status, refused.body, headers=refused.headers)
         if logger.isEnabledFor(logging.INFO):
-            duration = trio.current_time() - started
+            duration = self._runner.now() - started
             logger.info(
                 "%s %s: %d in %.1f ms",
                 http.method,

@@ -16,7 +16,7 @@ import math
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
@@ -66,6 +66,7 @@ class Guard:
         if policy.auth is not None:
             host = urlsplit(policy.auth.resource).hostname or ""
             self._hosts.add(f"[{host}]" if ":" in host else host)
+        self._is_ours = lru_cache(maxsize=64)(self._names_us)  # clients always say the same
         self._origins = {each.lower().rstrip("/") for each in policy.allowed_origins}
         self._proxies = Proxies(policy.trusted_proxies)
         self._addresses = _Rates(policy.rate or math.inf, policy)
@@ -131,7 +132,8 @@ class Guard:
         Raises:
             Refusal: It is not allowed (403).
         """
-        self._check_host(request)
+        if not self._is_ours(request.headers.get(b"host", b"")):
+            raise Refusal(403, "This server is not meant to be reached by that Host name.")
         origin = request.header(b"origin")
         if origin is None:
             return
@@ -139,12 +141,9 @@ class Guard:
             raise Refusal(403, "Pages of that Origin may not use this server.")
         request.answer_headers += allowing(origin)
 
-    def _check_host(self, request: HttpRequest) -> None:
-        if _ANY in self._hosts:
-            return
-        host = _HOST.fullmatch((request.header(b"host") or "").lower())
-        if host is None or host[1] not in self._hosts:
-            raise Refusal(403, "This server is not meant to be reached by that Host name.")
+    def _names_us(self, host: bytes) -> bool:
+        name = _HOST.fullmatch(host.decode("latin-1").lower())
+        return _ANY in self._hosts or (name is not None and name[1] in self._hosts)
 
     def _may_use(self, origin: str) -> bool:
         if _ANY in self._origins or origin in self._origins:
@@ -185,7 +184,7 @@ class Guard:
         policy = self._policy
         if policy.auth is not None:
             return await self._ask(request)
-        if not policy.asks_for_tokens:
+        if not policy.asks_for_tokens_of_its_own:
             return None
         kind, _, token = (request.header(b"authorization") or "").partition(" ")
         token = token.strip()

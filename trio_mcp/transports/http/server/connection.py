@@ -350,8 +350,7 @@ class Connection:
         try:
             while data:
                 piece = data[:_WRITE_BYTES]
-                self._write_deadline = trio.current_time() + self.limits.write_timeout
-                self._watch.by(self._write_deadline)
+                self._write_deadline = self._watch.within(self.limits.write_timeout)
                 await self._pipe.send(piece)
                 self.service.counters.bytes_out += len(piece)
                 data = data[len(piece) :]
@@ -364,8 +363,7 @@ class Connection:
 
     def _read_within(self, seconds: float, wait: _Wait) -> None:
         self._wait = wait
-        self._read_deadline = trio.current_time() + seconds
-        self._watch.by(self._read_deadline)
+        self._read_deadline = self._watch.within(seconds)
 
     def _read_freely(self) -> None:
         self._wait = _Wait.NOTHING

@@ -37,25 +37,28 @@ class Watch:
 
     def __init__(self, connections: Iterable[Watched]) -> None:
         self._connections = connections
+        self._now = trio.lowlevel.current_clock().current_time
         self._sleep = trio.CancelScope()
         self._wakes = inf  # the deadline of its sleep
         self._dozing = True  # it sleeps for longer than PATIENCE
 
-    def by(self, deadline: float) -> None:
-        """Have a look at that time at the latest."""
+    def within(self, seconds: float) -> float:
+        """Have a look when so many seconds have passed, at the latest; returns when that is."""
+        deadline = self._now() + seconds
         if deadline < self._wakes:
             self._wakes = self._sleep.deadline = deadline
+        return deadline
 
     def soon(self) -> None:
         """Have a look within PATIENCE."""
         if self._dozing:
             self._dozing = False
-            self.by(trio.current_time() + PATIENCE)
+            self.within(PATIENCE)
 
     async def run(self) -> None:
         """Look after the connections until cancelled."""
         while True:
-            now = trio.current_time()
+            now = self._now()
             due = min((each.look(now) for each in self._connections), default=inf)
             self._dozing = due > now + PATIENCE
             self._wakes = max(due, now + _PAUSE)
