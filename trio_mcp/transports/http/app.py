@@ -263,7 +263,7 @@ class HttpApp:
             await answer_preflight(http)
             return
         endpoint = (
-            self._sse if path == self._sse_path else self._mcp if path == self._path else None
+            self._mcp if path == self._path else self._sse if path == self._sse_path else None
         )
         if endpoint is None:
             await self._serve_page(http)

@@ -7,7 +7,7 @@ Both go through the same dispatcher as on any other transport.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,7 +59,7 @@ from trio_mcp.wire.jsonrpc import (
     decode,
     is_id,
 )
-from trio_mcp.wire.methods import Method, modern_only
+from trio_mcp.wire.methods import modern_only
 from trio_mcp.wire.revisions import BY_NAME, LEGACY, MODERN
 
 if TYPE_CHECKING:  # few servers share a store
@@ -68,9 +68,6 @@ if TYPE_CHECKING:  # few servers share a store
 _ASSUMED: Final = "2025-03-26"
 """What a legacy client without a version header speaks."""
 _ALLOW: Final = [(b"allow", b"GET, POST, DELETE")]
-
-_Sender = tuple[str, bytes]
-"""As far as it can be known who sends a request that stands for itself: owner and program."""
 
 
 @define(eq=False, repr=False)
@@ -95,7 +92,7 @@ class McpEndpoint:
     _runner: Runner
     _shared: bool
     _header_check: HeaderCheck = field(init=False)
-    _alone: dict[Inbound, _Sender] = field(factory=dict, init=False)
+    _alone: dict[Inbound, HttpRequest] = field(factory=dict, init=False)
     """Of requests that stand for themselves."""
     stopping: bool = field(default=False, init=False)
     """Whether nothing is begun any more that would go on for ever."""
@@ -145,16 +142,18 @@ class McpEndpoint:
 
     async def _post(self, http: HttpRequest) -> None:
         check_json(http)
-        if not (accepts(http, JSON) and accepts(http, EVENTS)):
+        if not accepts(http, JSON, EVENTS):
             raise Refusal(406, "The client must accept application/json and text/event-stream.")
         message, _ = await read_message(http, self._server.limits)
         self.require(http, message)
-        methods = self._server.registry.methods
-        # A server that stops would end it at once. But a session goes on at those who share it.
-        if _begins_something(message, methods) and not (self._shared and _begins_session(message)):
-            self._refuse_if_stopping()
-        if isinstance(message, Request) and _speaks_modern(http, message, methods):
-            await self._answer_modern(http, message)
+        if self.stopping and self._would_end_at_once(message):
+            raise _stopping()
+        if isinstance(message, Request) and is_modern(message.params.get("_meta")):
+            self._check_headers(http, message)
+            await self._answer(http, message, _session_of(http), modern=True)
+        elif isinstance(message, Request) and self._means_modern(http, message):
+            message.params["_meta"] = _claim_modern(message.params.get("_meta"))
+            await self._answer(http, message, _session_of(http), modern=True)
         elif _says_modern(http):
             await self._take_modern(http, message)
         else:
@@ -164,17 +163,24 @@ class McpEndpoint:
             else:
                 await self._answer_in_session(http, message)
 
-    async def _answer_modern(self, http: HttpRequest, request: Request) -> None:
-        meta = request.params.get("_meta")
-        if is_modern(meta):
-            try:
-                self._header_check.check(http, request)
-            except McpError as error:
-                raise bad_message(request.id, error) from None
-        else:
-            request.params["_meta"] = _claim_modern(meta)
-        session = _session_of(http)
-        await self._answer(http, request, session, modern=True)
+    def _would_end_at_once(self, message: Message) -> bool:
+        """Whether it begins something that lasts no longer than this server."""
+        known = None
+        if isinstance(message, Request):
+            known = self._server.registry.methods.get(message.method)
+        if known is None or not known.lasting:
+            return False
+        return not (self._shared and _begins_session(message))  # which goes on at the others
+
+    def _means_modern(self, http: HttpRequest, request: Request) -> bool:
+        """Whether a request means to be a modern one, though its `_meta` does not say so."""
+        return modern_only(request.method, self._server.registry.methods) or _says_modern(http)
+
+    def _check_headers(self, http: HttpRequest, request: Request) -> None:
+        try:
+            self._header_check.check(http, request)
+        except McpError as error:
+            raise bad_message(request.id, error) from None
 
     async def _take_modern(self, http: HttpRequest, message: Message) -> None:
         """A notification is taken note of; there is nothing else without an answer."""
@@ -215,8 +221,8 @@ class McpEndpoint:
             id, sender = message.params.get("requestId"), _sender_of(http)
             meant = [
                 inbound
-                for inbound, its_sender in self._alone.items()
-                if its_sender == sender and is_id(id) and id in inbound
+                for inbound, its in self._alone.items()
+                if is_id(id) and id in inbound and _sender_of(its) == sender
             ]
             if len(meant) == 1:
                 meant[0].note(message)
@@ -225,7 +231,7 @@ class McpEndpoint:
     def _inbound_for(self, http: HttpRequest, session: Session) -> Inbound:
         """The requests of one POST that stands for itself, until it is taken out of `_alone`."""
         inbound = Inbound(Dispatcher(self._server, session), self._slots)
-        self._alone[inbound] = _sender_of(http)
+        self._alone[inbound] = http
         return inbound
 
     async def _answer(
@@ -356,7 +362,8 @@ class McpEndpoint:
         if http.header(SESSION) is None and http.header(VERSION) is None:
             raise Refusal(405, "The MCP endpoint is for POST; a GET needs a session.", _ALLOW)
         _check_version(http)
-        self._refuse_if_stopping()
+        if self.stopping:
+            raise _stopping()
         session = await self._sessions.find(http)
         event_id = http.header(b"last-event-id")
         stream: SessionStream | ElsewhereStream = session.standalone
@@ -373,10 +380,6 @@ class McpEndpoint:
         await self._sessions.delete(session)
         await http.respond(200)
 
-    def _refuse_if_stopping(self) -> None:
-        if self.stopping:
-            raise Refusal(503, "The server is stopping.", [(b"retry-after", b"10")])
-
 
 _METHODS: Final[dict[str, Callable[[McpEndpoint, HttpRequest], Awaitable[None]]]] = {
     "POST": McpEndpoint._post,
@@ -385,12 +388,12 @@ _METHODS: Final[dict[str, Callable[[McpEndpoint, HttpRequest], Awaitable[None]]]
 }
 
 
-def _begins_something(message: Message, methods: Mapping[str, Method]) -> bool:
-    known = methods.get(message.method) if isinstance(message, Request) else None
-    return known is not None and known.lasting
+def _stopping() -> Refusal:
+    return Refusal(503, "The server is stopping.", [(b"retry-after", b"10")])
 
 
-def _sender_of(http: HttpRequest) -> _Sender:
+def _sender_of(http: HttpRequest) -> tuple[str, bytes]:
+    """Who sends a request, as far as that can be known: owner and program."""
     return http.owner, http.headers.get(b"user-agent", b"")
 
 
@@ -408,13 +411,6 @@ def _begins_session(message: Message) -> bool:
 def _says_modern(http: HttpRequest) -> bool:
     """Whether the header of a message says so."""
     return http.headers.get(VERSION, b"").decode("latin-1") in MODERN
-
-
-def _speaks_modern(http: HttpRequest, request: Request, methods: Mapping[str, Method]) -> bool:
-    """Whether a request means to be a modern one."""
-    if is_modern(request.params.get("_meta")) or modern_only(request.method, methods):
-        return True
-    return _says_modern(http)
 
 
 def _claim_modern(meta: Any) -> dict[str, Any]:

@@ -51,18 +51,15 @@ class HeaderCheck:
             _compare("MCP-Protocol-Version", headers.get(VERSION), version)
         _compare("Mcp-Method", headers.get(METHOD), request.method)
         where = target_of(request.method, self._registry.methods)
-        if where is None:
-            return
-        name = request.params.get(where)
-        if isinstance(name, str):
+        name = None if where is None else request.params.get(where)
+        if isinstance(name, str):  # as above
             _compare("Mcp-Name", headers.get(NAME), name, encoded=True)
-        if request.method == "tools/call":
-            self._check_parameters(http, name, request.params.get("arguments"))
+            tool = self._registry.tools.get(name) if request.method == "tools/call" else None
+            if tool is not None:
+                self._check_parameters(http, tool, request.params.get("arguments"))
 
-    def _check_parameters(self, http: HttpRequest, name: Json, arguments: Json) -> None:
-        tool = self._registry.tools.get(name) if isinstance(name, str) else None
-        paths: Paths = {} if tool is None else self._paths_of(tool)
-        for header, path in paths.items():
+    def _check_parameters(self, http: HttpRequest, tool: Tool, arguments: Json) -> None:
+        for header, path in self._paths_of(tool).items():
             value = arguments
             for step in path:
                 value = value.get(step) if isinstance(value, dict) else None

@@ -55,9 +55,9 @@ def bad_message(id: Id, error: McpError) -> Refusal:
     return Refusal(400, error.message, body=line[:-1])
 
 
-def accepts(http: HttpRequest, kind: bytes) -> bool:
-    """Whether a client understands one of the two media types of MCP."""
-    return kind in _accepted(http.headers.get(b"accept", b""))
+def accepts(http: HttpRequest, *kinds: bytes) -> bool:
+    """Whether a client understands these, out of the two media types of MCP."""
+    return _accepted(http.headers.get(b"accept", b"")).issuperset(kinds)
 
 
 @lru_cache(maxsize=256)  # clients always say the same

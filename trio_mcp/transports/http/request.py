@@ -79,6 +79,8 @@ class HttpRequest:
     scope: Scope
     receive: Receive
     send: Send
+    method: str = field(init=False)
+    """The HTTP method."""
     headers: dict[bytes, bytes] = field(init=False)
     """The headers; of a repeated one, all values with commas between."""
     authorization: Authorization | None = None
@@ -92,7 +94,8 @@ class HttpRequest:
     status: int = 0
 
     def __attrs_post_init__(self) -> None:
-        """Put the headers where they are found."""
+        """Put the method and the headers where they are found."""
+        self.method = self.scope["method"]
         given = list(self.scope["headers"])
         headers = dict(given)
         if len(headers) < len(given):  # some are repeated
@@ -100,12 +103,6 @@ class HttpRequest:
             for name, value in given:
                 headers[name] = headers[name] + b", " + value if name in headers else value
         self.headers = headers
-
-    @property
-    def method(self) -> str:
-        """The HTTP method."""
-        method: str = self.scope["method"]
-        return method
 
     @property
     def path(self) -> str:

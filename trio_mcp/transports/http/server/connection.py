@@ -243,14 +243,15 @@ class Connection:
             self._say_at_last(Refused(500, "The server failed to answer this request."))
 
     def _scope_of(self, head: Head) -> Scope:
-        scope = self._base_scope.copy()
-        scope["http_version"] = head.http_version
-        scope["method"] = head.method
-        scope["path"] = head.path
-        scope["raw_path"] = head.raw_path
-        scope["query_string"] = head.query
-        scope["headers"] = head.headers.copy()  # which the app may change
-        return scope
+        return {
+            **self._base_scope,
+            "http_version": head.http_version,
+            "method": head.method,
+            "path": head.path,
+            "raw_path": head.raw_path,
+            "query_string": head.query,
+            "headers": head.headers.copy(),  # which the app may change
+        }
 
     # Reading ---------------------------------------------------------------------------------
 

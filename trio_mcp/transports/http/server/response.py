@@ -133,13 +133,12 @@ class Response:
         """The head, for a body whose length is known if it comes as a whole."""
         headers = tuple(map(tuple, self._headers))
         # Those with more have mostly one of their own, such as a session's: nobody asks again.
-        look = _seen_fields_of if len(headers) <= _USUAL else _fields_of
-        fields, length, closes, dated = look(self._status, headers)
+        look = _seen_beginning_of if len(headers) <= _USUAL else _beginning_of
+        begin, length, closes, dated = look(self._status, headers)
         if closes:
             self.keep_alive = False
-        return b"%b%b%b%b%b\r\n" % (
-            status_line(self._status),
-            fields,
+        return b"%b%b%b%b\r\n" % (
+            begin,
             self._delimit(length, whole),
             b"" if dated else date,
             self._connection(),
@@ -173,10 +172,10 @@ class Response:
         return b"" if self._is_1_1 else b"connection: keep-alive\r\n"
 
 
-def _fields_of(
+def _beginning_of(
     status: int, headers: tuple[tuple[bytes, ...], ...]
 ) -> tuple[bytes, int | None, bool, bool]:
-    """Write down the headers that an app gave.
+    """Write down the status and the headers that an app gave.
 
     Returns:
         The lines of those that are sent, what they say of the body's length, whether they end the
@@ -202,10 +201,10 @@ def _fields_of(
     fields = b"".join(lines)
     if not _FIELDS.fullmatch(fields) or fields.count(b"\r\n") != len(lines):
         raise ResponseError("a header of the response has characters that it must not have")
-    return fields, length, closes, dated
+    return status_line(status) + fields, length, closes, dated
 
 
-_seen_fields_of = lru_cache(maxsize=64)(_fields_of)
+_seen_beginning_of = lru_cache(maxsize=64)(_beginning_of)
 
 
 def _parse_length(value: bytes, before: int | None) -> int:
