@@ -399,7 +399,7 @@ def _sender_of(http: HttpRequest) -> tuple[str, bytes]:
 
 def _stands_alone(http: HttpRequest, message: Message) -> bool:
     """Whether a legacy message belongs to no session and begins none: a plain POST, as by curl."""
-    if http.header(SESSION) is not None or isinstance(message, Response):
+    if SESSION in http.headers or isinstance(message, Response):
         return False
     return not _begins_session(message)
 

@@ -117,8 +117,11 @@ class SessionStream(ReplyChannel):
 
     def put_nowait(self, line: bytes) -> None:
         """Add an event, unless there was the last one already."""
-        if self.finished:  # of a session that has ended, say, nothing is kept
-            return
+        if not self.finished:  # of a session that has ended, say, nothing is kept
+            self._add(line)
+            self.changed.unpark_all()
+
+    def _add(self, line: bytes) -> None:
         line = trimmed(line)
         self.last = self._store.append(self.name, line)
         if self.reader is not None:
@@ -126,7 +129,6 @@ class SessionStream(ReplyChannel):
             self._unsent_bytes += len(line)
         if self._recorded:
             self._record(line)
-        self.changed.unpark_all()
 
     async def send_notification(self, line: bytes) -> None:
         """Send a notification, once there is room."""
@@ -163,7 +165,7 @@ class SessionStream(ReplyChannel):
         if self.finished:
             return
         if line is not None:
-            self.put_nowait(line)
+            self._add(line)
             self._answered = True
         self.finished = True
         if self._recorded:
@@ -228,16 +230,18 @@ class SessionStream(ReplyChannel):
     @contextmanager
     def _read_by(self, http: HttpRequest, after: int) -> Iterator[None]:
         self.reader, self.sent, self.closing = http, after, False
-        self._unsent.extend(self._store.since(self.name, after))
-        self._unsent_bytes = sum(len(line) for _, line in self._unsent)
+        if self.last > after:  # a new one mostly has nothing yet
+            self._unsent.extend(self._store.since(self.name, after))
+            self._unsent_bytes = sum(len(line) for _, line in self._unsent)
         try:
             yield
         finally:
             self.reader = None
             self._unsent.clear()
             self._unsent_bytes = 0
-            self._session.last_used = trio.current_time()
-            self.changed.unpark_all()
+            self._session.last_used = self._session.now()
+            if self.changed:
+                self.changed.unpark_all()
             if self.finished and self.sent == self.last:
                 self._session.was_sent(self)
 
@@ -337,7 +341,8 @@ class HttpSession:
         self._scope = trio.CancelScope(deadline=http.deadline)
         self._is_over = False
         self._nursery: trio.Nursery | None = None
-        self.last_used = trio.current_time()
+        self.now: Final = runner.now
+        self.last_used = self.now()
 
     @property
     def primes(self) -> bool:
@@ -373,7 +378,8 @@ class HttpSession:
 
     def renew(self, deadline: float) -> None:
         """Let the session last until another token of its owner's expires, if that is later."""
-        self._scope.deadline = max(self._scope.deadline, deadline)
+        if deadline > self._scope.deadline:
+            self._scope.deadline = deadline
 
     def end(self) -> None:
         """End the session: calls are cancelled and streams closed."""
@@ -408,22 +414,23 @@ class HttpSession:
             return request
         self._keep(stream)
         try:
-            await wait_for_slots(request, self._slots)
-            if self.ended:  # while it waited: the nursery may take no more tasks
-                raise no_session()
+            if request.waiting_in is not None:
+                await wait_for_slots(request, self._slots)
+                if self.ended:  # meanwhile: the nursery may take no more tasks
+                    raise no_session()
         except BaseException:
             self.inbound.close(request)
             self.forget(stream)
             raise
         assert self._nursery is not None
-        self._nursery.start_soon(self._run_call, request)
+        self._nursery.start_soon(self._run_call, request, name=request.label)
         return stream
 
     async def _run_call(self, request: InboundRequest) -> None:
         try:
             await self._runner.run(request)
         finally:
-            self.last_used = trio.current_time()
+            self.last_used = self.now()
 
     # -- streams --------------------------------------------------------------------------
 

@@ -188,7 +188,7 @@ class Sessions:
             raise no_session()
         session.renew(http.deadline)
         self._sessions.move_to_end(id)
-        session.last_used = trio.current_time()
+        session.last_used = session.now()
         session.note_use()
         return session
 
