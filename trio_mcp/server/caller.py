@@ -5,7 +5,7 @@ A legacy client says so once, with `initialize`; a modern one with every request
 
 from typing import Final
 
-from attrs import frozen
+from attrs import define
 
 from trio_mcp.registry.invalid import holds_many
 from trio_mcp.wire import revisions
@@ -25,9 +25,9 @@ from trio_mcp.wire.revisions import (
 _MODERN_NAMES: Final = list(revisions.MODERN)
 
 
-@frozen(eq=False, repr=False)
+@define(eq=False, repr=False)
 class Caller:
-    """The client, as far as one request needs to know it."""
+    """The client, as far as one request needs to know it. It is not to be changed."""
 
     revision: Revision
     capabilities: dict[str, Json]
