@@ -77,3 +77,27 @@ def test_a_batch_may_have_a_third_of_that():
     refused = decode(line, max_values=3 * LONG + 15)
     assert isinstance(refused, Malformed)
     assert refused.error.message == "Invalid request: a batch holds at most 1000 messages"
+
+
+def with_integer(number: int, size: int) -> bytes:
+    text = '{"jsonrpc":"2.0","id":7,"method":"m","params":{"number":%d,"text":""}}' % number
+    return text.replace('""', f'"{"x" * (size - len(text))}"').encode()
+
+
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**30])
+def test_integers_beyond_64_bits_are_kept_in_a_message_that_is_not_too_long(number):
+    kept = decode(with_integer(number, LONG), max_values=LONG)
+    assert isinstance(kept, Request)
+    assert kept.params["number"] == number
+    refused = decode(with_integer(number, LONG + 1), max_values=LONG)
+    assert isinstance(refused, Malformed)
+    assert (refused.id, refused.error.code) == (7, -32600)
+    why = "Invalid request: integers beyond 64 bits in a message of more than 65536 bytes"
+    assert refused.error.message == why
+
+
+@pytest.mark.parametrize("number", [2**64 - 1, -(2**63)])
+def test_others_are_kept_in_any(number):
+    kept = decode(with_integer(number, 2 * LONG), max_values=LONG)
+    assert isinstance(kept, Request)
+    assert kept.params["number"] == number

@@ -25,7 +25,7 @@ from trio_mcp.wire.errors import (
     PARSE_ERROR,
     McpError,
 )
-from trio_mcp.wire.exact import RepeatedKey, exact
+from trio_mcp.wire.exact import LongIntegers, RepeatedKey, exact
 from trio_mcp.wire.ids import id_of_heavy, id_of_unreadable
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.weight import is_heavier, is_long
@@ -107,7 +107,8 @@ def decode(
         max_batch: The most messages in a batch, `Limits.max_batch`. A longer one is refused here,
             before there is anything of it but what the parser made: each of its messages would
             take many times the memory of its text.
-        max_values: The most values in it, `Limits.max_message_values`.
+        max_values: The most values in it, `Limits.max_message_values`; with integers beyond 64
+            bits also the most bytes.
 
     Returns:
         The message, or `Malformed` with the error to answer; `None` for a blank line.
@@ -122,9 +123,11 @@ def decode(
         value = _loads_long(line) if may_be_much else orjson.loads(line)
         again = orjson.dumps(value)
         if again != line:
-            value = exact(line, again, value)
+            value = exact(line, again, value, max_values)
     except RepeatedKey as repeated:
         return _repeats(value, repeated, len(line))
+    except LongIntegers:
+        return _too_long_for_integers(value, len(line), max_values)
     except TypeError:  # what was parsed can be encoded, unless it is too deep
         return _too_deep(value, len(line))
     except ValueError as error:
@@ -269,6 +272,11 @@ def _too_much(line: bytes, most: int) -> Malformed:
     return Malformed(_or_unknown(id_of_heavy(line)), error, len(line))
 
 
+def _too_long_for_integers(value: Json, size: int, most: int) -> Malformed:
+    why = f"Invalid request: integers beyond 64 bits in a message of more than {most} bytes"
+    return Malformed(_id_of(value), McpError(INVALID_REQUEST, why), size)
+
+
 def _too_deep(value: Json, size: int) -> Malformed:
     why = f"Invalid request: nested more than {MAX_DEPTH} levels deep"
     return Malformed(_id_of(value), McpError(INVALID_REQUEST, why), size)
@@ -322,8 +330,9 @@ def _encode_carefully(message: Json, refusal: TypeError) -> bytes:
     if not str(refusal).startswith("Integer exceeds"):  # json takes more than is JSON
         raise TypeError("the message holds something that is not JSON")
     try:
-        text = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        orjson.loads(text)  # readers take no integer beyond the largest float, nor do we
+        with collector_paused():
+            text = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            orjson.loads(text)  # readers take no integer beyond the largest float, nor do we
         return text.encode() + b"\n"
     except (ValueError, RecursionError) as error:
         raise TypeError(str(error)) from None

@@ -43,7 +43,8 @@ class Limits:
 
     max_message_values: int = field(default=3_000_000, validator=_count)
     """The most values in one message. An array, an object and a name count as five each, which is
-    what they cost. A batch may have a third of that."""
+    what they cost. A batch may have a third of that. A message with integers beyond 64 bits, which
+    are read and written by slower means, may have no more bytes than that either."""
 
     max_batch: int = field(default=1000, validator=_count)
     """The most messages in one JSON-RPC batch."""

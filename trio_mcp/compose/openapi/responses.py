@@ -14,8 +14,9 @@ from attrs import frozen
 
 from trio_mcp.errors import ToolError
 from trio_mcp.wire.collector import collector_paused
-from trio_mcp.wire.exact import RepeatedKey, exact
+from trio_mcp.wire.exact import LongIntegers, RepeatedKey, exact
 from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import (
     AudioContent,
     BlobResourceContents,
@@ -25,6 +26,7 @@ from trio_mcp.wire.payloads import (
     TextContent,
 )
 
+_MOST_EXACT: Final = Limits().max_message_values
 _CLOSE_TIME: Final = 1.0
 _MOST_OF_ERROR: Final = 4000
 _LINK: Final = re.compile(r"<([^<>]*)>([^<]*)")
@@ -71,12 +73,16 @@ class Answer:
         """The JSON value of the body.
 
         Raises:
-            ValueError: It is none, or none that could be sent on.
+            ValueError: It is none, or none that could be read without losing something.
+            TypeError: It is nested too deeply to be sent on.
         """
         with collector_paused():  # which goes through a million empty lists again and again
             value = orjson.loads(self.body)
         again = orjson.dumps([[[[value]]]])[4:-4]  # the envelope of a result has levels of its own
-        return value if again == self.body else exact(self.body, again, value)
+        try:
+            return value if again == self.body else exact(self.body, again, value, _MOST_EXACT)
+        except (RepeatedKey, LongIntegers) as lost:
+            raise ValueError("the value is not all that the text says") from lost
 
 
 async def read(response: httpx2.Response, most: int) -> Answer:
@@ -151,7 +157,7 @@ def contents_of(answer: Answer) -> tuple[list[ContentBlock], Json]:
     if kind.endswith(("/json", "+json")) or not kind:
         try:
             value = answer.json()
-        except (ValueError, TypeError, RepeatedKey):
+        except (ValueError, TypeError):
             if kind:
                 return [TextContent(answer.text())], NOTHING
         else:
