@@ -80,7 +80,7 @@ def test_a_batch_may_have_a_third_of_that():
 
 
 def with_integer(number: int, size: int) -> bytes:
-    text = '{"jsonrpc":"2.0","id":7,"method":"m","params":{"number":%d,"text":""}}' % number
+    text = f'{{"jsonrpc":"2.0","id":7,"method":"m","params":{{"number":{number},"text":""}}}}'
     return text.replace('""', f'"{"x" * (size - len(text))}"').encode()
 
 

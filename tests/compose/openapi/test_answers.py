@@ -1,5 +1,6 @@
 """What a service's answers become, and what it cannot do to us."""
 
+import gc
 import gzip
 import json
 from collections.abc import AsyncIterator
@@ -20,10 +21,12 @@ from trio_mcp import (
     ResourceLink,
     connect,
 )
+from trio_mcp.compose.openapi.responses import contents_of
 from trio_mcp.errors import ToolError
 
 pytestmark = pytest.mark.requirement("L6")
 ONE = document({"/it": get()})
+JSON = {"Content-Type": "application/json"}
 
 
 async def answered(response: Any, described: Any = ONE, **options: Any) -> CallToolResult:
@@ -43,6 +46,21 @@ async def test_an_answer_of_a_million_values_is_passed_on_whole() -> None:
     response = httpx2.Response(200, content=b"[" + b"[]," * 999_999 + b"[]]", headers=headers)
     result = await answered(response, max_response_bytes=4_000_000)
     assert len(result.structured_content) == 1_000_000
+
+
+@pytest.mark.parametrize(("length", "watches"), [(10, True), (300_000, False)])
+async def test_the_garbage_collector_does_not_look_at_a_long_answer(
+    length: int, watches: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+
+    def watched(answer: Any) -> Any:
+        seen.append(gc.isenabled())
+        return contents_of(answer)
+
+    monkeypatch.setattr("trio_mcp.compose.openapi.service.contents_of", watched)
+    await answered(httpx2.Response(200, text="x" * length))
+    assert seen == [watches]
 
 
 @pytest.mark.parametrize(
@@ -137,6 +155,33 @@ async def test_an_answer_is_bounded_packed_or_not() -> None:
         response = httpx2.Response(200, stream=Stream([body]), headers={"Content-Encoding": coding})
         with pytest.raises(ToolError, match="compressed answer that"):
             await answered(response)
+
+
+async def test_others_get_their_turn_however_small_the_pieces_are() -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    response = httpx2.Response(200, stream=Stream([b" "] * 1000))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(others)
+        await answered(response)
+        nursery.cancel_scope.cancel()
+    assert turns > 900
+
+
+async def test_what_cannot_be_kept_exactly_is_told_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in ('{"a":1,"a":2}', '{"a": 123456789012345678901}'):
+        monkeypatch.setattr("trio_mcp.compose.openapi.responses._MOST_EXACT", 10)
+        result = await answered(httpx2.Response(200, text=text, headers=JSON))
+        assert (text_of(result), result.structured_content) == (text, None)
+    monkeypatch.undo()
+    result = await answered(httpx2.Response(200, text=text, headers=JSON))
+    assert result.structured_content == {"a": 123456789012345678901}
 
 
 class Stream(httpx2.AsyncByteStream):
@@ -291,3 +336,16 @@ async def test_pages_stop_at_what_is_too_much_in_circles_and_at_errors() -> None
     result = await Service(failing).registry(PAGED, pages=9).call("it", {})
     assert result.structured_content == [1, 2]
     assert text_of(result).endswith("call again with size=2, page=3.")
+
+
+@pytest.mark.parametrize("last", ["no JSON", '[{"a":1,"a":2}]', '{"no": "list"}'])
+async def test_what_is_no_page_is_left_out(last: str) -> None:
+    long = 2**70
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        is_last = "page=2" in str(request.url)
+        headers = JSON if is_last else {**JSON, "Link": '</?page=2>; rel="next"'}
+        return httpx2.Response(200, text=last if is_last else f"[{long}]", headers=headers)
+
+    result = await Service(answer).registry(PAGED, pages=9).call("it", {})
+    assert result.structured_content == [long]

@@ -294,6 +294,87 @@ def test_too_many_operations_are_refused_before_anything_is_made_of_them(count: 
         openapi(document(paths))
 
 
+class LongList(list[Any]):
+    """A list of which only the beginning may be looked at."""
+
+    def __iter__(self) -> Any:
+        for number, each in enumerate(super().__iter__()):
+            assert number < 10_000, "all of it is looked at"
+            yield each
+
+
+class LongObject(dict[str, Any]):
+    """An object of which only the first members may be looked at."""
+
+    def items(self) -> Any:
+        for number, each in enumerate(super().items()):
+            assert number < 10_000, "all of it is looked at"
+            yield each
+
+    def __iter__(self) -> Any:
+        raise AssertionError("all of it is looked at")
+
+
+def test_of_what_many_operations_may_share_a_bounded_part_is_looked_at() -> None:
+    names = [f"n{index}" for index in range(20_000)]
+    named = LongObject.fromkeys(names, {})
+    target = {"$ref": "#/components/schemas/A"}
+    body = {
+        "properties": LongObject.fromkeys(names, {"type": "string"}),
+        "required": LongList(names),
+        "anyOf": LongList([target] * 20_000),
+        "discriminator": {"propertyName": "kind", "mapping": LongObject.fromkeys(names, "A")},
+        "enum": LongList(names),
+        "default": LongList(names),
+    }
+    forms = {"schema": {"properties": body["properties"], "required": body["required"]}}
+    shared = {
+        "parameters": LongList([{"name": "p", "in": "query", "$ref": "#/" + "a/" * 2000}] * 20_000),
+        "post": {
+            "tags": LongList(names),
+            "summary": LongList(names),
+            "security": LongList([{"key": []}] * 20_000),
+            "responses": named,
+            "requestBody": {"content": LongObject({"multipart/form-data": forms, **named})},
+        },
+        "put": {
+            "responses": {"200": {"content": named}},
+            "requestBody": {"content": {"application/json": {"schema": body}}},
+        },
+    }
+    paths = {"/a": {"$ref": "#/x"}, "/b": {"$ref": "#/x"}}
+    registry = Service().registry(document(paths, x=shared, components={"schemas": {"A": {}}}))
+    assert list(registry.tools) == ["put_a", "post_a", "put_b", "post_b"]
+    taken = registry.tools["put_a"].description.input_schema["properties"]["body"]
+    assert len(taken["properties"]) <= 1500
+    assert {"required", "enum", "default"}.isdisjoint(taken)
+
+
+def test_the_servers_that_operations_share_are_looked_at_once() -> None:
+    looked: list[str] = []
+
+    class Variables(dict[str, Any]):
+        def get(self, name: str, default: Any = None) -> Any:
+            looked.append(name)
+            return super().get(name, default)
+
+    servers = [{"url": "https://{host}", "variables": Variables(host={"default": "a.example"})}]
+    paths = {f"/{index}": {"get": {"servers": servers}} for index in range(20)}
+    assert len(Service().registry(document(paths)).tools) == 20
+    assert looked == ["host"]
+
+
+def test_more_schemas_than_may_be_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each operation refers to all of them: so a short document may ask for millions."""
+    last = {"properties": {f"p{index}": {} for index in range(99)}}
+    described = schema_document({"A": {"items": {"$ref": "#/components/schemas/B"}}, "B": last}, 30)
+    monkeypatch.setattr("trio_mcp.compose.openapi.schemas._MOST_IN_ALL", 3500)
+    assert len(Service().registry(described).tools) == 30
+    monkeypatch.setattr("trio_mcp.compose.openapi.schemas._MOST_IN_ALL", 3000)
+    with pytest.raises(SchemaError, match="more than 3,000 schemas: choose some with only="):
+        Service().registry(described)
+
+
 @pytest.mark.parametrize("odd", [None, 3, "x", [], [None], {"x": None}, True])
 async def test_whatever_stands_where_something_else_belongs_is_passed_over(odd: Any) -> None:
     operation = {

@@ -16,7 +16,7 @@ import httpx2
 from attrs import evolve
 
 from trio_mcp.compose.openapi.bodies import ReadFile
-from trio_mcp.compose.openapi.document import Document, read_document
+from trio_mcp.compose.openapi.document import Document, members, read_document
 from trio_mcp.compose.openapi.files import bundled
 from trio_mcp.compose.openapi.operations import (
     LONGEST_NAME,
@@ -242,6 +242,7 @@ class _Builder:
         self._service = service
         self._base_url = None if base_url is None else base_url.rstrip("/")
         self._variables = variables
+        self._server_urls: dict[int, str | None] = {}  # many operations may share their servers
         self._longest_text = longest_text
         self._sent = Schemas(document, True, longest_text // 2)
         self._returned = Schemas(document, False, longest_text // 2) if output_schemas else None
@@ -316,7 +317,10 @@ class _Builder:
         if self._base_url is not None:
             return self._base_url
         for servers in (operation.said("servers"), self._document.root.get("servers")):
-            url = self._document.server_url(servers, self._variables)
+            if id(servers) not in self._server_urls:
+                url = self._document.server_url(servers, self._variables)
+                self._server_urls[id(servers)] = url
+            url = self._server_urls[id(servers)]
             if url is not None:
                 return url
         raise SchemaError(
@@ -326,10 +330,10 @@ class _Builder:
     def _answered(self, operation: Operation) -> tuple[list[str], Json]:
         """The media types of a good answer, and the schema of its JSON, if that is all."""
         responses = operation.details.get("responses")
-        told = {str(each): value for each, value in _items(responses)}
+        told = dict(members(responses))
         codes = sorted(each for each in told if each[:1] == "2") or ["default"]
         content = self._document.resolve(told.get(codes[0])).get("content")
-        types = [str(each) for each, _ in _items(content) if _TYPE.fullmatch(str(each))]
+        types = [each for each, _ in members(content) if _TYPE.fullmatch(each)]
         is_json = len(codes) == 1 and bool(types) and all(map(_JSON.match, types))
         media = self._document.resolve(content.get(types[0])) if is_json and content else {}
         return types, media.get("schema")
@@ -398,10 +402,6 @@ class _Builder:
             ]
         )
         return read
-
-
-def _items(value: Json) -> list[tuple[Any, Json]]:
-    return list(value.items()) if isinstance(value, Mapping) else []
 
 
 def _annotations(method: str) -> ToolAnnotations | None:

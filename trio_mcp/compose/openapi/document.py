@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Final
 from urllib.parse import urljoin, urlsplit
@@ -26,7 +27,10 @@ from trio_mcp.wire.jsonrpc import Json
 
 MOST_BYTES: Final = 64 * 1024 * 1024
 """The largest document that is read."""
+MOST: Final = 1500
+"""So much is looked at of a list or an object in it: all operations may refer to the same one."""
 _MOST_HOPS: Final = 20
+_LONGEST_REFERENCE: Final = 2000
 _MOST_URL: Final = 2048
 _FETCH_TIME: Final = 30.0
 _VERSION: Final = re.compile(r"3\.[012](\.|$)")
@@ -57,15 +61,17 @@ class Document:
 
     def at(self, reference: str) -> Json:
         """What a reference within the document leads to; `None` if it leads nowhere."""
+        if len(reference) > _LONGEST_REFERENCE:
+            return None
         try:
             return resolve_pointer(self.root, reference)[1]
         except (LookupError, TypeError):
             return None
 
     def objects(self, node: Json, key: str) -> list[Mapping[str, Json]]:
-        """The objects in a list in an object, with references followed."""
+        """The first objects in a list in an object, with references followed."""
         found = node.get(key) if isinstance(node, Mapping) else None
-        return [self.resolve(each) for each in found] if isinstance(found, list) else []
+        return [self.resolve(each) for each in found[:MOST]] if isinstance(found, list) else []
 
     def server_url(self, servers: Json, variables: Mapping[str, str]) -> str | None:
         """The URL of the first server of a list, without a slash at its end.
@@ -80,6 +86,12 @@ class Document:
         base = self.base if self.base is not None and "://" in self.base else ""
         url = urljoin(base, url)
         return url.rstrip("/") if urlsplit(url).scheme in ("http", "https") else None
+
+
+def members(node: Json) -> list[tuple[str, Json]]:
+    """The first members of an object; none of what is none."""
+    found = islice(node.items(), MOST) if isinstance(node, Mapping) else ()
+    return [(str(name), value) for name, value in found]
 
 
 def _filled(url: str, known: Mapping[str, Json], given: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
-from trio_mcp.compose.openapi.document import Document
+from trio_mcp.compose.openapi.document import MOST, Document, members
 from trio_mcp.compose.openapi.schemas import Schema, Schemas
 from trio_mcp.compose.openapi.texts import free_name, plain_name
 from trio_mcp.public import public
@@ -138,12 +138,15 @@ def _operation(
     method: str, path: str, details: Mapping[str, Json], shared: Mapping[str, Json]
 ) -> Operation:
     identifier, tags = details.get("operationId"), details.get("tags")
+    summary = details.get("summary")
     return Operation(
         method=method,
         path=path,
         operation_id=identifier if isinstance(identifier, str) else None,
-        tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
-        summary=str(details.get("summary") or ""),
+        tags=tuple(each for each in tags[:MOST] if isinstance(each, str))
+        if isinstance(tags, list)
+        else (),
+        summary=summary if isinstance(summary, str) else "",
         deprecated=details.get("deprecated") is True,
         details=details,
         shared=shared,
@@ -325,7 +328,7 @@ class _Collector:
         content = body.get("content")
         if not isinstance(content, Mapping) or not content:
             return None
-        media_type = min(map(str, content), key=_preference)
+        media_type = min((each for each, _ in members(content)), key=_preference)
         media = self._document.resolve(content.get(media_type))
         node, required = media.get("schema"), body.get("required") is True
         encoding = media.get("encoding")
@@ -338,22 +341,22 @@ class _Collector:
             argument = self._add_file(BODY, {}, required=required, text=body.get("description"))
             return Body(argument=argument, fields={}, files=frozenset({""}), **found)
         schema = self._document.resolve(node)
-        members = self._flat_members(schema, required)
+        flat = self._flat_members(schema, required)
         files = frozenset(
-            str(name)
-            for name, each in (schema.get("properties") or {}).items()
-            if kind_of(media_type) == "multipart" and self._is_file(each, str(name), found)
+            name
+            for name, each in members(schema.get("properties"))
+            if kind_of(media_type) == "multipart" and self._is_file(each, name, found)
         )
-        if members is None:
+        if flat is None:
             text = body.get("description")
             argument = self._add(BODY, node, required=required, text=text, seed=BODY)
             return Body(argument=argument, fields={}, files=files, **found)
         wanted = schema.get("required")
+        wanted = wanted[:MOST] if isinstance(wanted, list) else []
         fields = {}
-        for name, each in members.items():
+        for name, each in flat.items():
             add = self._add_file if name in files else self._add
-            is_required = isinstance(wanted, list) and name in wanted
-            fields[add(name, each, required=is_required, seed=BODY)] = name
+            fields[add(name, each, required=name in wanted, seed=BODY)] = name
         return Body(argument=None, fields=fields, files=files, **found)
 
     def _flat_members(self, schema: Mapping[str, Json], required: bool) -> dict[str, Json] | None:
@@ -361,17 +364,18 @@ class _Collector:
         properties = schema.get("properties")
         if not isinstance(properties, Mapping) or schema.get("nullable") is True:
             return None
+        if len(properties) > MOST:
+            return None
         if schema.get("type", "object") != "object" or _MORE_THAN_MEMBERS & schema.keys():
             return None
         if schema.get("additionalProperties", False) is not False:
             return None
-        members = {str(name): each for name, each in properties.items()}
-        members = {name: each for name, each in members.items() if not self._schemas.hides(each)}
-        taken = {plain_name(each, _LONGEST_ARGUMENT) for each in members} & self._properties.keys()
+        flat = {name: each for name, each in members(properties) if not self._schemas.hides(each)}
+        taken = {plain_name(each, _LONGEST_ARGUMENT) for each in flat} & self._properties.keys()
         # A body that may be left out, but not empty, cannot be told from its members alone.
         is_told = required or not schema.get("required")
-        is_flat = 0 < len(members) <= _MOST_PARAMETERS and not taken and is_told
-        return members if is_flat else None
+        is_flat = 0 < len(flat) <= _MOST_PARAMETERS and not taken and is_told
+        return flat if is_flat else None
 
     def _is_file(self, node: Json, name: str, found: Mapping[str, Any]) -> bool:
         schema = self._document.resolve(node)
@@ -403,9 +407,10 @@ _MORE_THAN_MEMBERS: Final = frozenset({"allOf", "anyOf", "oneOf", "if", "not", "
 
 
 def _style(parameter: Mapping[str, Json], where: str) -> Style:
-    name = parameter.get("style") or _STYLES.get(where, "form")
+    said = parameter.get("style")
+    name = said if isinstance(said, str) and said else _STYLES.get(where, "form")
     explode = parameter.get("explode", name in ("form", "deepObject", "cookie"))
-    return Style(str(name), explode is True, parameter.get("allowReserved") is True)
+    return Style(name, explode is True, parameter.get("allowReserved") is True)
 
 
 def kind_of(media_type: str) -> str:

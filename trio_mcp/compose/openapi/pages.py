@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
-import orjson
 from attrs import evolve, field, frozen, validators
 
 from trio_mcp.compose.openapi.responses import Answer, next_link
 from trio_mcp.public import public
-from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.jsonrpc import Json, encode
 
 _LONGEST: Final = 2000
 _MISSING: Final = object()
@@ -63,7 +62,7 @@ class Pages:
         goes_on = self.more is None or _at(value, self.more) is True
         if not goes_on or cursor is _MISSING or cursor in (None, ""):
             return None
-        text = cursor if isinstance(cursor, str) else orjson.dumps(cursor).decode()
+        text = cursor if isinstance(cursor, str) else encode(cursor)[:-1].decode()
         return {str(self.parameter): text} if len(text) <= _LONGEST else None
 
     def joined(self, answers: list[Answer]) -> Answer:
@@ -73,15 +72,18 @@ class Pages:
         if items is None:
             return answers[0]
         for each in answers[1:]:
-            items += self._items(each.json()) or []
-        return evolve(answers[0], body=orjson.dumps(whole), headers=answers[-1].headers)
+            items += self._items_of(each) or []
+        return evolve(answers[0], body=encode(whole)[:-1], headers=answers[-1].headers)
 
     def has_items(self, answer: Answer) -> bool:
         """Whether an answer is a page at all."""
+        return self._items_of(answer) is not None
+
+    def _items_of(self, answer: Answer) -> list[Any] | None:
         try:
-            return self._items(answer.json()) is not None
+            return self._items(answer.json())
         except (ValueError, TypeError):
-            return False
+            return None
 
     def _items(self, value: Json) -> list[Any] | None:
         found = value if self.items is None else _at(value, self.items)

@@ -122,6 +122,8 @@ async def _body(response: httpx2.Response, most: int) -> bytes:
     body, is_broken = bytearray(), False
     with trio.CancelScope() as scope:
         async for piece in response.stream:  # type: ignore[union-attr]
+            # What is read at once may be ten thousand pieces. Shielded, as `break` would not do.
+            await trio.lowlevel.cancel_shielded_checkpoint()
             # Few bytes can be many, so no more is unpacked than there is room for.
             room = most + 1 - len(body)
             if room <= 0 or is_broken:

@@ -17,16 +17,19 @@ from typing import Any, Final
 
 from attrs import Factory, define, field, frozen
 
-from trio_mcp.compose.openapi.document import Document
+from trio_mcp.compose.openapi.document import MOST, Document, members
 from trio_mcp.compose.openapi.texts import free_name, plain_name, shortened
 from trio_mcp.errors import SchemaError
+from trio_mcp.registry.invalid import holds_many
 from trio_mcp.schema.engine import pattern_size
 from trio_mcp.wire.jsonrpc import Json
 
 Schema = dict[str, Json]
 
-_MOST_SCHEMAS: Final = 1500
+_MOST_SCHEMAS: Final = MOST
 """In one schema of a tool. Of what is beyond, nothing is said."""
+_MOST_IN_ALL: Final = 1_000_000
+"""In those of all tools: each takes about 60 µs and 1.4 KB."""
 _DEEPEST: Final = 40
 _LONGEST_NAME: Final = 64
 _LONGEST_PATTERN: Final = 1000
@@ -43,7 +46,9 @@ def _is_count(value: Json) -> bool:
 
 
 def _are_texts(value: Json) -> bool:
-    texts = isinstance(value, list) and all(isinstance(each, str) for each in value)
+    if not isinstance(value, list) or len(value) > MOST:
+        return False
+    texts = all(isinstance(each, str) for each in value)
     return texts and len(set(value)) == len(value)
 
 
@@ -72,15 +77,15 @@ def _is_switch(value: Json) -> bool:
     return isinstance(value, bool)
 
 
-def _is_anything(_: Json) -> bool:
-    return True
+def _is_small(value: Json) -> bool:
+    return not holds_many(value)
 
 
 _KEPT: Final[dict[str, Callable[[Json], bool]]] = {
     "type": _is_type,
-    "enum": lambda value: isinstance(value, list) and bool(value),
-    "const": _is_anything,
-    "default": _is_anything,
+    "enum": lambda value: isinstance(value, list) and bool(value) and _is_small(value),
+    "const": _is_small,
+    "default": _is_small,
     "format": _is_text,
     "pattern": _is_pattern,
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
@@ -127,15 +132,25 @@ class Schemas:
     _names: dict[str, str] = field(factory=dict)
     _taken: set[str] = field(factory=set)
     _named: dict[str, _Named] = field(factory=dict)
+    _made: int = 0
 
     def make(self, node: Json) -> Conversion:
-        """Begin a schema, which may refer to others by name."""
+        """Begin a schema, which may refer to others by name.
+
+        Raises:
+            SchemaError: They are too many by now.
+        """
         conversion = Conversion(self)
         conversion.schema = conversion.convert(node, 0)
+        self._count(conversion.size)
         return conversion
 
     def complete(self, schema: Schema, references: Iterable[str]) -> Schema:
-        """Add what a schema refers to, and what that refers to, within bounds."""
+        """Add what a schema refers to, and what that refers to, within bounds.
+
+        Raises:
+            SchemaError: They are too many by now.
+        """
         found: dict[str, Any] = {}
         waiting, room = list(dict.fromkeys(references)), _MOST_SCHEMAS
         while waiting:
@@ -145,9 +160,19 @@ class Schemas:
                 continue
             named = self._find(reference)
             room -= named.size
+            if room > 0:
+                self._count(named.size)
             found[name] = named.schema if room > 0 else {}
             waiting += named.references if room > 0 else ()
         return {**schema, "$defs": found} if found else schema
+
+    def _count(self, schemas: int) -> None:
+        self._made += schemas
+        if self._made > _MOST_IN_ALL:
+            raise SchemaError(
+                f"the operations take more than {_MOST_IN_ALL:,} schemas: choose some with only=, "
+                "such as only='tag:…'"
+            )
 
     def hides(self, node: Json) -> bool:
         """Whether a property is not for this direction."""
@@ -228,14 +253,16 @@ class Conversion:
         for key in _BY_NAME:
             if isinstance(node.get(key), Mapping):
                 made[key] = {
-                    str(name): self.convert(each, depth)
-                    for name, each in node[key].items()
+                    name: self.convert(each, depth)
+                    for name, each in members(node[key])
                     if self._has_room and not self._schemas.hides(each)
                 }
         for key, as_key in _LISTS.items():
             if isinstance(node.get(key), list) and node[key] and as_key not in made:
-                parts = [self.convert(each, depth) for each in node[key] if self._has_room]
-                made[as_key] = list(self._discriminated(node, parts)) if key != "allOf" else parts
+                parts = [self.convert(each, depth) for each in node[key][:MOST] if self._has_room]
+                if parts:
+                    told = parts if key == "allOf" else self._discriminated(node, parts)
+                    made[as_key] = list(told)
 
     def _discriminated(self, node: Mapping[str, Json], parts: list[Any]) -> Iterator[Any]:
         """Say of each alternative what its discriminator is, where the document maps it."""
@@ -243,12 +270,13 @@ class Conversion:
         name = told.get("propertyName") if isinstance(told, Mapping) else None
         mapping = told.get("mapping") if isinstance(told, Mapping) else None
         values: dict[str, list[str]] = {}
-        for value, target in mapping.items() if isinstance(mapping, Mapping) else ():
-            # A name alone is that of a component.
-            reference = str(target) if "/" in str(target) else f"#/components/schemas/{target}"
-            values.setdefault(reference, []).append(str(value))
+        for value, target in members(mapping):
+            if isinstance(target, str):  # a name alone is that of a component
+                where = target if "/" in target else f"#/components/schemas/{target}"
+                values.setdefault(where, []).append(value)
         for each, part in zip(node.get("oneOf") or node.get("anyOf") or (), parts, strict=False):
-            meant = values.get(str(each.get("$ref"))) if isinstance(each, Mapping) else None
+            reference = each.get("$ref") if isinstance(each, Mapping) else None
+            meant = values.get(reference) if isinstance(reference, str) else None
             if not meant or not isinstance(name, str) or not isinstance(part, dict):
                 yield part
             else:
@@ -258,8 +286,9 @@ class Conversion:
         """Want nothing that is not for this direction."""
         properties = node.get("properties")
         if "required" in made and isinstance(properties, Mapping):
-            hidden = {key for key, each in properties.items() if self._schemas.hides(each)}
-            made["required"] = [each for each in made["required"] if each not in hidden]
+            made["required"] = [
+                each for each in made["required"] if not self._schemas.hides(properties.get(each))
+            ]
         if made.get("required") == []:
             del made["required"]
 

@@ -17,7 +17,7 @@ from attrs import Factory, define, evolve, field, frozen
 
 from trio_mcp.auth.fetching import Fetching, drain
 from trio_mcp.auth.urls import BadUrl, parsed
-from trio_mcp.compose.openapi.document import Document
+from trio_mcp.compose.openapi.document import MOST, Document
 from trio_mcp.compose.openapi.operations import Operation
 from trio_mcp.compose.openapi.parameters import Pair
 from trio_mcp.errors import AuthorizationError
@@ -86,7 +86,7 @@ class Security:
         if self._always is not None:
             return Shown(auth=self._always)
         wanted = operation.details.get("security", self._root.get("security"))
-        for alternative in wanted if isinstance(wanted, list) else ():
+        for alternative in wanted[:MOST] if isinstance(wanted, list) else ():
             if isinstance(alternative, Mapping) and alternative.keys() <= self._shown.keys():
                 parts = [self._shown[name] for name in alternative]
                 if parts and sum(each.auth is not None for each in parts) < 2:

@@ -21,6 +21,7 @@ import trio
 from attrs import define, field
 
 from trio_mcp.compose.openapi.bodies import ReadFile
+from trio_mcp.compose.openapi.document import members
 from trio_mcp.compose.openapi.operations import REPEATABLE
 from trio_mcp.compose.openapi.pages import Pages, changed
 from trio_mcp.compose.openapi.parameters import Pair
@@ -29,6 +30,7 @@ from trio_mcp.compose.openapi.responses import NOTHING, Answer, contents_of, rea
 from trio_mcp.errors import AuthorizationError, McpError, ResourceNotFound, ToolError
 from trio_mcp.registry.results import Prepared
 from trio_mcp.system.certificates import trusted
+from trio_mcp.wire.collector import collector_spared
 from trio_mcp.wire.errors import INTERNAL_ERROR
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.payloads import CallToolResult, ResourceLink, TextContent
@@ -217,8 +219,7 @@ def _target(request: httpx2.Request, answer: Answer) -> httpx2.URL | None:
 def _redirection(plan: Plan, answer: Answer) -> CallToolResult:
     """What an operation that redirects elsewhere returns: a link, if it is meant to."""
     location = answer.headers.get("location", "")[:2000]
-    responses = plan.operation.details.get("responses")
-    told = {str(each).upper() for each in responses} if isinstance(responses, Mapping) else set()
+    told = {each.upper() for each, _ in members(plan.operation.details.get("responses"))}
     if answer.code == 304 or not location or not told & {str(answer.code), "3XX"}:
         where = f" to {location}, which is not followed" if location else ""
         raise ToolError(f"{plan.operation.label}: {answer.status}{where}")
@@ -242,7 +243,12 @@ async def _read(answer: Answer, work: Callable[[Answer], T]) -> T:
     """Look into an answer; in a thread if that may take long."""
     if len(answer.body) <= _LONG:
         return work(answer)
-    return await trio.to_thread.run_sync(work, answer, abandon_on_cancel=True)
+
+    def aside() -> T:
+        with collector_spared():
+            return work(answer)
+
+    return await trio.to_thread.run_sync(aside, abandon_on_cancel=True)
 
 
 async def _problem(plan: Plan, value: Json) -> str | None:
