@@ -284,6 +284,17 @@ async def test_what_takes_long_to_read_again_is_not_kept(values: int, is_kept: b
     assert (cache.find("tools/list", {}) is not None) is is_kept
 
 
+async def test_what_would_not_come_out_as_it_went_in_is_not_kept() -> None:
+    from trio_mcp.client.cache import ConnectionCache
+
+    cache = ConnectionCache()
+    for number, is_kept in ((2**64, False), (2**64 - 1, True)):
+        result = {"ttlMs": 1000, "number": number}
+        cache.put("resources/read", {"uri": "a:"}, result, cache.changes)
+        found = cache.find("resources/read", {"uri": "a:"})
+        assert found == (result if is_kept else None)
+
+
 async def test_a_flood_of_changes_does_not_go_through_what_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -11,6 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 from tests.client.support import served, tortured
 from tests.support.tools import echo, linger, registry_of, wait
 from trio_mcp import McpError, TextContent, ToolError, connect
+from trio_mcp.client.changes import ChangeStream
 from trio_mcp.client.state import Connected, Disconnected
 from trio_mcp.errors import (
     CallTimeout,
@@ -119,6 +120,8 @@ async def test_an_error_of_the_server_is_raised_as_it_is() -> None:
         ("give", {"content": 7}, "not MCP"),
         ("give", {"content": [{"type": "text"}]}, "not MCP"),
         ("give", {"resultType": "riddle"}, "'riddle'"),
+        ("give", {"resultType": [["riddle"]]}, "the resultType is an array$"),
+        ("give", {"resultType": "input_required", "requestState": {}}, "requestState is an object"),
         ("give", {"resultType": "input_required", "inputRequests": [1]}, "must be an object"),
         ("give", {"resultType": "input_required", "inputRequests": {"a": 1}}, "no method"),
         ("give_back", {"result": "text"}, "no object"),
@@ -377,3 +380,11 @@ async def test_what_our_servers_give_fits_what_they_publish(revision) -> None:
         assert (await client.call_tool("count", returns=int)) == 3
         assert (await client.call_tool("echo", {"text": "x"})).text == "x"
         assert (await client.call_tool("refuse")).error == "not like this"
+
+
+@pytest.mark.requirement("E5")
+async def test_of_what_a_server_agrees_to_tell_of_a_bounded_part_is_kept() -> None:
+    stream = ChangeStream(["tools"], ["a:0"])
+    stream.agree({"resourceSubscriptions": [f"a:{number}" for number in range(20_000)]})
+    assert "a:0" in stream.uris
+    assert len(stream.uris) == 10_000

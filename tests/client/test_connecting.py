@@ -201,6 +201,9 @@ async def test_a_version_that_was_refused_is_tried_again_if_the_server_says_so()
         ("no-list", {}, "no tools"),
         ("refuses-list", {}, "not today"),
         ("same-page", {}, "no end"),
+        (f"other-versions:{'x' * 1000}", {}, "speaks x{200}, this client"),
+        ("odd-versions", {}, "the server speaks v, this client"),
+        (f"chooses:{'x' * 1000}", {"era": "legacy"}, "'x{99}$"),
     ],
 )
 async def test_what_cannot_be_agreed_on_is_a_protocol_error(switch, options, why) -> None:
@@ -236,6 +239,14 @@ async def test_a_list_without_an_end_is_given_up() -> None:
     with pytest.raises(ProtocolError, match="no end"):
         async with tortured("endless-pages"):
             raise AssertionError("connected")
+
+
+@pytest.mark.requirement("E5")
+async def test_a_cursor_that_is_no_cursor_is_not_given_back() -> None:
+    async with tortured("nested-page", list_tools=False) as (client, torture):
+        with pytest.raises(ProtocolError, match="no end"):
+            await client.refresh_tools()
+        assert torture.pages == 1
 
 
 @pytest.mark.requirement("E1", "E4")

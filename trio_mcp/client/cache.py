@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 
 from trio_mcp.public import public
 from trio_mcp.registry.changes import Change, ListChanged
-from trio_mcp.wire.jsonrpc import Json, encode
+from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.kept import KeptValues
 from trio_mcp.wire.methods import LISTS
 from trio_mcp.wire.weight import is_heavier
@@ -153,7 +153,11 @@ class ConnectionCache:
         owner = _EVERYBODY if result.get("cacheScope") == "public" else self
         uri = params.get("uri") if method == _READ else None
         until = trio.current_time() + ttl / 1000
-        self._cache.put((owner, method, _encoded(params)), encode(result), until, uri)
+        try:
+            body = orjson.dumps(result)
+        except TypeError:  # an integer beyond 64 bits, which would not come out as it went in
+            return
+        self._cache.put((owner, method, _encoded(params)), body, until, uri)
 
     def forget(self, change: Change) -> None:
         """Forget what a change has made out of date."""

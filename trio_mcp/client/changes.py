@@ -15,6 +15,7 @@ from trio_mcp.wire.jsonrpc import Id, Json, Notification
 from trio_mcp.wire.revisions import META_SUBSCRIPTION
 
 _MOST_PENDING: Final = 10_000
+_MOST_AGREED: Final = 10_000
 _LIST_CHANGED: Final[dict[str, Kind]] = {
     f"notifications/{kind}/list_changed": kind for kind in KINDS
 }
@@ -105,7 +106,7 @@ class ChangeStream:
             self.kinds = frozenset(kind for kind in KINDS if wanted.get(f"{kind}ListChanged"))
             self.extensions = {key: wanted[key] for key in self.extensions if key in wanted}
             uris = wanted.get("resourceSubscriptions")
-            listed = uris if isinstance(uris, list) else []
+            listed = uris[:_MOST_AGREED] if isinstance(uris, list) else []
             self.uris = frozenset(each for each in listed if isinstance(each, str))
         self.agreed.set()
 

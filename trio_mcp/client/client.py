@@ -247,14 +247,14 @@ class Client:
             found = page.get(key)
             if not isinstance(found, list):
                 raise ProtocolError(f"{method}: the result has no {key}")
-            room -= len(encode(found))
+            room -= len(encode(found, is_finite=True))
             if room < 0:
                 raise ResponseTooLarge(f"{method}: all pages together have more than {most} bytes")
             items += found
             following = page.get("nextCursor")
             if following is None:
                 return items
-            if following == cursor:
+            if following == cursor or isinstance(following, dict | list):
                 break
             cursor = following
         raise ProtocolError(f"{method}: the list has no end")

@@ -261,18 +261,21 @@ _MODERN_ERRORS: Final = (HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY)
 """Errors that only a modern server knows."""
 _SAY_NOTHING: Final = (Unauthorized, RateLimited, RequestTooLarge)
 """Refusals that say nothing about the era."""
+_MOST_OFFERED: Final = 100
+"""So many of the versions that a server says it speaks are looked at."""
 
 
 def _common(offered: Json) -> Revision:
     """The newest modern revision that both sides speak."""
-    names = offered if isinstance(offered, list) else []
+    offered = offered[:_MOST_OFFERED] if isinstance(offered, list) else []
+    names = [each for each in offered if isinstance(each, str)]
     for revision in reversed(list(MODERN.values())):
         if revision.name in names:
             return revision
-    spoken = ", ".join(map(str, names)) or "none that it names"
+    spoken = ", ".join(names) or "none that it names"
     kind = _NotModern if any(each in names for each in LEGACY) else ProtocolError
     raise kind(
-        f"no common protocol version: the server speaks {spoken}, "
+        f"no common protocol version: the server speaks {spoken:.200}, "
         f"this client {', '.join(revisions.BY_NAME)}"
     )
 
@@ -291,7 +294,7 @@ async def _initialize(transport: ClientTransport, identity: ClientIdentity) -> N
     match result:
         case {"protocolVersion": str(version), "capabilities": dict(capabilities)}:
             if version not in LEGACY:
-                raise ProtocolError(f"the server chose protocol version {version!r}")
+                raise ProtocolError(f"the server chose protocol version {version!r:.100}")
             if identity.required_revision not in (None, LEGACY[version]):
                 raise ProtocolError(f"the server does not speak {wanted.name}, but {version}")
             await transport.notify("notifications/initialized")

@@ -20,7 +20,7 @@ from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
-from trio_mcp.wire.jsonrpc import Id, Json
+from trio_mcp.wire.jsonrpc import Id, Json, json_type
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
 from trio_mcp.wire.questions import Root
@@ -265,9 +265,12 @@ class ClientSession:
     ) -> dict[str, Json]:
         """Let the extension that has such results make the final one of it."""
         kind = result["resultType"]
-        finisher = self.finishers.get(kind) if isinstance(kind, str) else None
+        if not isinstance(kind, str):
+            raise ProtocolError(f"{request.method}: the resultType is {json_type(kind)}")
+        finisher = self.finishers.get(kind)
         if finisher is None or request.method not in finisher[0]:
-            raise ProtocolError(f"{request.method}: the server answered with a {kind!r} result")
+            what = f"a {kind!r:.100} result"
+            raise ProtocolError(f"{request.method}: the server answered with {what}")
         if not request.is_exact:  # then how long it takes is the extension's to say
             limit = TimeLimit()
         with limit.scope():
@@ -364,7 +367,10 @@ class ClientSession:
         await run_all([partial(answer, *each) for each in asked.items()])
         extra: Params = {"inputResponses": answers} if asked else {}
         if "requestState" in result:
-            extra["requestState"] = result["requestState"]
+            state = result["requestState"]
+            if not isinstance(state, str):
+                raise ProtocolError(f"the requestState is {json_type(state)}")
+            extra["requestState"] = state
         return extra
 
     async def _answer(self, question: Json) -> dict[str, Json]:

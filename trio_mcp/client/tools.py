@@ -68,7 +68,7 @@ class _SchemaCheck:
     def _takes_long(self, value: Json) -> bool:
         if self._validators is None:  # the schema is the server's, and may be hostile
             try:
-                text = encode(self.schema)
+                text = encode(self.schema, is_finite=True)
             except (TypeError, ValueError):  # nested too deeply, say
                 return True
             if len(text) > _LONG_SCHEMA or b'"pattern' in text:

@@ -310,8 +310,12 @@ def trimmed(line: bytes) -> bytes:
     return bytes(memoryview(line))
 
 
-def encode(message: Json) -> bytes:
+def encode(message: Json, is_finite: bool = False) -> bytes:
     """Turn a JSON-able message into a line, newline included.
+
+    Args:
+        message: The message.
+        is_finite: Whether it is known to hold no NaN and no infinite number, as what was parsed.
 
     Raises:
         TypeError: The message holds something that JSON does not know (NaN and infinities too).
@@ -320,7 +324,7 @@ def encode(message: Json) -> bytes:
         line = orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError as refusal:
         return _encode_carefully(message, refusal)
-    if line.find(_NULL) >= 0 and not _is_finite(message, line):
+    if not is_finite and line.find(_NULL) >= 0 and not _is_finite(message, line):
         raise TypeError("NaN and infinite numbers are not JSON")
     return line
 

@@ -77,6 +77,9 @@ class Torture:
                 return []
             case "other-versions":
                 return [error(id, -32022, "not that", {"supported": self.option.split(",")})]
+            case "odd-versions":
+                odd = [7, ["x"], "v", *[None] * 100, MODERN]
+                return [error(id, -32022, "not that", {"supported": odd})]
             case "refuses-once":
                 self.switch = "dual"
                 return [error(id, -32022, "not yet", {"supported": [MODERN]})]
@@ -129,6 +132,8 @@ class Torture:
         match self.switch:
             case "endless-pages":
                 return page(f"tool-{self.pages}", nextCursor=f"page-{self.pages}")
+            case "nested-page":
+                return page("tool", nextCursor=[self.pages])
             case "same-page":
                 return page("tool", nextCursor="again")
             case "pages" if self.pages < 3:
