@@ -51,8 +51,7 @@ class Runner:
             if request.waiting_in is not None:
                 await wait_for_slots(request)
             if request.has_slots or request.long_lived:
-                clock = self.now
-                request.started = now = clock()
+                request.started = now = self.now()
                 deadline = now + request.timeout
                 request.scope = scope = CancelScope(deadline=deadline)
                 request.on_change = self._on_change
