@@ -327,7 +327,11 @@ async def test_a_lifespan_that_ignores_its_cancellation_does_not_keep_the_proces
 
 @pytest.mark.requirement("B9", "F5")
 @pytest.mark.parametrize(
-    ("kind", "era"), [("tool", "modern"), ("tool", "legacy"), ("lifespan", "modern")]
+    ("kind", "era"),
+    [
+        *(("tool", "modern"), ("tool", "legacy"), ("lifespan", "modern")),
+        pytest.param("lifespan", "legacy", marks=pytest.mark.long),
+    ],
 )
 async def test_before_a_process_is_left_over_http(kind: str, era: Any) -> None:
     async with running(stuck(kind, "http")) as server:
