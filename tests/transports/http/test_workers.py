@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,9 @@ pytestmark = [
 ]
 
 PROGRAM = [sys.executable, "-m", "tests.transports.http.worker_program"]
-PAUSE = 0.02  # seconds between looks, in which what is waited for has the processor
+PAUSE = 0.02
+"""Seconds between two looks at what only HTTP tells: who is live, and whether anybody accepts. In
+between, what is waited for has the processor."""
 
 
 def plain_http() -> httpx2.AsyncClient:
@@ -85,24 +87,32 @@ class Workers:
         times = self.server.stderr.count(told) + 1
         self.server.signal(signal.SIGHUP)
         await self.server.said(told, times)
-        while self.pids() & before:
-            await trio.sleep(PAUSE)
+        await ended(before)
+
+    async def kill(self, pid: int) -> None:
+        """Kill one, and wait until that has been noticed."""
+        told = b"; the next one starts in "
+        times = self.server.stderr.count(told) + 1
+        os.kill(pid, signal.SIGKILL)
+        await self.server.said(told, times)
 
     async def left(self, pids: set[int]) -> None:
         """Wait until nothing of them is left."""
-        while any(is_running(pid) for pid in pids):
-            await trio.sleep(PAUSE)
+        await ended(pids)
         assert not list(self.folder.iterdir())
         with pytest.raises(httpx2.ConnectError):
             await self.page("health")
 
 
-def is_running(pid: int) -> bool:
-    """Whether there is such a process; one that nobody has waited for has ended, too."""
-    try:
-        return ") Z" not in Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
+async def ended(pids: Iterable[int]) -> None:
+    """Wait until processes have ended, whether or not anybody has waited for them."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            descriptor = os.pidfd_open(pid)
+            try:
+                await trio.lowlevel.wait_readable(descriptor)
+            finally:
+                os.close(descriptor)
 
 
 @asynccontextmanager
@@ -157,9 +167,7 @@ async def test_the_life_of_workers(tmp_path: Path) -> None:
                 calls += 1
 
             (victim, *_) = first
-            os.kill(victim, signal.SIGKILL)
-            while victim in ours.pids():
-                await trio.sleep(PAUSE)
+            await ours.kill(victim)
             await ours.live(2)
             assert len(ours.pids() & first) == 1
 
@@ -177,8 +185,7 @@ async def test_the_life_of_workers(tmp_path: Path) -> None:
             last = ours.pids()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(answered_by, ours, last, tmp_path / "go on")
-                while "mcp_requests_in_flight 1.0" not in await ours.page("metrics"):
-                    await trio.sleep(PAUSE)
+                await ours.server.said(b"working\n")
                 ours.server.signal(signal.SIGTERM)
                 while await accepts(ours):
                     await trio.sleep(PAUSE)
@@ -227,8 +234,7 @@ async def test_a_second_signal_ends_all_at_once(tmp_path: Path) -> None:
         pids = ours.pids()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(cut_off, ours)
-            while "mcp_requests_in_flight 1.0" not in await ours.page("metrics"):
-                await trio.sleep(PAUSE)
+            await ours.server.said(b"working\n")
             ours.server.signal(signal.SIGTERM)
             while await accepts(ours):
                 await trio.sleep(PAUSE)
@@ -368,10 +374,8 @@ async def test_nothing_is_lost_but_what_a_killed_worker_was_doing(tmp_path: Path
         outcomes.clear()
         async with asynccontextmanager(calling)():
             for _ in range(3):
-                os.kill(victim := min(ours.pids()), signal.SIGKILL)
+                await ours.kill(min(ours.pids()))
                 kills += 1
-                while victim in ours.pids():
-                    await trio.sleep(PAUSE)
                 await ours.live(3)
         assert outcomes.pop("answered") > 0
         assert outcomes.total() <= 8 * kills

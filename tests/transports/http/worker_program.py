@@ -30,6 +30,7 @@ async def who() -> int:
 @registry.tool
 async def work(seconds: float) -> int:
     """Take some time."""
+    logging.info("working")
     await trio.sleep(seconds)
     return os.getpid()
 
@@ -37,6 +38,7 @@ async def work(seconds: float) -> int:
 @registry.tool
 async def wait_for(file: str) -> int:
     """Take until there is such a file."""
+    logging.info("working")
     while not await trio.Path(file).exists():
         await trio.sleep(0.01)
     return os.getpid()
