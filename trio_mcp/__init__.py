@@ -82,7 +82,6 @@ if TYPE_CHECKING:
     from trio_mcp.registry.registry import Registry as Registry
     from trio_mcp.registry.transform import ArgumentTransform as ArgumentTransform
     from trio_mcp.registry.transform import Transform as Transform
-    from trio_mcp.schema.errors import SchemaError as SchemaError
     from trio_mcp.schema.parameters import AnyValue as AnyValue
     from trio_mcp.schema.parameters import Array as Array
     from trio_mcp.schema.parameters import Boolean as Boolean
@@ -116,6 +115,7 @@ if TYPE_CHECKING:
     from trio_mcp.transports.stream import serve_stream as serve_stream
     from trio_mcp.wire.errors import McpError as McpError
     from trio_mcp.wire.errors import ResourceNotFound as ResourceNotFound
+    from trio_mcp.wire.errors import SchemaError as SchemaError
     from trio_mcp.wire.errors import ToolError as ToolError
     from trio_mcp.wire.limits import Limits as Limits
     from trio_mcp.wire.methods import Method as Method
@@ -203,7 +203,6 @@ _NAMES: Final = {
     "registry.part": ("Part",),
     "registry.registry": ("Registry",),
     "registry.transform": ("ArgumentTransform", "Transform"),
-    "schema.errors": ("SchemaError",),
     "schema.parameters": (
         "AnyValue",
         "Array",
@@ -245,6 +244,7 @@ _NAMES: Final = {
     "wire.errors": (
         "McpError",
         "ResourceNotFound",
+        "SchemaError",
         "ToolError",
     ),
     "wire.limits": ("Limits",),

@@ -1,15 +1,13 @@
 """Every exception that users meet, and where they import it from.
 
-What handlers raise and what travels is defined in `wire`, what registering and opening a
-registry raises in `schema` and `registry`, so that a server imports no more of this than it needs;
-what a client raises is defined here.
+What authors of servers raise and meet is defined in `wire`, and what a store raises in `store`, so
+that a server imports no more of this than it needs; what a client raises is defined here.
 """
 
 import signal
 
-from trio_mcp.registry.lifespan import LifespanError
-from trio_mcp.schema.errors import SchemaError
-from trio_mcp.wire.errors import McpError, ResourceNotFound, ToolError
+from trio_mcp.store.errors import StoreError, StoreFull, StoreUnavailable, StoreUnusable
+from trio_mcp.wire.errors import LifespanError, McpError, ResourceNotFound, SchemaError, ToolError
 
 __all__ = [
     "AlreadyConnected",
@@ -22,7 +20,9 @@ __all__ = [
     "ConnectionLost",
     "HttpError",
     "InvalidArguments",
+    "InvalidPage",
     "InvalidResult",
+    "InvalidSkill",
     "LifespanError",
     "LoginRequired",
     "McpError",
@@ -38,11 +38,17 @@ __all__ = [
     "ServerExited",
     "ServerUnavailable",
     "SessionExpired",
+    "SkillError",
+    "StoreError",
+    "StoreFull",
+    "StoreUnavailable",
+    "StoreUnusable",
     "ToolDisabled",
     "ToolError",
     "ToolFailed",
     "Unauthorized",
     "UnknownTool",
+    "UnverifiedSkill",
     "WriteFailed",
 ]
 
@@ -272,6 +278,32 @@ class InvalidArguments(ClientError):
 
 class ToolFailed(ClientError):
     """The tool ran and failed; the text says how."""
+
+
+class SkillError(ClientError):
+    """A skill must not be used.
+
+    Attributes:
+        origin: The server that has it, as `SkillsClient` was told.
+        uri: The skill, or the file.
+    """
+
+    def __init__(self, origin: str, uri: str, why: str) -> None:
+        super().__init__(f"{uri} of {origin}: {why}")
+        self.origin = origin
+        self.uri = uri
+
+
+class InvalidSkill(SkillError):
+    """Its entry is not what an entry must be, or is too large, or cannot be verified."""
+
+
+class UnverifiedSkill(SkillError):
+    """A file is not what the entry says. Get the entry again; the user has to approve it anew."""
+
+
+class InvalidPage(ClientError):
+    """What a server sent is no page, or wants what no page may have."""
 
 
 def _tail(stderr: str) -> str:

@@ -7,13 +7,20 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def public(item: T) -> T:
-    """Have a class or a function say that it is from `trio_mcp`, whatever room it stands in.
+def public_in(package: str) -> Callable[[T], T]:
+    """Have a class or a function say that it is from a package, whatever module it stands in.
 
     Reprs, tracebacks and pickles name where it is imported from.
     """
-    item.__module__ = "trio_mcp"
-    return item
+
+    def say(item: T) -> T:
+        item.__module__ = package
+        return item
+
+    return say
+
+
+public = public_in("trio_mcp")
 
 
 def lazily(

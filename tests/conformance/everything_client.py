@@ -196,7 +196,8 @@ async def list_skills(url: str) -> None:
 
 async def refuse_skill(url: str) -> None:
     """Find that a skill is not what its entry says, which is what the scenario wants."""
-    from trio_mcp.extensions.skills import SkillsClient, UnverifiedSkill
+    from trio_mcp.errors import UnverifiedSkill
+    from trio_mcp.extensions.skills import SkillsClient
 
     skills = SkillsClient("suite")
     async with connected(url, extensions=[skills]):

@@ -85,6 +85,23 @@ def test_no_room_imports_one_above_it() -> None:
         below.add(room)
 
 
+@pytest.mark.parametrize("name", [name for (name,) in GROUND])
+def test_what_any_room_may_import_leads_to_no_room_above(name: str) -> None:
+    """Otherwise a room would import what is above it, by way of such a module."""
+    order = list(allowed())
+    modules = [module.split(".") for module, _ in imported(PACKAGE / f"{name}.py")]
+    reached = [module[1] for module in modules if module[:1] == ["trio_mcp"] and module[1] in ROOMS]
+    users = [room for room in order if name in ground_of(room)]
+    for room in users:
+        assert [each for each in reached if order.index(each) >= order.index(room)] == []
+
+
+def ground_of(room: str) -> set[str]:
+    """The modules of the ground that a room imports."""
+    files = sorted((PACKAGE / room).rglob("*.py"))
+    return {module.removeprefix("trio_mcp.") for each in files for module, _ in imported(each)}
+
+
 @pytest.mark.parametrize("pure", PURE)
 def test_what_is_pure_does_no_input_and_output(pure: str) -> None:
     path = PACKAGE / pure

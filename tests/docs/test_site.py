@@ -1,8 +1,10 @@
 """The site shows every public name. `make docs` judges the rest."""
 
 import ast
+import inspect
 import pickle
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,20 @@ def test_what_is_public_says_where_it_is_imported_from() -> None:
             assert f"{public.__module__}.{public.__qualname__}" == f"trio_mcp.{name}"
     for name in trio_mcp.errors.__all__:
         assert getattr(trio_mcp.errors, name).__module__ == "trio_mcp.errors"
+
+
+@pytest.mark.parametrize(
+    "package",
+    ["middleware", "testing", "extensions.apps", "extensions.skills", "extensions.tasks"],
+)
+def test_what_a_package_of_its_own_has_says_that_it_is_from_there(package: str) -> None:
+    module = import_module(f"trio_mcp.{package}")
+    names = getattr(module, "__all__", None) or [each for each in vars(module) if each[0].isupper()]
+    named = [getattr(module, name) for name in names if name not in ("CallNext", "RequestNext")]
+    found = [each for each in named if inspect.isclass(each) or inspect.isfunction(each)]
+    assert found
+    for each in found:
+        assert f"{each.__module__}.{each.__qualname__}" == f"trio_mcp.{package}.{each.__name__}"
 
 
 def test_what_is_public_can_be_pickled() -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import trio
 from attrs import define, field, validators
 
+from trio_mcp.public import public_in
 from trio_mcp.registry.middleware import McpCall, McpRequest
 from trio_mcp.wire.errors import McpError, ToolError
 from trio_mcp.wire.jsonrpc import Json
@@ -19,6 +20,7 @@ _SLOW: Final = logging.getLogger("trio_mcp.slow")
 Given = McpRequest | McpCall
 
 
+@public_in("trio_mcp.middleware")
 @define(eq=False)
 class AuditLog:
     """Writes a record of each request, or call, when it has ended (around both, and in a client).
@@ -87,6 +89,7 @@ class AuditLog:
         )
 
 
+@public_in("trio_mcp.middleware")
 @define(eq=False)
 class SlowCalls:
     """Logs a warning about what takes long (around requests, around calls, and in a client).

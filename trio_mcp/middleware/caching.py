@@ -11,6 +11,7 @@ import trio
 from attrs import define, field, validators
 
 from trio_mcp.middleware.size import size_of
+from trio_mcp.public import public_in
 from trio_mcp.registry.invalid import holds_many
 from trio_mcp.registry.middleware import McpRequest, RequestNext
 from trio_mcp.wire.jsonrpc import Json
@@ -35,6 +36,7 @@ class _Flight:
     """Whether each has to see for itself."""
 
 
+@public_in("trio_mcp.middleware")
 @define(eq=False)
 class Cache:
     """Keeps the results of tools that only read, and of resources (around requests, in a client).

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 from attrs import define, field, validators
 
+from trio_mcp.public import public_in
 from trio_mcp.registry.middleware import McpCall, McpRequest
 from trio_mcp.wire.bucket import TokenBuckets
 from trio_mcp.wire.errors import McpError, ToolError
@@ -27,6 +28,7 @@ def by_caller(given: McpRequest | McpCall) -> Hashable:
     return "" if caller is None else caller.principal or caller.connection_id or ""
 
 
+@public_in("trio_mcp.middleware")
 @define(eq=False)
 class RateLimit:
     """Refuses what comes too often (around requests, around calls, and in a client).

@@ -12,6 +12,7 @@ from attrs import define, field, validators
 
 from trio_mcp.backoff import backoff
 from trio_mcp.errors import CannotReach, ConnectionLost, RateLimited
+from trio_mcp.public import public_in
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.methods import METHODS
 
@@ -27,6 +28,7 @@ PASSING: Final[tuple[type[Exception], ...]] = (
 """Failures that may have passed a moment later."""
 
 
+@public_in("trio_mcp.middleware")
 @define(eq=False)
 class Retry:
     """Tries again what failed (around calls, around requests, and in a client).

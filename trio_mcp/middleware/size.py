@@ -11,6 +11,7 @@ import trio
 from attrs import define, field, validators
 
 from trio_mcp.errors import ResponseTooLarge
+from trio_mcp.public import public_in
 from trio_mcp.registry.middleware import McpRequest, RequestNext
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ToolError
 from trio_mcp.wire.jsonrpc import Json
@@ -69,6 +70,7 @@ def _bytes_in(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
+@public_in("trio_mcp.middleware")
 @define(eq=False)
 class ResultSize:
     """Limits the size of results (around requests, and in a client).

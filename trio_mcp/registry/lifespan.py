@@ -13,16 +13,9 @@ from typing import Any, Final
 
 import trio
 
+from trio_mcp.wire.errors import LifespanError
+
 logger = logging.getLogger("trio_mcp")
-
-
-class LifespanError(Exception):
-    """The lifespan of a registry raised something when it was opened or closed.
-
-    What it raised is the `__cause__`.
-    """
-
-    __module__ = "trio_mcp.errors"
 
 
 class Opened:

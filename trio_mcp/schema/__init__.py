@@ -5,11 +5,12 @@ is imported from its module, so that nobody else waits for it.
 """
 
 from trio_mcp.schema.annotations import schema_of
-from trio_mcp.schema.errors import ArgumentError, Problem, SchemaError
+from trio_mcp.schema.errors import ArgumentError, Problem
 from trio_mcp.schema.functions import FunctionSchema, describe_function
 from trio_mcp.schema.signatures import check_function, name_of
 from trio_mcp.schema.unstructuring import unstructure
 from trio_mcp.schema.validate import TAKES_LONG, Validator, compile_validator
+from trio_mcp.wire.errors import SchemaError
 
 __all__ = [
     "TAKES_LONG",

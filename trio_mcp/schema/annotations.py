@@ -18,7 +18,7 @@ from attrs import NOTHING
 
 from trio_mcp.schema.constraints import apply_metadata
 from trio_mcp.schema.docstrings import parse_docstring
-from trio_mcp.schema.errors import SchemaError, Unmapped, errors_at
+from trio_mcp.schema.errors import Unmapped, errors_at
 from trio_mcp.schema.fields import (
     UNIONS,
     Field,
@@ -42,6 +42,7 @@ from trio_mcp.schema.signatures import where
 from trio_mcp.schema.size import check_size
 from trio_mcp.schema.texts import text_type
 from trio_mcp.schema.unstructuring import unstructure
+from trio_mcp.wire.errors import SchemaError
 
 __all__ = ["Builder", "describe", "published_default", "schema_of"]
 

@@ -12,11 +12,12 @@ from typing import Any, Final
 
 from trio_mcp.schema.dialects import dialect_of
 from trio_mcp.schema.engine import pattern_size, patterns_of
-from trio_mcp.schema.errors import SchemaError, errors_at
+from trio_mcp.schema.errors import errors_at
 from trio_mcp.schema.keywords import place_in_words
 from trio_mcp.schema.references import References
 from trio_mcp.schema.sentences import cut
 from trio_mcp.schema.size import check_size
+from trio_mcp.wire.errors import SchemaError
 
 __all__ = ["check_schema"]
 

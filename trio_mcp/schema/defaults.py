@@ -13,11 +13,11 @@ from typing import Any
 from attrs import NOTHING
 
 from trio_mcp.schema.annotations import published_default
-from trio_mcp.schema.errors import SchemaError
 from trio_mcp.schema.kinds import annotation_text, bare
 from trio_mcp.schema.plain import fits_at_sight
 from trio_mcp.schema.signatures import Taken
 from trio_mcp.schema.validate import compile_validator
+from trio_mcp.wire.errors import SchemaError
 
 __all__ = ["check_default", "check_defaults"]
 

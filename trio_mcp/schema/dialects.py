@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from trio_mcp.schema.errors import SchemaError
 from trio_mcp.schema.sentences import cut
+from trio_mcp.wire.errors import SchemaError
 
 __all__ = ["LONE_REFERENCES", "dialect_of"]
 

@@ -17,9 +17,9 @@ from urllib.parse import quote
 from attrs import frozen
 
 from trio_mcp.schema.dialects import dialect_of
-from trio_mcp.schema.errors import SchemaError
 from trio_mcp.schema.keywords import Path, walk
 from trio_mcp.schema.sentences import cut
+from trio_mcp.wire.errors import SchemaError
 
 __all__ = ["ALTERNATIVES", "Engine", "Test", "pattern_size", "patterns_of"]
 

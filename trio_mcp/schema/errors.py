@@ -5,15 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from trio_mcp.schema.sentences import came, subject
-
-
-class SchemaError(ValueError):
-    """A schema, an annotation or a default cannot be used. Raised at registration.
-
-    The message names the tool and the parameter where they are known, and says what to do.
-    """
-
-    __module__ = "trio_mcp.errors"
+from trio_mcp.wire.errors import SchemaError
 
 
 class Unmapped(SchemaError):

@@ -15,12 +15,13 @@ from attrs import frozen
 from trio_mcp.schema.annotations import Builder
 from trio_mcp.schema.bounds import check_schema
 from trio_mcp.schema.defaults import check_default
-from trio_mcp.schema.errors import ArgumentError, Problem, SchemaError
+from trio_mcp.schema.errors import ArgumentError, Problem
 from trio_mcp.schema.keywords import REFERENCES
 from trio_mcp.schema.parameters import Parameter
 from trio_mcp.schema.sentences import listed, named
 from trio_mcp.schema.signatures import Taken
 from trio_mcp.schema.structuring import as_they_came
+from trio_mcp.wire.errors import SchemaError
 
 __all__ = ["accept_schema", "declare"]
 

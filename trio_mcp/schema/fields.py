@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 from attrs import NOTHING, Factory, field, frozen
 
-from trio_mcp.schema.errors import SchemaError
+from trio_mcp.wire.errors import SchemaError
 
 __all__ = [
     "UNIONS",

@@ -20,9 +20,9 @@ from typing import Any, Final
 from attrs import frozen
 
 from trio_mcp.schema.engine import Test
-from trio_mcp.schema.errors import SchemaError
 from trio_mcp.schema.sentences import cut, expectation, listed
 from trio_mcp.schema.validate import compile_test
+from trio_mcp.wire.errors import SchemaError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import SINCE, Revision
 

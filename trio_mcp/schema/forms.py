@@ -18,7 +18,7 @@ from attrs import NOTHING, field, frozen
 
 from trio_mcp.schema.annotations import Builder
 from trio_mcp.schema.dialects import dialect_of
-from trio_mcp.schema.errors import ArgumentError, SchemaError, Unfit, Within, errors_at
+from trio_mcp.schema.errors import ArgumentError, Unfit, Within, errors_at
 from trio_mcp.schema.fields import is_record
 from trio_mcp.schema.form_fields import DIALECTS_SINCE, FORMS_SINCE, form_field, missed_format
 from trio_mcp.schema.hooks import Hook, hook_for
@@ -28,6 +28,7 @@ from trio_mcp.schema.sentences import cut, listed
 from trio_mcp.schema.size import check_size
 from trio_mcp.schema.structuring import explain
 from trio_mcp.schema.validate import Validator, compile_validator
+from trio_mcp.wire.errors import SchemaError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import SINCE, Revision
 

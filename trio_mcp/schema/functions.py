@@ -14,7 +14,6 @@ from attrs import frozen
 from trio_mcp.schema.annotations import Builder, describe
 from trio_mcp.schema.defaults import check_defaults
 from trio_mcp.schema.docstrings import Docs, parse_docstring
-from trio_mcp.schema.errors import SchemaError
 from trio_mcp.schema.returns import describe_return
 from trio_mcp.schema.signatures import (
     Hints,
@@ -25,6 +24,7 @@ from trio_mcp.schema.signatures import (
     taken_by,
 )
 from trio_mcp.schema.structuring import structure_arguments
+from trio_mcp.wire.errors import SchemaError
 
 if TYPE_CHECKING:
     from trio_mcp.schema.parameters import Parameter

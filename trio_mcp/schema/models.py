@@ -20,10 +20,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from trio_mcp.schema.constraints import needs_pydantic
-from trio_mcp.schema.errors import SchemaError, Unfit
+from trio_mcp.schema.errors import Unfit
 from trio_mcp.schema.fields import UNIONS
 from trio_mcp.schema.keywords import parts_of, walk
 from trio_mcp.schema.sentences import came, join_path, subject
+from trio_mcp.wire.errors import SchemaError
 from trio_mcp.wire.jsonrpc import encode
 
 if TYPE_CHECKING:

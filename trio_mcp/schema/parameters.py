@@ -12,7 +12,7 @@ from attrs import NOTHING, Attribute, field, frozen, validators
 
 from trio_mcp.public import public
 from trio_mcp.schema.annotations import describe
-from trio_mcp.schema.errors import SchemaError
+from trio_mcp.wire.errors import SchemaError
 from trio_mcp.wire.safe_repr import safe_repr
 
 __all__ = [

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from trio_mcp.schema.dialects import LONE_REFERENCES, dialect_of
-from trio_mcp.schema.errors import SchemaError
 from trio_mcp.schema.keywords import (
     REFERENCES,
     Path,
@@ -21,6 +20,7 @@ from trio_mcp.schema.keywords import (
     walk,
 )
 from trio_mcp.schema.sentences import cut
+from trio_mcp.wire.errors import SchemaError
 
 __all__ = ["References"]
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from trio_mcp.schema.annotations import Builder
-from trio_mcp.schema.errors import SchemaError, Unmapped
+from trio_mcp.schema.errors import Unmapped
 from trio_mcp.schema.fields import class_of, is_opaque, is_record
 from trio_mcp.schema.kinds import (
     ARRAYS,
@@ -24,6 +24,7 @@ from trio_mcp.schema.kinds import (
     without_names,
 )
 from trio_mcp.schema.unstructuring import can_unstructure, unstructure
+from trio_mcp.wire.errors import SchemaError
 
 __all__ = ["BYTES", "USE_OF_BYTES", "describe_return"]
 

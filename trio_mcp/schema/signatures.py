@@ -13,10 +13,10 @@ from typing import Any
 
 from attrs import NOTHING, frozen
 
-from trio_mcp.schema.errors import SchemaError
 from trio_mcp.schema.fields import class_of, resolve_names
 from trio_mcp.schema.kinds import alternatives
 from trio_mcp.schema.sentences import cut
+from trio_mcp.wire.errors import SchemaError
 from trio_mcp.wire.safe_repr import safe_repr
 
 __all__ = [

@@ -6,12 +6,16 @@ from __future__ import annotations
 class StoreError(Exception):
     """Anything that goes wrong between a program and its store."""
 
+    __module__ = "trio_mcp.errors"
+
 
 class StoreFull(StoreError):
     """There is no room for what was to be written. Nothing was written.
 
     The disk is full, the store has reached its bound, or the value is longer than any may be.
     """
+
+    __module__ = "trio_mcp.errors"
 
 
 class StoreUnavailable(StoreError):
@@ -21,6 +25,8 @@ class StoreUnavailable(StoreError):
     So whoever tries again does it in a way that works in each case: with `expect`, say.
     """
 
+    __module__ = "trio_mcp.errors"
+
 
 class StoreUnusable(StoreError):
     """The store cannot be used until a person has looked at it.
@@ -28,6 +34,8 @@ class StoreUnusable(StoreError):
     It is damaged, cannot be written to, belongs to something else, or was written by a newer
     version of this package.
     """
+
+    __module__ = "trio_mcp.errors"
 
 
 class LeaseLost(Exception):

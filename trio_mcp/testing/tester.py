@@ -14,12 +14,14 @@ import sniffio
 
 from trio_mcp import CallResult, McpError, Registry, connect, serve_http
 from trio_mcp.background import background_nursery
+from trio_mcp.public import public_in
 from trio_mcp.testing.answers import Answers, Script
 from trio_mcp.testing.snapshots import compare, offers_of, snapshot_of
 
 _WAY_OUT = "; make a fixture mcp_server that returns a registry, a command or a URL, or give one"
 
 
+@public_in("trio_mcp.testing")
 class ProgressReport(NamedTuple):
     """Progress that a server has told."""
 
@@ -28,6 +30,7 @@ class ProgressReport(NamedTuple):
     message: str | None
 
 
+@public_in("trio_mcp.testing")
 class LogMessage(NamedTuple):
     """A message of a server's log."""
 
@@ -36,6 +39,7 @@ class LogMessage(NamedTuple):
     logger: str | None
 
 
+@public_in("trio_mcp.testing")
 class McpTester:
     """What the fixture `mcp` is. Each test has its own.
 

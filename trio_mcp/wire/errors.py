@@ -1,4 +1,4 @@
-"""The errors that travel, and their codes.
+"""The errors that travel and their codes, and those that authors of servers raise or meet.
 
 JSON-RPC 2.0 defines -32700 and -32600 to -32603; MCP 2026-07-28 adds -32020 to -32022 (Overview,
 "Error Codes") and earlier revisions -32002.
@@ -73,6 +73,24 @@ class ResourceNotFound(Exception):
         Traceback (most recent call last):
         ...
         trio_mcp.errors.ResourceNotFound: users://42/profile
+    """
+
+    __module__ = "trio_mcp.errors"
+
+
+class SchemaError(ValueError):
+    """A schema, an annotation or a default cannot be used. Raised at registration.
+
+    The message names the tool and the parameter where they are known, and says what to do.
+    """
+
+    __module__ = "trio_mcp.errors"
+
+
+class LifespanError(Exception):
+    """The lifespan of a registry raised something when it was opened or closed.
+
+    What it raised is the `__cause__`.
     """
 
     __module__ = "trio_mcp.errors"

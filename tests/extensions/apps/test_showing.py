@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from trio_mcp import Limits, Registry, connect
-from trio_mcp.errors import ToolDisabled
-from trio_mcp.extensions.apps import Apps, AppsClient, Csp, InvalidPage, Page, RemotePage
+from trio_mcp.errors import InvalidPage, ToolDisabled
+from trio_mcp.extensions.apps import Apps, AppsClient, Csp, Page, RemotePage
 from trio_mcp.extensions.apps.page import LARGEST, MIME_TYPE
 
 pytestmark = pytest.mark.requirement("K5")

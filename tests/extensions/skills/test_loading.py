@@ -7,8 +7,15 @@ import pytest
 
 from tests.extensions.skills.support import FORMS, URI, Liar, skill_md
 from trio_mcp import McpError, Registry, connect
-from trio_mcp.errors import ClientError, NotConnected, ProtocolError, ResponseTooLarge
-from trio_mcp.extensions.skills import InvalidSkill, SkillsClient, UnverifiedSkill
+from trio_mcp.errors import (
+    ClientError,
+    InvalidSkill,
+    NotConnected,
+    ProtocolError,
+    ResponseTooLarge,
+    UnverifiedSkill,
+)
+from trio_mcp.extensions.skills import SkillsClient
 from trio_mcp.extensions.skills.format import MOST_BYTES, digest_of
 
 pytestmark = pytest.mark.requirement("K4")

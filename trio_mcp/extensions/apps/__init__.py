@@ -1,7 +1,6 @@
 """Apps: pages that hosts show with the results of tools (SEP-1865)."""
 
 from trio_mcp.extensions.apps.client import AppsClient as AppsClient
-from trio_mcp.extensions.apps.client import InvalidPage as InvalidPage
 from trio_mcp.extensions.apps.client import RemotePage as RemotePage
 from trio_mcp.extensions.apps.page import UI as UI
 from trio_mcp.extensions.apps.server import App as App

@@ -12,7 +12,7 @@ import trio
 from attrs import field, frozen
 
 from trio_mcp import CallResult, Client, ClientExtension, converted
-from trio_mcp.errors import ClientError, ToolDisabled
+from trio_mcp.errors import InvalidPage, ToolDisabled
 from trio_mcp.extensions.apps.page import (
     CSP,
     MIME_TYPE,
@@ -23,14 +23,12 @@ from trio_mcp.extensions.apps.page import (
     check_origin,
     policy_of,
 )
+from trio_mcp.public import public_in
 
 _OLD_KEY: Final = "ui/resourceUri"
 
 
-class InvalidPage(ClientError):
-    """What a server sent is no page, or wants what no page may have."""
-
-
+@public_in("trio_mcp.extensions.apps")
 @frozen(kw_only=True)
 class RemotePage:
     """A page of a server. Show it in a sandboxed frame, with this policy."""
@@ -55,6 +53,7 @@ class RemotePage:
         return "; ".join(PERMISSIONS[each] for each in sorted(self.permissions))
 
 
+@public_in("trio_mcp.extensions.apps")
 class AppsClient(ClientExtension):
     """Finds and reads the pages of tools, for hosts that show them.
 

@@ -31,6 +31,7 @@ from trio_mcp.extensions.apps.page import (
     check_origin,
 )
 from trio_mcp.extensions.checks import is_a, is_function
+from trio_mcp.public import public_in
 
 _INVALID_PARAMS: Final = -32602
 
@@ -45,6 +46,7 @@ def _is_list_of(known: Collection[str], values: Any) -> bool:
     return all(isinstance(each, str) and each in known for each in values)
 
 
+@public_in("trio_mcp.extensions.apps")
 @frozen(kw_only=True)
 class Csp:
     """The origins that a page may reach. Without them, it reaches nothing but its host.
@@ -77,6 +79,7 @@ class Csp:
         return found
 
 
+@public_in("trio_mcp.extensions.apps")
 @frozen
 class Page:
     """A page that hosts show with the results of tools.
@@ -141,6 +144,7 @@ class Page:
         return {"ui": given} if given else {}
 
 
+@public_in("trio_mcp.extensions.apps")
 @frozen
 class App:
     """What a tool has to do with pages: `@registry.tool(extensions={UI: App(...)})`.
@@ -157,6 +161,7 @@ class App:
     text: Callable[[Any], str] | None = field(default=None, kw_only=True, validator=is_function)
 
 
+@public_in("trio_mcp.extensions.apps")
 class Apps(ServerExtension):
     """Serves pages that hosts show with the results of tools (SEP-1865).
 

@@ -5,11 +5,8 @@ It needs PyYAML: `pip install 'trio-mcp[skills]'`.
 
 from trio_mcp.extensions.skills.client import LoadedSkill as LoadedSkill
 from trio_mcp.extensions.skills.client import SkillsClient as SkillsClient
-from trio_mcp.extensions.skills.entry import InvalidSkill as InvalidSkill
 from trio_mcp.extensions.skills.entry import RemoteSkill as RemoteSkill
-from trio_mcp.extensions.skills.entry import SkillError as SkillError
 from trio_mcp.extensions.skills.entry import SkillFile as SkillFile
-from trio_mcp.extensions.skills.entry import UnverifiedSkill as UnverifiedSkill
 from trio_mcp.extensions.skills.server import Skills as Skills
 from trio_mcp.extensions.skills.sources import DynamicSkill as DynamicSkill
 from trio_mcp.extensions.skills.sources import Skill as Skill

@@ -14,20 +14,23 @@ import trio
 from attrs import define, field
 
 from trio_mcp import Client, ClientExtension, Method, converted
-from trio_mcp.errors import ClientError, NotConnected, ProtocolError
-from trio_mcp.extensions.skills.entry import (
+from trio_mcp.errors import (
+    ClientError,
     InvalidSkill,
-    RemoteSkill,
+    NotConnected,
+    ProtocolError,
     UnverifiedSkill,
-    entry_of,
 )
+from trio_mcp.extensions.skills.entry import RemoteSkill, entry_of
 from trio_mcp.extensions.skills.format import IDENTIFIER, MOST_BYTES, digest_of
 from trio_mcp.extensions.skills.frontmatter import frontmatter_of, same
 from trio_mcp.extensions.skills.methods import DIRECTORY_READ, GET, LIST
+from trio_mcp.public import public_in
 
 logger = logging.getLogger("trio_mcp.skills")
 
 
+@public_in("trio_mcp.extensions.skills")
 class SkillsClient(ClientExtension):
     """Finds, loads and verifies the skills of a server. Make one for each connection.
 
@@ -250,6 +253,7 @@ def _data_in(result: dict[str, Any], uri: str) -> tuple[bytes, str]:
     raise ValueError("the server sent something else")
 
 
+@public_in("trio_mcp.extensions.skills")
 @define
 class LoadedSkill:
     """A skill that is being acted on. Only files in the entry that it was loaded from are read."""

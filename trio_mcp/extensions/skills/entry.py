@@ -12,7 +12,6 @@ from urllib.parse import quote, unquote
 
 from attrs import field, frozen
 
-from trio_mcp.errors import ClientError
 from trio_mcp.extensions.skills.format import (
     DYNAMIC,
     LONGEST_URI,
@@ -21,33 +20,13 @@ from trio_mcp.extensions.skills.format import (
     SKILL_FILE,
     check_frontmatter,
 )
+from trio_mcp.public import public_in
 
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _END: Final = f"/{SKILL_FILE}"
 
 
-class SkillError(ClientError):
-    """A skill must not be used.
-
-    Attributes:
-        origin: The server that has it, as `SkillsClient` was told.
-        uri: The skill, or the file.
-    """
-
-    def __init__(self, origin: str, uri: str, why: str) -> None:
-        super().__init__(f"{uri} of {origin}: {why}")
-        self.origin = origin
-        self.uri = uri
-
-
-class InvalidSkill(SkillError):
-    """Its entry is not what an entry must be, or is too large, or cannot be verified."""
-
-
-class UnverifiedSkill(SkillError):
-    """A file is not what the entry says. Get the entry again; the user has to approve it anew."""
-
-
+@public_in("trio_mcp.extensions.skills")
 @frozen
 class SkillFile:
     """A file of a skill, as its entry has it."""
@@ -57,6 +36,7 @@ class SkillFile:
     size: int
 
 
+@public_in("trio_mcp.extensions.skills")
 @frozen(kw_only=True)
 class RemoteSkill:
     """The entry of a skill. It is the server's word: nothing was read yet."""

@@ -48,6 +48,7 @@ from trio_mcp.extensions.skills.sources import (
     Skill,
     mime_type_of,
 )
+from trio_mcp.public import public_in
 
 logger = logging.getLogger("trio_mcp.skills")
 
@@ -58,6 +59,7 @@ _MOST_TOLD: Final = 5
 Contents = TextResourceContents | BlobResourceContents
 
 
+@public_in("trio_mcp.extensions.skills")
 class Skills(ServerExtension):
     r"""Serves skills: directories with a `SKILL.md` that tells a model how to do something.
 

@@ -21,6 +21,7 @@ from trio_mcp.extensions.skills.format import (
     digest_of,
 )
 from trio_mcp.extensions.skills.frontmatter import frontmatter_of, same
+from trio_mcp.public import public_in
 
 _TYPES: Final = MimeTypes()  # Python's own table: the same on every machine
 for _type, _suffixes in {
@@ -80,6 +81,7 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
+@public_in("trio_mcp.extensions.skills")
 @frozen
 class Skill:
     r"""A skill that is made in code.
@@ -118,6 +120,7 @@ class Skill:
         return found
 
 
+@public_in("trio_mcp.extensions.skills")
 @frozen
 class DynamicSkill:
     """A skill whose files are made when they are read, so that nobody can say what is in them.

@@ -13,6 +13,7 @@ from trio_mcp import CallResult, Client, ClientExtension, McpError, Method, Pend
 from trio_mcp.errors import CannotReach, ClientError, ConnectionLost, HttpError, ProtocolError
 from trio_mcp.extensions.tasks.info import TaskInfo
 from trio_mcp.extensions.tasks.options import CANCEL, CHANGED, FILTER, GET, TASKS, UPDATE
+from trio_mcp.public import public_in
 
 _LAST_WORD: Final = 5.0
 """Seconds that it may take to tell the server that nobody waits for a task any more."""
@@ -29,6 +30,7 @@ Tell = Callable[[TaskInfo], None]
 _starting: ContextVar[bool] = ContextVar("starting", default=False)
 
 
+@public_in("trio_mcp.extensions.tasks")
 class TasksClient(ClientExtension):
     """Has the server make tasks of calls that take long (SEP-2663). Make one for each connection.
 

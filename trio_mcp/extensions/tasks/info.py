@@ -8,6 +8,7 @@ from attrs import field, frozen
 
 from trio_mcp import McpError
 from trio_mcp.errors import ProtocolError
+from trio_mcp.public import public_in
 
 _STATUSES: Final = ("working", "input_required", "completed", "failed", "cancelled")
 _INTERNAL_ERROR: Final = -32603
@@ -15,6 +16,7 @@ _NO_INTERVAL: Final = 1.0
 _SHORTEST, _LONGEST = 0.05, 60.0
 
 
+@public_in("trio_mcp.extensions.tasks")
 @frozen(kw_only=True)
 class TaskInfo:
     """How a task is doing."""

@@ -10,6 +10,7 @@ from attrs import Attribute, field, frozen, validators
 
 from trio_mcp import Method
 from trio_mcp.extensions.checks import is_a
+from trio_mcp.public import public_in
 
 TASKS: Final = "io.modelcontextprotocol/tasks"
 CHANGED: Final = "notifications/tasks"
@@ -28,6 +29,7 @@ def is_positive(_: object, attribute: Attribute[Any], value: Any) -> None:
         raise ValueError(f"{attribute.alias} must be more than 0, not {value!r:.60}")
 
 
+@public_in("trio_mcp.extensions.tasks")
 @frozen(kw_only=True)
 class TaskOptions:
     """How calls of a tool are tasks: `@registry.tool(task=TaskOptions(...))`.

@@ -41,6 +41,7 @@ from trio_mcp.extensions.tasks.options import TaskOptions as Options
 from trio_mcp.extensions.tasks.record import Record
 from trio_mcp.extensions.tasks.run import INTERNAL_ERROR, Slots
 from trio_mcp.extensions.tasks.worker import Worker
+from trio_mcp.public import public_in
 from trio_mcp.store.changes import Conflict, Entry
 from trio_mcp.store.errors import StoreError, StoreFull
 from trio_mcp.store.opening import opened
@@ -63,6 +64,7 @@ class _Continue(BaseException):  # no `except Exception` of the author's is mean
     """The tool goes on as a task."""
 
 
+@public_in("trio_mcp.extensions.tasks")
 async def continue_as_task() -> None:
     """Go on as a task, where the tool is declared with `TaskOptions(at_once=False)`.
 
@@ -95,6 +97,7 @@ class _Serving:
     followed: set[str] = field(factory=set)
 
 
+@public_in("trio_mcp.extensions.tasks")
 @define(eq=False, repr=False, kw_only=True)
 class Tasks(ServerExtension):
     """Has calls of tools outlive their connection, and their process (SEP-2663).
