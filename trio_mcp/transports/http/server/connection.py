@@ -14,9 +14,8 @@ otherwise nobody could tell a client that waits from one that has gone.
 from __future__ import annotations
 
 import logging
-from enum import Enum, auto
 from math import inf
-from typing import Final
+from typing import Final, Literal
 
 import trio
 
@@ -37,19 +36,12 @@ _WRITE_BYTES: Final = 64 * 1024
 """So many bytes are to be written within one `write_timeout`."""
 
 
-class _Wait(Enum):
-    """What a connection waits for from its client."""
+_Wait = Literal["nothing", "head", "idle", "body", "grace"]
+"""What a connection waits for from its client. An enum's members are slow to find."""
 
-    NOTHING = auto()
-    HEAD = auto()
-    IDLE = auto()
-    BODY = auto()
-    GRACE = auto()
-
-
-_TOO_LATE: Final = {
-    _Wait.HEAD: "The head of the request did not come in time.",
-    _Wait.BODY: "The body of the request did not come in time.",
+_TOO_LATE: Final[dict[_Wait, str]] = {
+    "head": "The head of the request did not come in time.",
+    "body": "The body of the request did not come in time.",
 }
 
 
@@ -79,13 +71,12 @@ class Connection:
         self._scope = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
         self._heads = HeadReader(self.limits.max_header_bytes, self.limits.max_headers)
-        self._wait = _Wait.HEAD
+        self._wait: _Wait = "head"
         self._read_deadline = inf
         self._write_deadline = inf
         self._reading = False
         self._writing = False
         self._listening = False
-        self._served = False  # there was a request already
         self._head: Head | None = None  # of the current request
         self._body: Body | None = None  # of the current or the last request
         self._exchange: Exchange | None = None  # while the app runs
@@ -120,7 +111,7 @@ class Connection:
     @property
     def idle(self) -> bool:
         """No request runs on it, and nothing of the next one has come."""
-        return self._wait in (_Wait.IDLE, _Wait.HEAD) and not self.buffer
+        return self._wait in ("idle", "head") and not self.buffer
 
     def end(self) -> None:
         """Answer no further request, and cancel what still runs."""
@@ -140,13 +131,17 @@ class Connection:
 
     async def _serve(self) -> None:
         try:
-            self._read_within(self.limits.header_timeout, _Wait.HEAD)
+            self._read_within(self.limits.header_timeout, "head")
             await self._pipe.open()
             while (head := await self._next_head()) is not None:
                 self._head = head
-                self._served = True
                 if not await self._answer(head):
                     return
+                self._head = None
+                if self.buffer:
+                    await trio.lowlevel.checkpoint()  # so that a pipeline leaves others their turn
+                else:
+                    self._read_within(self.limits.idle_timeout, "idle")
         except Refused as refused:
             self.refuse(refused)
 
@@ -176,19 +171,14 @@ class Connection:
 
     async def _next_head(self) -> Head | None:
         """Wait for the next request. None is returned if the client has closed instead."""
-        self._head = None
-        if self.buffer:
-            await trio.lowlevel.checkpoint()  # so that a pipeline leaves others their turn
-        elif self._served:
-            self._read_within(self.limits.idle_timeout, _Wait.IDLE)
         while True:
             if self.buffer:
                 head = self._heads.take(self.buffer)
                 if head is not None:
                     self._read_freely()
                     return head
-                if self._wait is not _Wait.HEAD:
-                    self._read_within(self.limits.header_timeout, _Wait.HEAD)
+                if self._wait != "head":
+                    self._read_within(self.limits.header_timeout, "head")
             if self.eof:
                 return None
             await self.fill()
@@ -279,11 +269,11 @@ class Connection:
 
     async def fill_within(self, seconds: float) -> None:
         """`fill`, but if it takes longer the connection ends."""
-        self._read_within(seconds, _Wait.BODY)
+        self._read_within(seconds, "body")
         try:
             await self.fill()
         finally:
-            if self._wait is _Wait.BODY:
+            if self._wait == "body":
                 self._read_freely()
 
     def listen(self) -> None:
@@ -312,7 +302,7 @@ class Connection:
         if exchange is None or exchange.response.complete:
             return
         if exchange.listening:
-            self._read_within(self.limits.disconnect_grace, _Wait.GRACE)
+            self._read_within(self.limits.disconnect_grace, "grace")
             self.changed.unpark_all()
         else:
             self.end()
@@ -367,7 +357,7 @@ class Connection:
         self._read_deadline = self._watch.within(seconds)
 
     def _read_freely(self) -> None:
-        self._wait = _Wait.NOTHING
+        self._wait = "nothing"
         self._read_deadline = inf
 
     def look(self, now: float) -> float:
@@ -378,7 +368,7 @@ class Connection:
         """
         due = min(self._read_deadline, self._write_deadline)
         if due <= now:
-            self._too_late(self._wait if self._read_deadline <= now else _Wait.NOTHING)
+            self._too_late(self._wait if self._read_deadline <= now else "nothing")
             return inf
         exchange = self._exchange
         if exchange is None or self._listening or exchange.response.complete or self.eof:

@@ -66,18 +66,20 @@ class Exchange:
         body: Its body, which is still to be read.
     """
 
+    # How each one begins. Most of it stays so until the end.
+    _body_told = False
+    _waited = 0.0  # seconds that were spent waiting for the body
+    listening = 0
+    """How many tasks wait in `receive`, and would be told of a disconnect."""
+    looked_at = False
+    """The watch has seen it."""
+
     def __init__(self, connection: Carrier, head: Head, body: Body) -> None:
         self._connection = connection
         self._head = head
         self._expects_continue = head.expects_continue
-        self._body_told = False
-        self._waited = 0.0  # seconds that were spent waiting for the body
         self.body = body
         self.response = Response(head.method, head.http_version)
-        self.listening = 0
-        """How many tasks wait in `receive`, and would be told of a disconnect."""
-        self.looked_at = False
-        """The watch has seen it."""
 
     async def receive(self) -> Message:
         """Wait for a piece of the body, and after it for the client to leave.
@@ -169,7 +171,7 @@ class Exchange:
             await connection.write(out)
         if more:
             await trio.lowlevel.checkpoint()
-        elif connection.changed:
+        elif self.listening:
             connection.changed.unpark_all()
 
     def _may_continue(self) -> bool:

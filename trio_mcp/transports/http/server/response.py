@@ -8,10 +8,9 @@ response in one piece is one write.
 
 import re
 from collections.abc import Iterable
-from enum import Enum
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Literal
 
 _FIELDS: Final = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+: [\t\x20-\x7e\x80-\xff]*\r\n)*+")
 _LENGTH: Final = re.compile(rb"[0-9]{1,18}")
@@ -40,13 +39,8 @@ class ResponseError(RuntimeError):
     """An app's response breaks the rules of ASGI or of HTTP; the text says which."""
 
 
-class _Delimiter(Enum):
-    """What ends the body of a response."""
-
-    NOTHING = "there is none"
-    LENGTH = "its length"
-    CHUNK = "an empty chunk"
-    CLOSE = "the end of the connection"
+_Delimiter = Literal["nothing", "length", "chunk", "close"]
+"""What ends the body of a response: it has none, its length, an empty chunk, the connection."""
 
 
 class Response:
@@ -57,24 +51,26 @@ class Response:
         http_version: The version of the request.
     """
 
+    # How each one begins.
+    _status = 0
+    _headers: Iterable[tuple[bytes, bytes]] = ()
+    _delimiter: _Delimiter = "nothing"
+    _remaining = 0  # bytes of the body still to come, if there is a length
+    begun = False
+    """Bytes were given out."""
+    complete = False
+    """All bytes were given out."""
+    keep_alive = True
+    """The connection can be used again. To be set before the first piece of the body."""
+
     def __init__(self, method: str, http_version: str) -> None:
         self._method = method
         self._is_1_1 = http_version == "1.1"
-        self._status = 0
-        self._headers: Iterable[tuple[bytes, bytes]] = ()
-        self._delimiter = _Delimiter.NOTHING
-        self._remaining = 0  # bytes of the body still to come, if there is a length
-        self.begun = False
-        """Bytes were given out."""
-        self.complete = False
-        """All bytes were given out."""
-        self.keep_alive = True
-        """The connection can be used again. To be set before the first piece of the body."""
 
     @property
     def ended_by_close(self) -> bool:
         """Only the end of the connection tells the client that the response is complete."""
-        return self._delimiter is _Delimiter.CLOSE
+        return self._delimiter == "close"
 
     def start(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """Take the app's status and headers. They go out with the first piece of the body.
@@ -119,15 +115,15 @@ class Response:
 
     def _piece(self, data: bytes, more: bool) -> bytes:
         delimiter = self._delimiter
-        if delimiter is _Delimiter.LENGTH:
+        if delimiter == "length":
             self._remaining -= len(data)
             if self._remaining < 0 or (self._remaining and not more):
                 raise ResponseError("the body is not as long as its Content-Length says")
             return data
-        if delimiter is _Delimiter.CHUNK:
+        if delimiter == "chunk":
             chunk = b"%x\r\n%b\r\n" % (len(data), data) if data else b""
             return chunk if more else chunk + b"0\r\n\r\n"
-        return data if delimiter is _Delimiter.CLOSE else b""
+        return data if delimiter == "close" else b""
 
     def _head(self, whole: int | None, date: bytes) -> bytes:
         """The head, for a body whose length is known if it comes as a whole."""
@@ -147,22 +143,22 @@ class Response:
     def _delimit(self, length: int | None, whole: int | None) -> bytes:
         """Decide what ends the body, and return the header line that says so, if one is due."""
         if self._status in _BODILESS or self._method == "HEAD":
-            self._delimiter = _Delimiter.NOTHING
+            self._delimiter = "nothing"
             if not whole or length is not None or self._status in _BODILESS:
                 return b""
             return b"content-length: %d\r\n" % whole
         if length is not None:
-            self._delimiter = _Delimiter.LENGTH
+            self._delimiter = "length"
             self._remaining = length
             return b""
         if whole is not None:
-            self._delimiter = _Delimiter.LENGTH
+            self._delimiter = "length"
             self._remaining = whole
             return b"content-length: %d\r\n" % whole
         if self._is_1_1:
-            self._delimiter = _Delimiter.CHUNK
+            self._delimiter = "chunk"
             return b"transfer-encoding: chunked\r\n"
-        self._delimiter = _Delimiter.CLOSE
+        self._delimiter = "close"
         self.keep_alive = False
         return b""
 
