@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 import trio
@@ -18,12 +18,12 @@ SHORT: Final = 64 * 1024
 _THREAD: Final = trio.lowlevel.RunVar[trio.CapacityLimiter]("decoding")
 
 
-async def decoded(line: bytes, limits: Limits) -> Message | None:
+def decoded(line: bytes, limits: Limits) -> Awaitable[Message | None]:
     """Turn a line into a message, as `decode` does; in a worker thread if that takes long.
 
     No checkpoint if it does not. Cancelled, it leaves the thread behind, which ends by itself.
     """
-    return await in_turn(decode, line, limits.max_batch, limits.max_message_values)
+    return in_turn(decode, line, limits.max_batch, limits.max_message_values)
 
 
 async def in_turn(work: Callable[..., T], text: bytes, *args: int) -> T:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -218,19 +218,16 @@ class HttpApp:
 
     async def _serve(self, http: HttpRequest) -> None:
         started = self._runner.now()
-        with suppress(Disconnected):
+        try:
             try:
                 if tracing.is_traced():
                     await self._route_traced(http)
                 else:
                     await self._route(http)
             except Refusal as refused:
-                if refused.status in _NOT_LET_IN:
-                    logger.info("A request is not let in: %s", refused.message)
-                if self.metrics is not None and refused.status in _REFUSED:
-                    self.metrics.refused("", None, _REFUSED[refused.status])
-                if not http.started:
-                    await http.respond(refused.status, refused.body, headers=refused.headers)
+                await self._refuse(http, refused)
+        except Disconnected:
+            pass  # there is nobody to be told anything
         if logger.isEnabledFor(logging.INFO):
             duration = self._runner.now() - started
             logger.info(
@@ -241,6 +238,14 @@ class HttpApp:
                 duration * 1000,
                 extra={"status": http.status, "duration": duration},
             )
+
+    async def _refuse(self, http: HttpRequest, refused: Refusal) -> None:
+        if refused.status in _NOT_LET_IN:
+            logger.info("A request is not let in: %s", refused.message)
+        if self.metrics is not None and refused.status in _REFUSED:
+            self.metrics.refused("", None, _REFUSED[refused.status])
+        if not http.started:
+            await http.respond(refused.status, refused.body, headers=refused.headers)
 
     async def _route_traced(self, http: HttpRequest) -> None:
         attributes = {"http.request.method": http.method, "url.path": http.path}
