@@ -16,7 +16,6 @@ from trio_mcp.transports.http.request import HttpRequest
 from trio_mcp.wire.errors import HEADER_MISMATCH, McpError
 from trio_mcp.wire.headers import decode_value, mirrored_parameters
 from trio_mcp.wire.jsonrpc import Json, Request
-from trio_mcp.wire.methods import target_of
 from trio_mcp.wire.revisions import META_VERSION
 
 VERSION: Final = b"mcp-protocol-version"
@@ -50,8 +49,10 @@ class HeaderCheck:
         if isinstance(version, str):  # else the dispatcher says that it is missing, or odd
             _compare("MCP-Protocol-Version", headers.get(VERSION), version)
         _compare("Mcp-Method", headers.get(METHOD), request.method)
-        where = target_of(request.method, self._registry.methods)
-        name = None if where is None else request.params.get(where)
+        row = self._registry.methods.get(request.method)
+        if row is None or row.target is None or row.era == "legacy":  # which has no such header
+            return
+        name = request.params.get(row.target)
         if isinstance(name, str):  # as above
             _compare("Mcp-Name", headers.get(NAME), name, encoded=True)
             tool = self._registry.tools.get(name) if request.method == "tools/call" else None
