@@ -156,9 +156,9 @@ def modern_only(method: str, methods: Mapping[str, Method] = METHODS) -> bool:
 
 
 def target_of(method: str, methods: Mapping[str, Method] = METHODS) -> str | None:
-    """The parameter that names what a request is about; `None` if it has none."""
+    """The parameter that a modern request repeats in `Mcp-Name`; `None` if it has none."""
     known = methods.get(method)
-    return None if known is None else known.target
+    return None if known is None or known.era == "legacy" else known.target
 
 
 @frozen(eq=False, repr=False)
