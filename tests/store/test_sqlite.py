@@ -17,11 +17,11 @@ import trio.testing
 from tests.store.contract import MEGABYTE, Contract, value_of
 from tests.store.times import Time
 from trio_mcp.store import sqlite
-from trio_mcp.store.bell import ring
 from trio_mcp.store.changes import ABSENT, Add, Append, Check, Conflict, Delete, Drop, News, Put
 from trio_mcp.store.errors import StoreError, StoreFull, StoreUnavailable, StoreUnusable
 from trio_mcp.store.protocol import Store
 from trio_mcp.store.sqlite import SQLiteStore
+from trio_mcp.store.wakeup import wake
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_what_stands_in_the_place_of_a_pipe_is_not_written_to(path: Path, kind: 
     notes.write_bytes(b"mine")
     if kind != "nothing":
         (path.symlink_to if kind == "link" else path.hardlink_to)(notes)
-    assert ring(str(path)) == (kind == "link")  # it may be there, for all we know
+    assert wake(str(path)) == (kind == "link")  # it may be there, for all we know
     assert notes.read_bytes() == b"mine"
 
 

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from tests.support.processes import ENVIRONMENT
-from trio_mcp.store.bell import Bell, ring
+from trio_mcp.store.wakeup import Wakeup, wake
 from trio_mcp.system import folders
 from trio_mcp.system.capabilities import WALKS
 from trio_mcp.system.folders import open_below, open_folder
@@ -137,18 +137,18 @@ def test_a_file_is_replaced_while_it_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("L9")
 async def test_a_process_wakes_another(tmp_path: Path) -> None:
-    path = str(tmp_path / f"bell-{os.getpid()}")
-    assert not ring(path)
-    bell = Bell(path, 0o600)
+    path = str(tmp_path / f"wakeup-{os.getpid()}")
+    assert not wake(path)
+    wakeup = Wakeup(path, 0o600)
     try:
-        code = f"from trio_mcp.store.bell import ring; raise SystemExit(not ring({path!r}))"
+        code = f"from trio_mcp.store.wakeup import wake; raise SystemExit(not wake({path!r}))"
         done = await trio.run_process([sys.executable, "-c", code], env=ENVIRONMENT)
         assert done.returncode == 0
         with trio.fail_after(60):
-            await bell.wait()
+            await wakeup.wait()
         with trio.move_on_after(0.05) as scope:
-            await bell.wait()
+            await wakeup.wait()
         assert scope.cancelled_caught  # it was rung once
     finally:
-        bell.close()
-    assert not ring(path)
+        wakeup.close()
+    assert not wake(path)

@@ -74,7 +74,7 @@ def on_asyncio(function: F) -> F:
 
     @wraps(function)
     async def run_in_loop(*args: Any, **options: Any) -> Any:
-        run = loop_beside(getattr(function, "__name__", "this handler"))
+        run = current_trio_run(getattr(function, "__name__", "this handler"))
         contexts = [name for name, value in options.items() if isinstance(value, Context)]
         if not contexts:
             return await call_asyncio(run, partial(function, *args, **options))
@@ -83,7 +83,7 @@ def on_asyncio(function: F) -> F:
     return run_in_loop  # type: ignore[return-value]
 
 
-def loop_beside(what: str) -> TrioRun:
+def current_trio_run(what: str) -> TrioRun:
     """Return the run that has an event loop beside it.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from trio_mcp.aio.handlers import held_in_loop, loop_beside, on_asyncio
+from trio_mcp.aio.handlers import current_trio_run, held_in_loop, on_asyncio
 from trio_mcp.aio.held import Held
 from trio_mcp.registry import Registry as TrioRegistry
 from trio_mcp.registry.lifespan import Opened
@@ -43,7 +43,7 @@ class Registry(TrioRegistry):
 
     def opened(self, limits: Limits | None = None) -> AbstractAsyncContextManager[Opened]:  # type: ignore[override]
         """Open the lifespan for whoever serves it; where there is no asyncio, say what to do."""
-        loop_beside(f"registry {self.name!r}")
+        current_trio_run(f"registry {self.name!r}")
         return super().opened(limits)
 
     def _prepared(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,5 +77,5 @@ class Registry(TrioRegistry):
 def _lifespan_in_loop(
     lifespan: Callable[[TrioRegistry], AbstractAsyncContextManager[Any]], registry: TrioRegistry
 ) -> AbstractAsyncContextManager[Any]:
-    run = loop_beside(f"the lifespan of {registry.name}")
+    run = current_trio_run(f"the lifespan of {registry.name}")
     return held_in_loop(run, partial(lifespan, registry))

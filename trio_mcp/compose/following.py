@@ -20,14 +20,14 @@ _LONGEST: Final = 30.0
 """Seconds between two looks, at most: a server that announces changes in a loop gets that."""
 
 
-class Pace:
+class Throttle:
     """Slows down what comes again and again, up to a bound."""
 
     def __init__(self) -> None:
         self._pause = _SHORTEST
         self._last = trio.current_time()
 
-    async def breathe(self) -> None:
+    async def wait(self) -> None:
         """Wait: a moment at first, twice as long each time that there was no calm in between."""
         now = trio.current_time()
         calm = now - self._last > 2 * self._pause
@@ -54,7 +54,7 @@ async def follow_lists(
     kinds = [each for each in KINDS if each in client.capabilities]
     if not kinds:
         return
-    pace = Pace()
+    throttle = Throttle()
     while True:
         try:
             async with client.subscribe(lists=kinds) as changes:
@@ -67,13 +67,13 @@ async def follow_lists(
                         on_change(change)
                     except Exception:  # a callback's mistake must not end the connection
                         logger.exception("The callback for changes failed")
-                    await pace.breathe()
+                    await throttle.wait()
         except McpError as error:
             logger.debug("A server does not tell of changes: %s", error)
             return
         except ClientError as error:
             on_failure(error)
-        await pace.breathe()
+        await throttle.wait()
 
 
 async def _try(refresh: Callable[[Kind], Awaitable[object]], kind: Kind) -> None:

@@ -16,7 +16,7 @@ from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.opening import Target, check_target
 from trio_mcp.client.state import ClientState, Disconnected
 from trio_mcp.compose.config import ServerConfig, Source, read_servers
-from trio_mcp.compose.names import NamesApart
+from trio_mcp.compose.names import UniqueNames
 from trio_mcp.compose.remote import Remote
 from trio_mcp.compose.tasks import PassedTasks
 from trio_mcp.public import public
@@ -114,7 +114,7 @@ class Gateway:
         configs = {each.name: each for each in read_servers(source)}
         for each in configs.values():
             check_target(f"server {each.name!r}", each.target)
-        names = NamesApart(list(configs))
+        names = UniqueNames(list(configs))
         for name, (config, _, scope) in list(self._running.items()):
             if configs.get(name) != config:
                 scope.cancel()
@@ -122,7 +122,7 @@ class Gateway:
         added = [each for name, each in configs.items() if name not in self._running]
         await run_all([partial(self._add, each, names) for each in added])
 
-    async def _add(self, config: ServerConfig, names: NamesApart) -> None:
+    async def _add(self, config: ServerConfig, names: UniqueNames) -> None:
         prefix = names.prefix_of(config.name)
         timeout = {} if config.timeout is None else {"timeout": config.timeout}
         remote = Remote(

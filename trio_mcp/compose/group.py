@@ -24,7 +24,7 @@ from trio_mcp.client.state import ClientState
 from trio_mcp.client.tools import RemoteTool
 from trio_mcp.compose.config import ServerConfig, Source, read_servers
 from trio_mcp.compose.following import follow_lists
-from trio_mcp.compose.names import NamesApart
+from trio_mcp.compose.names import UniqueNames
 from trio_mcp.compose.supervised import Backoff, SupervisedConnection
 from trio_mcp.errors import ClientError, UnknownTool
 from trio_mcp.public import public
@@ -116,7 +116,7 @@ class ServerGroup:
     """Servers that are connected side by side. Made by `connect_all`."""
 
     def __init__(
-        self, servers: Mapping[str, GroupServer], names: NamesApart, events: Broadcast[ServerEvent]
+        self, servers: Mapping[str, GroupServer], names: UniqueNames, events: Broadcast[ServerEvent]
     ) -> None:
         self.servers: Final = MappingProxyType(dict(servers))
         """The servers by name, in the order of the configuration."""
@@ -319,7 +319,7 @@ async def connect_all(
     configs = read_servers(source)
     for each in configs:
         check_target(f"server {each.name!r}", each.target)
-    names = NamesApart([each.name for each in configs])
+    names = UniqueNames([each.name for each in configs])
     events: Broadcast[ServerEvent] = Broadcast()
     usual_http = http or {}
     if not isinstance(usual_http, Mapping):

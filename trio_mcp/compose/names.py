@@ -17,7 +17,7 @@ LONGEST_NAME: Final = 128
 _ODD: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
 
-class NamesApart:
+class UniqueNames:
     """Makes names for what several servers have.
 
     | The plain name | becomes |

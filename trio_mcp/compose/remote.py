@@ -20,7 +20,7 @@ from trio_mcp.client.opening import Target, check_target
 from trio_mcp.client.state import ClientState, Disconnected
 from trio_mcp.compose.callers import CallerConnections
 from trio_mcp.compose.calls import OpenCalls
-from trio_mcp.compose.following import Pace, follow_lists
+from trio_mcp.compose.following import Throttle, follow_lists
 from trio_mcp.compose.held import HeldCalls
 from trio_mcp.compose.supervised import Backoff, SupervisedConnection
 from trio_mcp.compose.tasks import KnowsTasks, PassedTasks
@@ -407,7 +407,7 @@ class Remote(Part):
         task_status: trio.TaskStatus[trio.CancelScope],
     ) -> None:
         """Tell of the changes of some resources, and first of what was missed, until cancelled."""
-        pace = Pace()
+        throttle = Throttle()
         started = False
         with trio.CancelScope() as scope:
             while True:
@@ -429,7 +429,7 @@ class Remote(Part):
                 if not started:
                     started = True
                     task_status.started(scope)
-                await pace.breathe()
+                await throttle.wait()
 
     def roots_changed(self, state: Any, connection_id: str, principal: str | None) -> None:
         """Tell the server, on the connections of the caller whose roots have changed."""

@@ -15,7 +15,7 @@ from trio_mcp.schema.explain import ErrorFormatter
 from trio_mcp.schema.plain import TAKES_LONG
 from trio_mcp.schema.references import References
 from trio_mcp.schema.refusals import Refusals
-from trio_mcp.schema.work import IN_A_THREAD, Burden, Verdict
+from trio_mcp.schema.work import IN_A_THREAD, Costs, Verdict
 
 __all__ = ["Judge"]
 
@@ -28,21 +28,21 @@ class Judge:
         # References first: they refuse what the engine would compile without end.
         self._references = References(schema)
         self._engine = Engine(schema)
-        self._burden = Burden(schema, self._references)
-        self._refusals = Refusals(schema, self._engine, self._references, self._burden)
+        self._costs = Costs(schema, self._references)
+        self._refusals = Refusals(schema, self._engine, self._references, self._costs)
 
     def tell(self, value: Any) -> Problem | None:
         """Say what is wrong with a value; `None` if nothing is."""
-        return self._tell(value, self._burden.judge(value, IN_A_THREAD))
+        return self._tell(value, self._costs.judge(value, IN_A_THREAD))
 
     def tell_at_once(self, value: Any) -> Problem | None:
         """Do the same, or return `TAKES_LONG` for a value that is not for an event loop."""
-        verdict = self._burden.at_once(value)
+        verdict = self._costs.at_once(value)
         return TAKES_LONG if verdict is Verdict.TOO_MUCH else self._tell(value, verdict)
 
     def takes_long(self, value: Any) -> bool:
         """Whether checking a value, or converting it, is not for an event loop."""
-        return self._burden.at_once(value) is Verdict.TOO_MUCH
+        return self._costs.at_once(value) is Verdict.TOO_MUCH
 
     def _tell(self, value: Any, verdict: Verdict) -> Problem | None:
         if verdict is not Verdict.FINE:

@@ -196,9 +196,9 @@ class Model:
     @functools.cached_property
     def _place(self) -> Place:
         from trio_mcp.schema.references import References  # few values are large
-        from trio_mcp.schema.work import Burden
+        from trio_mcp.schema.work import Costs
 
-        return Burden(self._schema, References(self._schema)).place([self._schema])
+        return Costs(self._schema, References(self._schema)).place([self._schema])
 
 
 @functools.lru_cache(maxsize=1000)

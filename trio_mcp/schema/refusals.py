@@ -16,7 +16,7 @@ from attrs import evolve, frozen
 from trio_mcp.schema.engine import ALTERNATIVES, Engine
 from trio_mcp.schema.keywords import REFERENCES, Path
 from trio_mcp.schema.references import References
-from trio_mcp.schema.work import Burden, Verdict
+from trio_mcp.schema.work import Costs, Verdict
 
 __all__ = ["NO_ALTERNATIVE", "SEVERAL", "Refusal", "Refusals"]
 
@@ -101,7 +101,7 @@ class Refusals:
         schema: The schema.
         engine: What refuses them.
         references: Where its references lead.
-        burden: Says which values are too large for errors that hold copies of them.
+        costs: Says which values are too large for errors that hold copies of them.
     """
 
     def __init__(
@@ -109,12 +109,12 @@ class Refusals:
         schema: Mapping[str, Any],
         engine: Engine,
         references: References,
-        burden: Burden,
+        costs: Costs,
     ) -> None:
         self._schema = schema
         self._engine = engine
         self._references = references
-        self._burden = burden
+        self._costs = costs
 
     def find(self, value: Any) -> list[Refusal]:
         """Find the reasons, at least one, for a value that is refused."""
@@ -133,7 +133,7 @@ class Refusals:
 
     def _located(self, schema: Any, at: Path, spot: _Spot) -> list[tuple[Any, _Spot]]:
         """The errors, with the places that they are about; none if that is not to be had."""
-        if self._burden.at_once(spot.value, schema) is not Verdict.FINE:
+        if self._costs.at_once(spot.value, schema) is not Verdict.FINE:
             return []
         if not self._references.places_are_plain:
             return []
@@ -147,7 +147,7 @@ class Refusals:
 
     def _errors(self, schema: Any, at: Path, value: Any) -> list[Any]:
         """All errors, where they cannot be many; else the first."""
-        few = self._burden.judge(value, _FEW_LOOKS, _FEW_VALUES, schema) is Verdict.FINE
+        few = self._costs.judge(value, _FEW_LOOKS, _FEW_VALUES, schema) is Verdict.FINE
         return self._engine.errors(at, value, first=not few)
 
     def _read(self, error: Any, here: _Spot) -> Iterator[Refusal]:

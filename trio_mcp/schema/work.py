@@ -19,7 +19,7 @@ from trio_mcp.schema.engine import pattern_size
 from trio_mcp.schema.keywords import parts_of
 from trio_mcp.schema.references import References
 
-__all__ = ["IN_A_THREAD", "Burden", "Place", "Verdict"]
+__all__ = ["IN_A_THREAD", "Costs", "Place", "Verdict"]
 
 # The unit is about 10 ns, which is what one schema with two or three keywords takes for one value.
 _AT_ONCE: Final = 100_000
@@ -78,7 +78,7 @@ class _Clear(Exception):
         self.verdict = verdict
 
 
-class Burden:
+class Costs:
     """Says what the values for one schema cost.
 
     Args:
@@ -229,9 +229,9 @@ class _Count:
 class Place:
     """What a value costs at one place; the places within are made when they are first met."""
 
-    def __init__(self, burden: Burden, schemas: list[Any], extra: int) -> None:
-        self._burden = burden
-        looking = burden.looking(schemas)
+    def __init__(self, costs: Costs, schemas: list[Any], extra: int) -> None:
+        self._costs = costs
+        looking = costs.looking(schemas)
         self._schemas = looking or []
         self.weight = extra + (IN_A_THREAD if looking is None else len(looking))
         self.number = self.fraction = self.large = self._within = 0
@@ -265,14 +265,14 @@ class Place:
     @functools.cached_property
     def items(self) -> Place:
         """What an item of an array costs."""
-        return self._burden.place(self._below(_ITEMS), self._within)
+        return self._costs.place(self._below(_ITEMS), self._within)
 
     def at(self, name: Any) -> Place:
         """What a property of an object costs."""
         schemas = self.properties.get(name)
         if schemas is None:
             return self._others
-        place = self._burden.place(schemas + self._other_schemas, self._within)
+        place = self._costs.place(schemas + self._other_schemas, self._within)
         self.known[name] = place
         return place
 
@@ -280,12 +280,12 @@ class Place:
     def names(self) -> float:
         """What a character in the name of a property costs."""
         patterns = [name for each in self._schemas for name in each.get("patternProperties", ())]
-        named = self._burden.place(self._below(("propertyNames",)))
+        named = self._costs.place(self._below(("propertyNames",)))
         return sum(map(_per_character, patterns)) + named.text
 
     @functools.cached_property
     def _others(self) -> Place:
-        return self._burden.place(self._other_schemas, self._within)
+        return self._costs.place(self._other_schemas, self._within)
 
     @functools.cached_property
     def _other_schemas(self) -> list[Any]:

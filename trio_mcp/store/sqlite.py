@@ -6,7 +6,7 @@ not committed when a process died is simply not there.
 
 Every commit is flushed to the disk before it is acknowledged (`synchronous=FULL`): the file would
 stay consistent without, but what somebody was told is kept might be lost with the power. The
-flush is what a commit costs, so all that are waiting share one (`Lane`).
+flush is what a commit costs, so all that are waiting share one (`WorkerThread`).
 
 Writers of several processes take turns. SQLite waits for the lock, in the thread, with pauses of
 some milliseconds; nobody spins.
@@ -28,13 +28,13 @@ from typing import Final, TypeVar
 import trio
 
 from trio_mcp.background import background_nursery
-from trio_mcp.store.bell import Bell, ring
 from trio_mcp.store.changes import Change, News, check_channels, size_of
 from trio_mcp.store.errors import StoreError, StoreFull, StoreUnavailable, StoreUnusable
-from trio_mcp.store.lane import Job, Lane
 from trio_mcp.store.sqlite_tables import SQLiteTables, prepare
 from trio_mcp.store.tables import TablesStore, Work
+from trio_mcp.store.wakeup import Wakeup, wake
 from trio_mcp.store.watching import Watch, Watches
+from trio_mcp.store.worker_thread import Job, WorkerThread
 from trio_mcp.system import flags
 
 _LATEST: Final = 1.0
@@ -88,11 +88,11 @@ class SQLiteStore(TablesStore):
         self._max_bytes = max_bytes
         self._patience = patience
         self._clock = clock
-        self._writes = Lane(partial(self._do, self._write_all), finish=True)
-        self._reads = Lane(partial(self._do, self._read_all), finish=False)
+        self._writes = WorkerThread(partial(self._do, self._write_all), finish=True)
+        self._reads = WorkerThread(partial(self._do, self._read_all), finish=False)
         self._watches = Watches()
         self._name = secrets.token_hex(8)
-        self._bell: Bell | None = None
+        self._wakeup: Wakeup | None = None
         self._listening = trio.Lock()
         self._dead: list[str] = []  # listeners that were not there, but are written down
 
@@ -161,8 +161,8 @@ class SQLiteStore(TablesStore):
         self._read_tables = SQLiteTables(self._reader)
 
     def _disconnect(self) -> None:
-        if self._bell is not None:
-            self._bell.close()
+        if self._wakeup is not None:
+            self._wakeup.close()
             with suppress(sqlite3.Error):  # otherwise others find out
                 self._write_tables.forget([self._name])
         self._reader.close()
@@ -226,7 +226,7 @@ class SQLiteStore(TablesStore):
             channels = {channel: None for job in done for channel in job.channels}
             listeners = tables.publish(channels, self._name) if channels else []
             tables.end()
-        self._dead = [name for name in listeners if not ring(self._pipe_of(name))]
+        self._dead = [name for name in listeners if not wake(self._pipe_of(name))]
 
     def _lock(self) -> None:
         """Begin a transaction with the lock for writing."""
@@ -270,28 +270,30 @@ class SQLiteStore(TablesStore):
     async def _listen(self) -> None:
         """Have others ring, if they do not already."""
         async with self._listening:
-            if self._bell is not None:
+            if self._wakeup is not None:
                 return
             with self._failures():
-                bell = Bell(self._pipe_of(self._name), stat.S_IMODE(os.stat(self._path).st_mode))
+                wakeup = Wakeup(
+                    self._pipe_of(self._name), stat.S_IMODE(os.stat(self._path).st_mode)
+                )
             try:
                 last = await self._writes.submit(
                     lambda _, __: self._write_tables.listen(self._name)
                 )
             except BaseException:
-                bell.close()
+                wakeup.close()
                 raise
-            self._bell = bell
-            self._nursery.start_soon(self._hear, bell, last)
+            self._wakeup = wakeup
+            self._nursery.start_soon(self._hear, wakeup, last)
 
     def _pipe_of(self, name: str) -> str:
         return f"{self._path}-news-{name}"
 
-    async def _hear(self, bell: Bell, last: int) -> None:
+    async def _hear(self, wakeup: Wakeup, last: int) -> None:
         """Tell news of other processes, until cancelled."""
         while True:
             with trio.move_on_after(_LATEST):
-                await bell.wait()
+                await wakeup.wait()
             try:
                 last, channels = await self._reads.submit(partial(self._news_after, last))
             except StoreError:

@@ -140,7 +140,7 @@ async def test_proofs_that_end_soon_do_not_cut_time_into_small_pieces(autojump_c
         assert await record.add(f"owner {each}", "short", 0.01)
         assert await record.add(f"owner {each}", "long", 120)
         await trio.sleep(0.02)
-    assert len(record._laps) < 10
+    assert len(record._windows) < 10
     assert not await record.add("owner", "long", 120)
 
 

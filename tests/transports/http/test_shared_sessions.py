@@ -23,7 +23,7 @@ from trio_mcp import Context, HttpPolicy, Registry, http_app
 from trio_mcp.store.changes import Change
 from trio_mcp.store.errors import StoreUnavailable
 from trio_mcp.store.memory import MemoryStore
-from trio_mcp.transports.http.sharing.session import SessionLink
+from trio_mcp.transports.http.sharing.session import SharedSession
 
 pytestmark = pytest.mark.requirement("M3")
 
@@ -357,13 +357,13 @@ async def test_a_store_that_loses_everything_gets_the_sessions_back(
 async def test_an_end_is_answered_once_others_will_have_heard_of_it(
     monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
 ) -> None:
-    news, hear = trio.Event(), SessionLink._hear
+    news, hear = trio.Event(), SharedSession._hear
 
-    async def hear_late(link: SessionLink, half: Any) -> None:
+    async def hear_late(shared: SharedSession, half: Any) -> None:
         await news.wait()
-        await hear(link, half)
+        await hear(shared, half)
 
-    monkeypatch.setattr(SessionLink, "_hear", hear_late)
+    monkeypatch.setattr(SharedSession, "_hear", hear_late)
     answers = []
 
     async with fleet(echoing) as those, trio.open_nursery() as nursery:
@@ -389,7 +389,7 @@ async def test_a_session_that_was_ended_does_not_come_back(
     async def hear_nothing(*_: object) -> None:
         await trio.sleep_forever()
 
-    monkeypatch.setattr(SessionLink, "_hear", hear_nothing)
+    monkeypatch.setattr(SharedSession, "_hear", hear_nothing)
     async with fleet(echoing) as those:
         one, deaf, other = (LegacyClient(host) for host in those.hosts)
         await one.initialize()

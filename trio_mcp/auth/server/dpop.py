@@ -26,12 +26,12 @@ MAX_PROOF: Final = 8192
 """Characters that a proof may have."""
 
 _LONGEST_ID: Final = 512
-_LAPS: Final = 8
+_WINDOWS: Final = 8
 """In the time for which a proof is good."""
 
 
 @define(eq=False)
-class _Lap:
+class _Window:
     """The proofs of a short time, which are forgotten together."""
 
     ends: float
@@ -53,30 +53,30 @@ class ReplayRecord:
     def __init__(self, most: int) -> None:
         self._most = most
         # One by one, a hundred thousand that are over at once would take long to forget.
-        self._laps: deque[_Lap] = deque()
+        self._windows: deque[_Window] = deque()
         self._longest = 0.0
 
     def __len__(self) -> int:
         """How many are remembered."""
-        return sum(len(each.used) for each in self._laps)
+        return sum(len(each.used) for each in self._windows)
 
     async def add(self, owner: str, id: str, seconds: float) -> bool:
         """Remember a proof for some seconds, unless it is known already. No checkpoint."""
         now = trio.current_time()
         self._longest = max(self._longest, seconds)
-        while self._laps and self._laps[0].until <= now:
-            self._laps.popleft()
+        while self._windows and self._windows[0].until <= now:
+            self._windows.popleft()
         digest = hashlib.sha256(f"{owner} {id}".encode()).digest()  # however long the id is
-        if any(digest in each.used for each in self._laps) or len(self) >= self._most:
+        if any(digest in each.used for each in self._windows) or len(self) >= self._most:
             return False
-        if sum(each.counts[owner] for each in self._laps) >= self._most // 10:
+        if sum(each.counts[owner] for each in self._windows) >= self._most // 10:
             return False
-        if not self._laps or self._laps[-1].ends <= now:
-            self._laps.append(_Lap(now + self._longest / _LAPS))
-        lap = self._laps[-1]
-        lap.used.add(digest)
-        lap.counts[owner] += 1
-        lap.until = max(lap.until, now + seconds)
+        if not self._windows or self._windows[-1].ends <= now:
+            self._windows.append(_Window(now + self._longest / _WINDOWS))
+        window = self._windows[-1]
+        window.used.add(digest)
+        window.counts[owner] += 1
+        window.until = max(window.until, now + seconds)
         return True
 
 

@@ -356,23 +356,29 @@ class _Builder:
             ValueError: It is no GET, or needs more than a URI can say.
         """
         plan, _ = self._plan(operation)
-        places = plan.arguments.places
-        other = [each for each in plan.arguments.schema.get("required", ()) if each not in places]
+        locations = plan.arguments.locations
+        other = [
+            each for each in plan.arguments.schema.get("required", ()) if each not in locations
+        ]
         required = {*plan.arguments.schema.get("required", ())}
-        other += [each for each in required & places.keys() if places[each].where not in _IN_URIS]
+        other += [
+            each for each in required & locations.keys() if locations[each].where not in _IN_URIS
+        ]
         if operation.method != "GET" or other:
             why = f"needs {other[0]!r}" if operation.method == "GET" else "is no GET"
             raise ValueError(f"resources: {operation.label} cannot be one: it {why}")
-        in_uri = {_variable(name): name for name in places if places[name].where in _IN_URIS}
+        in_uri = {_variable(name): name for name in locations if locations[name].where in _IN_URIS}
         names = {
-            places[name].name: each for each, name in in_uri.items() if places[name].where == "path"
+            locations[name].name: each
+            for each, name in in_uri.items()
+            if locations[name].where == "path"
         }
         pieces = VARIABLE.split(operation.path)
         path = "".join(
             f"{{{names[each]}}}" if index % 2 else quote(each, safe=_PATH)
             for index, each in enumerate(pieces)
         )
-        query = [each for each, name in in_uri.items() if places[name].where == "query"]
+        query = [each for each, name in in_uri.items() if locations[name].where == "query"]
         uri = f"{_scheme(registry.name)}://{path}" + (f"{{?{','.join(query)}}}" if query else "")
         types, _ = self._answered(operation)
         registry.add_resource(

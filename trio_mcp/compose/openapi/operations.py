@@ -48,7 +48,7 @@ class Style:
 
 
 @frozen
-class Place:
+class Location:
     """Where an argument goes: a parameter of the request.
 
     Attributes:
@@ -229,12 +229,12 @@ class Arguments:
 
     Attributes:
         schema: The schema of all arguments.
-        places: Where they go, except those that are of the body.
+        locations: Where they go, except those that are of the body.
         body: The body, if there is one.
     """
 
     schema: Schema
-    places: Mapping[str, Place]
+    locations: Mapping[str, Location]
     body: Body | None
 
 
@@ -263,7 +263,7 @@ class _Collector:
     _properties: dict[str, Any] = field(factory=dict, init=False)
     _required: list[str] = field(factory=list, init=False)
     _references: dict[str, None] = field(factory=dict, init=False)
-    _places: dict[str, Place] = field(factory=dict, init=False)
+    _locations: dict[str, Location] = field(factory=dict, init=False)
 
     def collect(self) -> Arguments:
         in_path = VARIABLE.findall(self._operation.path)
@@ -278,7 +278,7 @@ class _Collector:
         if self._required:
             schema["required"] = self._required
         schema["additionalProperties"] = False
-        return Arguments(self._schemas.complete(schema, self._references), self._places, body)
+        return Arguments(self._schemas.complete(schema, self._references), self._locations, body)
 
     def _parameters(self) -> dict[tuple[str, str], Mapping[str, Json]]:
         """Those of the path, and in place of some of them those of the operation."""
@@ -306,7 +306,7 @@ class _Collector:
         text = parameter.get("description")
         required = where == "path" or parameter.get("required") is True
         argument = self._add(name, node, required=required, text=text, seed=where)
-        self._places[argument] = Place(name, where, style)
+        self._locations[argument] = Location(name, where, style)
         if parameter.get("deprecated") is True:
             self._properties[argument] = {**self._properties[argument], "deprecated": True}
 

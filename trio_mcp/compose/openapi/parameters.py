@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import orjson
 
-from trio_mcp.compose.openapi.operations import VARIABLE, Place, Style
+from trio_mcp.compose.openapi.operations import VARIABLE, Location, Style
 from trio_mcp.errors import ToolError
 from trio_mcp.wire.jsonrpc import Json
 
@@ -31,7 +31,7 @@ def text_of(value: Json) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
-def path_of(template: str, values: Mapping[str, tuple[Place, Json]]) -> str:
+def path_of(template: str, values: Mapping[str, tuple[Location, Json]]) -> str:
     """Fill in the variables of a path.
 
     Raises:
@@ -41,28 +41,28 @@ def path_of(template: str, values: Mapping[str, tuple[Place, Json]]) -> str:
     def filled(found: re.Match[str]) -> str:
         if found[1] not in values:  # null, which no path can say
             raise ToolError(f"{found[1]} must not be null: it is part of a path")
-        place, value = values[found[1]]
-        text = _in_path(place, value, _quoted)
-        plain = _in_path(place, value, str)
+        location, value = values[found[1]]
+        text = _in_path(location, value, _quoted)
+        plain = _in_path(location, value, str)
         # Some servers decode a path before they take it apart.
         if not text or _DOTS.search(plain):
             raise ToolError(
-                f"{place.name} must not be empty or have '..' in it: it is part of a path"
+                f"{location.name} must not be empty or have '..' in it: it is part of a path"
             )
         return text
 
     return VARIABLE.sub(filled, template)
 
 
-def _in_path(place: Place, value: Json, write: Callable[[str], str]) -> str:
-    style = place.style
+def _in_path(location: Location, value: Json, write: Callable[[str], str]) -> str:
+    style = location.style
     if style.name == "json":
         return write(text_of(value))
     parts = _parts(value, style.explode, write)
     if style.name == "label":
         return "." + ("." if style.explode else ",").join(parts)
     if style.name == "matrix":
-        name = write(place.name)
+        name = write(location.name)
         if style.explode and isinstance(value, list):
             return "".join(f";{name}={each}" for each in parts)
         if style.explode and isinstance(value, dict):
@@ -83,18 +83,18 @@ def _parts(value: Json, explode: bool, write: Callable[[str], str]) -> list[str]
     return [write(text_of(value))]
 
 
-def header_of(place: Place, value: Json) -> str:
+def header_of(location: Location, value: Json) -> str:
     """A value as that of a header, or of a cookie.
 
     Raises:
         ToolError: No header can hold it.
     """
-    if place.style.name == "json":
+    if location.style.name == "json":
         text = text_of(value)
     else:
-        write = _quoted if place.where == "cookie" and place.style.name != "cookie" else str
-        text = ",".join(_parts(value, place.style.explode, write))
-    return checked_line(place.name, text)
+        write = _quoted if location.where == "cookie" and location.style.name != "cookie" else str
+        text = ",".join(_parts(value, location.style.explode, write))
+    return checked_line(location.name, text)
 
 
 def checked_line(name: str, text: str) -> str:
@@ -108,14 +108,14 @@ def checked_line(name: str, text: str) -> str:
     return text
 
 
-def cookies_of(place: Place, value: Json) -> Iterator[Pair]:
+def cookies_of(location: Location, value: Json) -> Iterator[Pair]:
     """A value as cookies."""
-    if place.style.explode and isinstance(value, list | dict):
-        items = value.items() if isinstance(value, dict) else [(place.name, x) for x in value]
+    if location.style.explode and isinstance(value, list | dict):
+        items = value.items() if isinstance(value, dict) else [(location.name, x) for x in value]
         for name, each in items:
             yield name, _quoted(text_of(each))
     else:
-        yield place.name, header_of(place, value).replace(";", "%3B")
+        yield location.name, header_of(location, value).replace(";", "%3B")
 
 
 def query_of(name: str, style: Style, value: Json) -> Iterator[Pair]:

@@ -10,7 +10,7 @@ import httpx2
 from attrs import frozen
 
 from trio_mcp.compose.openapi.bodies import ReadFile, body_of
-from trio_mcp.compose.openapi.operations import Arguments, Operation, Place
+from trio_mcp.compose.openapi.operations import Arguments, Location, Operation
 from trio_mcp.compose.openapi.parameters import (
     Pair,
     checked_line,
@@ -67,13 +67,15 @@ async def build(
     Raises:
         ToolError: An argument cannot be sent.
     """
-    places, body, label = plan.arguments.places, plan.arguments.body, plan.operation.label
+    locations, body, label = plan.arguments.locations, plan.arguments.body, plan.operation.label
     sent = [
-        (places[each], value)
+        (locations[each], value)
         for each, value in arguments.items()
-        if each in places and value is not None
+        if each in locations and value is not None
     ]
-    in_path = {place.name: (place, value) for place, value in sent if place.where == "path"}
+    in_path = {
+        location.name: (location, value) for location, value in sent if location.where == "path"
+    }
     # Some documents tell operations at the same path apart by a query or a fragment.
     path, _, own = plan.operation.path.partition("#")[0].partition("?")
     query = "&".join(each for each in (own, _query(plan, sent, after)) if each)
@@ -89,38 +91,38 @@ async def build(
         raise ToolError(f"{label} cannot be sent with these arguments") from None
 
 
-def _headers(plan: Plan, sent: list[tuple[Place, Json]]) -> dict[str, str]:
+def _headers(plan: Plan, sent: list[tuple[Location, Json]]) -> dict[str, str]:
     headers = {"Accept": plan.accept, "Accept-Encoding": "gzip"}
     cookies = list(plan.shown.cookies)
-    for place, value in sent:
-        if place.where == "header":
-            headers[place.name] = header_of(place, value)
-        elif place.where == "cookie":
-            cookies += cookies_of(place, value)
+    for location, value in sent:
+        if location.where == "header":
+            headers[location.name] = header_of(location, value)
+        elif location.where == "cookie":
+            cookies += cookies_of(location, value)
     if cookies:
         told = [f"{name}={checked_line(name, value)}" for name, value in cookies]
         headers["Cookie"] = "; ".join(told)
     return headers
 
 
-def _query(plan: Plan, sent: list[tuple[Place, Json]], after: Mapping[str, str]) -> str:
+def _query(plan: Plan, sent: list[tuple[Location, Json]], after: Mapping[str, str]) -> str:
     pairs: list[Pair] = []
-    for place, value in sent:
-        if place.where == "query" and place.name not in after:
-            pairs += query_of(place.name, place.style, value)
+    for location, value in sent:
+        if location.where == "query" and location.name not in after:
+            pairs += query_of(location.name, location.style, value)
     keys = {name for name, _ in plan.shown.query}
     paging = ((quote(name, safe=""), quote(value, safe="")) for name, value in after.items())
     pairs += [(name, value) for name, value in paging if name not in keys]
-    whole = [text for place, value in sent for text in _whole_query(place, value)]
+    whole = [text for location, value in sent for text in _whole_query(location, value)]
     return "&".join(each for each in (joined([*pairs, *plan.shown.query]), *whole) if each)
 
 
-def _whole_query(place: Place, value: Json) -> Iterator[str]:
+def _whole_query(location: Location, value: Json) -> Iterator[str]:
     """A query that is one argument (OpenAPI 3.2)."""
-    if place.where == "querystring" and place.style.name == "json":
+    if location.where == "querystring" and location.style.name == "json":
         yield quote(text_of(value), safe="")
-    elif place.where == "querystring":
-        yield joined(query_of(place.name, place.style, value))
+    elif location.where == "querystring":
+        yield joined(query_of(location.name, location.style, value))
 
 
 def _checked_url(base_url: str, rest: str) -> httpx2.URL:

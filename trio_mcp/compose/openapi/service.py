@@ -265,7 +265,9 @@ async def _problem(plan: Plan, value: Json) -> str | None:
 def _more(plan: Plan, pairs: list[Pair]) -> str:
     """How to get the next page, in the names of the arguments."""
     names = {
-        place.name: name for name, place in plan.arguments.places.items() if place.where == "query"
+        location.name: name
+        for name, location in plan.arguments.locations.items()
+        if location.where == "query"
     }
     told = [f"{names[name]}={value}" for name, value in pairs if name in names]
     return "There are more results" + (f": call again with {', '.join(told)}." if told else ".")

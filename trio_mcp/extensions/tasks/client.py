@@ -25,7 +25,7 @@ _MOST_STREAMS: Final = 32
 """Tasks that are subscribed to at once: over HTTP each takes a connection, and others only poll."""
 
 Ask = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
-Tell = Callable[[TaskInfo], None]
+Report = Callable[[TaskInfo], None]
 
 _starting: ContextVar[bool] = ContextVar("starting", default=False)
 
@@ -62,7 +62,7 @@ class TasksClient(ClientExtension):
         self.result_types = {"task": ("tools/call",)}
         self._on_created = on_created
         self._client: Client | None = None
-        self._ears: dict[str, list[_Ear]] = {}
+        self._listeners: dict[str, list[_Listener]] = {}
         self._streams: set[object] = set()
 
     # -- what it adds ----------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class TasksClient(ClientExtension):
                 raise
 
         try:
-            return (await self._follow(task, ask, _teller(call))).final()
+            return (await self._follow(task, ask, _reporter(call))).final()
         except BaseException as error:
             if not isinstance(error, Exception):  # cancelled, perhaps within a nursery, as a group
                 await self._give_up(task.id)
@@ -207,12 +207,12 @@ class TasksClient(ClientExtension):
             )
         return self._client
 
-    async def _follow(self, task: TaskInfo, ask: Ask, tell: Tell | None) -> TaskInfo:
+    async def _follow(self, task: TaskInfo, ask: Ask, tell: Report | None) -> TaskInfo:
         """Wait for the end of a task, asking each of its questions once."""
         asked: set[str] = set()
         client = self._connected()
         async with AsyncExitStack() as stack:
-            ear = stack.enter_context(self._listening(task.id))
+            listener = stack.enter_context(self._listening(task.id))
             if not task.is_final and len(self._streams) < _MOST_STREAMS:
                 await self._subscribe(stack, task.id)
                 task = await self.get(task.id)  # it may have changed before that
@@ -225,7 +225,7 @@ class TasksClient(ClientExtension):
                     answers = await ask(fresh)
                     params: dict[str, Any] = {"taskId": task.id, "inputResponses": answers}
                     await client.request(UPDATE.name, params)
-                told = None if fresh else await ear.wait(task.poll_interval)
+                told = None if fresh else await listener.wait(task.poll_interval)
                 task = told or await self.get(task.id)
         return task
 
@@ -238,23 +238,23 @@ class TasksClient(ClientExtension):
             await stack.enter_async_context(self._connected().subscribe(extensions={FILTER: [id]}))
 
     @contextmanager
-    def _listening(self, id: str) -> Iterator[_Ear]:
-        ear = _Ear()
-        self._ears.setdefault(id, []).append(ear)
+    def _listening(self, id: str) -> Iterator[_Listener]:
+        listener = _Listener()
+        self._listeners.setdefault(id, []).append(listener)
         try:
-            yield ear
+            yield listener
         finally:
-            self._ears[id].remove(ear)
-            if not self._ears[id]:
-                del self._ears[id]
+            self._listeners[id].remove(listener)
+            if not self._listeners[id]:
+                del self._listeners[id]
 
     def _hear(self, params: dict[str, Any]) -> None:
         id = params.get("taskId")
-        ears = self._ears.get(id) if isinstance(id, str) else None
-        if ears:
+        listeners = self._listeners.get(id) if isinstance(id, str) else None
+        if listeners:
             task = TaskInfo.from_wire(params)
-            for ear in ears:
-                ear.hear(task)
+            for listener in listeners:
+                listener.hear(task)
 
     async def _give_up(self, id: str) -> None:
         """Tell the server that nobody waits any more, if it can be told."""
@@ -263,7 +263,7 @@ class TasksClient(ClientExtension):
                 await self.cancel(id)
 
 
-class _Ear:
+class _Listener:
     """Waits for news of a task."""
 
     def __init__(self) -> None:
@@ -283,7 +283,7 @@ class _Ear:
         return news
 
 
-def _teller(call: PendingCall) -> Tell | None:
+def _reporter(call: PendingCall) -> Report | None:
     """Have what a task says reported as progress: its number, and the text."""
     on_progress = call.on_progress
     if on_progress is None:

@@ -167,11 +167,11 @@ def run_call(http: HttpRequest, request: InboundRequest, runner: Runner) -> Awai
     """
     run = partial(runner.run, request)
     if isinstance(request.channel, QueuedChannel):
-        run = partial(_run_beside_writer, request.channel, run)
+        run = partial(_run_with_writer, request.channel, run)
     return while_connected(http, run)
 
 
-async def _run_beside_writer(channel: QueuedChannel, run: Callable[[], Awaitable[None]]) -> None:
+async def _run_with_writer(channel: QueuedChannel, run: Callable[[], Awaitable[None]]) -> None:
     async with trio.open_nursery() as nursery:
 
         async def write() -> None:

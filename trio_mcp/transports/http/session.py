@@ -5,7 +5,7 @@ concerns no request. A call runs in the session, not in the HTTP request that br
 client that loses its connection finds the events when it comes back with `Last-Event-ID`. What
 nobody fetches is kept within bounds.
 
-Where several instances share a store, this is one instance's half of a session; its `SessionLink`
+Where several instances share a store, this is one instance's half of a session; its `SharedSession`
 joins it to the others.
 """
 
@@ -56,7 +56,7 @@ from trio_mcp.wire.revisions import LEGACY
 from trio_mcp.wire.settings import is_setting
 
 if TYPE_CHECKING:  # few servers share a store
-    from trio_mcp.transports.http.sharing.session import SessionLink
+    from trio_mcp.transports.http.sharing.session import SharedSession
     from trio_mcp.transports.http.sharing.stream import ElsewhereStream
 
 logger = logging.getLogger("trio_mcp.http")
@@ -112,8 +112,8 @@ class SessionStream(ReplyChannel):
         """Wait until that is not so."""
         while self.full:
             await self.changed.park()
-        if self._session.link is not None:
-            await self._session.link.wait_for_room()
+        if self._session.shared is not None:
+            await self._session.shared.wait_for_room()
 
     def put_nowait(self, line: bytes) -> None:
         """Add an event, unless there was the last one already."""
@@ -145,7 +145,7 @@ class SessionStream(ReplyChannel):
 
     async def send_response(self, line: bytes | None, *, overdue: bool = False) -> None:
         """Add the last event. Nobody waits for room: what was answered is kept, read or not."""
-        if self._is_setting and self._session.link is not None:
+        if self._is_setting and self._session.shared is not None:
             try:
                 await self._session.settle()
             except StoreError as error:
@@ -180,17 +180,17 @@ class SessionStream(ReplyChannel):
         kept = self._store.since(self.name, 0)
         if self._request_id is None or self._recorded or len(kept) != self.last:
             return
-        assert self._session.link is not None
+        assert self._session.shared is not None
         self._recorded = True
-        self._session.link.begin_stream(self.name, self._request_id)
+        self._session.shared.begin_stream(self.name, self._request_id)
         for _, line in kept:
             self._record(line)
         if self.finished:
             self._record(b"")
 
     def _record(self, line: bytes) -> None:
-        assert self._session.link is not None
-        self._session.link.record(self.name, line)
+        assert self._session.shared is not None
+        self._session.shared.record(self.name, line)
 
     # -- reading --------------------------------------------------------------------------
 
@@ -246,15 +246,15 @@ class SessionStream(ReplyChannel):
                 self._session.was_sent(self)
 
     async def _send_all(self, http: HttpRequest, policy: HttpPolicy, after: int) -> None:
-        if self._session.link is not None:
+        if self._session.shared is not None:
             self._begin_recording()
         await http.start_stream(self._session.headers)
         if self._session.primes:
             await http.send_id(f"{self.name}-{after}")
         await self._pass_on(http, policy)
         if self.closing and not self.finished:
-            if self._session.link is not None:  # the client comes back at once, and to anybody
-                await self._session.link.written()
+            if self._session.shared is not None:  # the client comes back at once, and to anybody
+                await self._session.shared.written()
             await http.send_retry(policy.retry)
         await http.end_stream()
 
@@ -292,7 +292,7 @@ class HttpSession:
         slots: Those for calls that all sessions share.
         runner: Runs the calls.
         id: Its id.
-        link: What joins it to the halves that other instances have, if there are others.
+        shared: What joins it to the halves that other instances have, if there are others.
     """
 
     def __init__(
@@ -304,10 +304,10 @@ class HttpSession:
         slots: Slots,
         runner: Runner,
         id: str,
-        link: SessionLink | None = None,
+        shared: SharedSession | None = None,
     ) -> None:
         self.id: Final = id
-        self.link: Final = link
+        self.shared: Final = shared
         self.principal: Final = http.principal
         self.owner: Final = http.owner
         """To whose share of all sessions it counts."""
@@ -318,7 +318,7 @@ class HttpSession:
         self.headers: Final = [(b"mcp-session-id", self.id.encode())]
         self.store: Final = store
         self.max_unsent_bytes: Final = server.limits.max_outgoing_bytes
-        self._prefix = "" if link is None else link.prefix
+        self._prefix = "" if shared is None else shared.prefix
         self.standalone: Final = SessionStream(self._prefix + _STANDALONE, self)
         """The stream of what concerns no request."""
         self.requests: Final = OutgoingRequests(self.standalone, self._prefix)
@@ -356,8 +356,8 @@ class HttpSession:
 
     def note_use(self) -> None:
         """Have it last where other instances find it, too."""
-        if self.link is not None:
-            self.link.note_use()
+        if self.shared is not None:
+            self.shared.note_use()
 
     @property
     def ended(self) -> bool:
@@ -371,8 +371,8 @@ class HttpSession:
                 self._nursery.start_soon(self.requests.watch)
                 send = self.standalone.send_notification
                 self._nursery.start_soon(partial(send_changes, self.session.listener, send))
-                if self.link is not None:
-                    self._nursery.start_soon(self.link.run, self)
+                if self.shared is not None:
+                    self._nursery.start_soon(self.shared.run, self)
                 task_status.started()
                 await trio.sleep_forever()
 
@@ -409,7 +409,7 @@ class HttpSession:
         self.session.authorization = authorization  # each request keeps the one it came with
         request = self.inbound.admit(message, stream)
         if isinstance(request, bytes):
-            if self.link is not None and is_setting(message.method):
+            if self.shared is not None and is_setting(message.method):
                 await self.settle()
             return request
         self._keep(stream)
@@ -480,14 +480,14 @@ class HttpSession:
     def _resumed_elsewhere(
         self, name: str, number: int
     ) -> tuple[SessionStream | ElsewhereStream, int]:
-        if self.link is None or not _ELSEWHERE.fullmatch(name):
+        if self.shared is None or not _ELSEWHERE.fullmatch(name):
             raise _no_stream()
         if name.endswith(f".{_STANDALONE}"):  # it goes on here; what was missed may be anything
             self._tell_again()
             return self.standalone, self.standalone.sent
         from trio_mcp.transports.http.sharing.stream import ElsewhereStream
 
-        return ElsewhereStream(name, self.link, self.headers, self.primes), number
+        return ElsewhereStream(name, self.shared, self.headers, self.primes), number
 
     def _tell_again(self) -> None:
         listener = self.session.listener
@@ -503,11 +503,11 @@ class HttpSession:
         Raises:
             Refusal: Its client says so much of itself that to read it again takes long.
         """
-        if self.link is not None:
+        if self.shared is not None:
             about = self._about()
             if holds_many(about):
                 raise Refusal(400, "The handshake says more of the client than is remembered.")
-            await self.link.begin(about)
+            await self.shared.begin(about)
 
     async def take(self, message: Notification | Response) -> None:
         """Take note of what needs no answer; what is for another half of the session goes there."""
@@ -520,11 +520,11 @@ class HttpSession:
         Returns:
             Whether it was such a message.
         """
-        elsewhere = None if self.link is None else self._for_others(message)
+        elsewhere = None if self.shared is None else self._for_others(message)
         if elsewhere is None:
             return False
-        assert self.link is not None
-        await self.link.forward(elsewhere)
+        assert self.shared is not None
+        await self.shared.forward(elsewhere)
         return True
 
     def _for_others(self, message: object) -> dict[str, Json] | None:
@@ -585,18 +585,18 @@ class HttpSession:
         Raises:
             StoreError: They cannot be told.
         """
-        assert self.link is not None
+        assert self.shared is not None
         assert self.session.listener is not None
-        known, level = set(self.link.about["uris"]), self.session.log_level
+        known, level = set(self.shared.about["uris"]), self.session.log_level
         # Seen before anything is awaited, in which another half may change the same.
         new, gone = (
             self.session.listener.uris.keys() - known,
             known - self.session.listener.uris.keys(),
         )
-        await self.link.change(
+        await self.shared.change(
             logLevel=lambda _: level, uris=lambda uris: sorted((set(uris) | new) - gone)
         )
-        self.changed_elsewhere(self.link.about)
+        self.changed_elsewhere(self.shared.about)
 
 
 def _no_stream() -> Refusal:

@@ -22,7 +22,7 @@ from trio_mcp.transports.http.session import HttpSession, no_session
 
 if TYPE_CHECKING:  # few servers share a store
     from trio_mcp.transports.http.sharing.instance import Instance
-    from trio_mcp.transports.http.sharing.session import SessionLink
+    from trio_mcp.transports.http.sharing.session import SharedSession
 
 SESSION: Final = b"mcp-session-id"
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -91,21 +91,21 @@ class Sessions:
             Refusal: There are as many as may be, and none can make room (503).
         """
         id = secrets.token_urlsafe(32)
-        return await self._start(id, http, self._link(id))
+        return await self._start(id, http, self._shared(id))
 
-    def _link(self, id: str) -> SessionLink | None:
+    def _shared(self, id: str) -> SharedSession | None:
         if self._instance is None:
             return None
-        from trio_mcp.transports.http.sharing.session import SessionLink
+        from trio_mcp.transports.http.sharing.session import SharedSession
 
         policy = self._policy
-        return SessionLink(self._instance, id, policy.max_events, policy.max_event_bytes)
+        return SharedSession(self._instance, id, policy.max_events, policy.max_event_bytes)
 
-    async def _start(self, id: str, http: HttpRequest, link: SessionLink | None) -> HttpSession:
+    async def _start(self, id: str, http: HttpRequest, shared: SharedSession | None) -> HttpSession:
         self._make_room(http.owner)
         store = self._store_for(http.owner)
         session = HttpSession(
-            self._server, self._policy, http, store, self._slots, self._runner, id, link
+            self._server, self._policy, http, store, self._slots, self._runner, id, shared
         )
         self._sessions[session.id] = session
         try:
@@ -200,12 +200,12 @@ class Sessions:
             return self._sessions[id]
         self._joining[id] = trio.Event()
         try:
-            link = self._link(id)
-            assert link is not None
-            about: Any = await link.find()
+            shared = self._shared(id)
+            assert shared is not None
+            about: Any = await shared.find()
             if about is None or about["principal"] != http.principal:
                 return None
-            session = await self._start(id, http, link)
+            session = await self._start(id, http, shared)
             session.changed_elsewhere(about)
             return session
         finally:
@@ -213,8 +213,8 @@ class Sessions:
 
     async def delete(self, session: HttpSession) -> None:
         """End a session because its client wants that: at all instances."""
-        if session.link is not None:
-            await session.link.end()
+        if session.shared is not None:
+            await session.shared.end()
         self.end(session)
 
     def end(self, session: HttpSession | _Lasting) -> None:

@@ -66,7 +66,7 @@ _USED: Final = 10
 
 
 class Half(Protocol):
-    """What the link needs of the half of a session."""
+    """What it needs of the half of a session."""
 
     def cancelled_elsewhere(self, id: Id) -> None:
         """A client has cancelled a request, by way of another instance."""
@@ -81,7 +81,7 @@ class Half(Protocol):
         """The session was ended."""
 
 
-class SessionLink:
+class SharedSession:
     """What joins the half of a session to the others.
 
     Args:

@@ -15,7 +15,7 @@ from trio_mcp.store.errors import StoreError
 from trio_mcp.store.watching import Watch
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.request import Header, HttpRequest, Refusal
-from trio_mcp.transports.http.sharing.session import SessionLink
+from trio_mcp.transports.http.sharing.session import SharedSession
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import error_line
 
@@ -33,13 +33,13 @@ class ElsewhereStream:
 
     Args:
         name: Its name, which begins with that of the instance.
-        link: What joins its session to the other instances.
+        shared: What joins its session to the other instances.
         headers: Those of the responses of its session.
         primes: Whether streams begin with an event that has nothing but an id.
     """
 
     name: str
-    link: SessionLink
+    shared: SharedSession
     headers: Sequence[Header]
     primes: bool
 
@@ -52,7 +52,7 @@ class ElsewhereStream:
         page, call = await self._look(after)
         if page.missed(after) or call is None:
             raise Refusal(400, "There is no stream with that Last-Event-ID, or not any more.")
-        async with self.link.store.watch(self._log) as news:
+        async with self.shared.store.watch(self._log) as news:
             await http.start_stream(self.headers)
             if self.primes:
                 await http.send_id(f"{self.name}-{after}")
@@ -67,7 +67,7 @@ class ElsewhereStream:
     ) -> None:
         quiet_since = trio.current_time()
         while trio.current_time() < http.deadline:
-            page = await self.link.store.read(self._log, after)
+            page = await self.shared.store.read(self._log, after)
             if page.missed(after):
                 return  # what came next is not kept any more
             for number, line in page.items:
@@ -80,7 +80,7 @@ class ElsewhereStream:
             with trio.move_on_at(min(trio.current_time() + _LOOK, http.deadline)) as quiet:
                 await news.wait()
                 quiet_since = trio.current_time()
-            if quiet.cancelled_caught and not await self.link.instance.lives(self._owner):
+            if quiet.cancelled_caught and not await self.shared.instance.lives(self._owner):
                 await self._give_up(http, after)
                 return
             if trio.current_time() - quiet_since > policy.keep_alive:
@@ -89,7 +89,7 @@ class ElsewhereStream:
 
     @property
     def _log(self) -> str:
-        return self.link.log(self.name)
+        return self.shared.log(self.name)
 
     @property
     def _owner(self) -> str:
@@ -97,8 +97,8 @@ class ElsewhereStream:
 
     async def _look(self, after: int) -> tuple[LogPage, Entry | None]:
         """The first event after a number, and the request that the stream answers."""
-        page = await self.link.store.read(self._log, after, most=1)
-        return page, await self.link.store.get(self.link.call(self.name))
+        page = await self.shared.store.read(self._log, after, most=1)
+        return page, await self.shared.store.get(self.shared.call(self.name))
 
     async def _give_up(self, http: HttpRequest, after: int) -> None:
         """Answer in place of an instance that died, unless it had."""

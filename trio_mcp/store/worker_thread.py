@@ -45,7 +45,7 @@ class Job:
             self.outcome = error
 
 
-class Lane:
+class WorkerThread:
     """Runs jobs in a thread, those that are waiting together.
 
     Args:
@@ -65,7 +65,7 @@ class Lane:
         """Have something done.
 
         Raises:
-            StoreUnavailable: The lane is closed.
+            StoreUnavailable: The store is closed.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         if not self._open:

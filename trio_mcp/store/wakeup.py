@@ -20,7 +20,7 @@ import trio
 if sys.platform == "win32":
     from trio_mcp.system.windows.events import NamedEvent, set_event
 
-    class Bell:
+    class Wakeup:
         """A named event that this process waits for.
 
         Args:
@@ -34,13 +34,13 @@ if sys.platform == "win32":
             self.wait = self._event.wait
             self.close = self._event.close
 
-    def ring(path: str) -> bool:
+    def wake(path: str) -> bool:
         """Wake the process that waits for an event. Return whether there is one."""
         return set_event(os.path.basename(path))
 
 else:
 
-    class Bell:
+    class Wakeup:
         """A named pipe that this process reads.
 
         Args:
@@ -51,11 +51,11 @@ else:
         def __init__(self, path: str, mode: int) -> None:
             self.path: Final = path
             os.mkfifo(path, mode)
-            # Open for writing as well, it never reaches an end when those who ring close it.
+            # Open for writing as well, it never reaches an end when those who write close it.
             self._fd = os.open(path, os.O_RDWR | os.O_NONBLOCK)
 
         async def wait(self) -> None:
-            """Wait until somebody rings, or has since the last time."""
+            """Wait until somebody wakes this process, or has since the last time."""
             await trio.lowlevel.wait_readable(self._fd)
             with suppress(BlockingIOError):
                 os.read(self._fd, 65536)
@@ -66,7 +66,7 @@ else:
                 os.unlink(self.path)
             os.close(self._fd)
 
-    def ring(path: str) -> bool:
+    def wake(path: str) -> bool:
         """Wake the process that reads a pipe. Return whether there is one; if not, remove it."""
         try:
             # It fails at once if nobody reads.
