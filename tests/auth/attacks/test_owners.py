@@ -8,24 +8,31 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.auth.server.support import ISSUER, Issuer, call, ec_key, protected
+from tests.auth.server.support import ISSUER, After, Issuer, call, ec_key, protected
 from tests.support.tools import registry_of, text_of
 from tests.transports.http.support import LegacyClient, ModernClient, Worker
 from trio_mcp import Context, Registry
 
 LOGIN = Issuer(ISSUER, ec_key())
 OTHER = Issuer("https://other.example.com", ec_key())
-ALICE = LOGIN.token()
+
+
+def token(issuer: Issuer = LOGIN, **claims: Any) -> str:
+    """A token that does not expire before the last of all tests."""
+    return issuer.token(exp=After(86400), **claims)
+
+
+ALICE = token()
 STRANGERS = {
-    "another person": LOGIN.token(sub="bob"),
-    "the same person by another program": LOGIN.token(client_id="other"),
-    "the program itself": LOGIN.token(sub=None),
-    "the person without a program": LOGIN.token(client_id=None),
-    "the same name at another issuer": OTHER.token(),
-    "a name that looks like it": LOGIN.token(sub="alice\0"),
-    "a name in other letters": LOGIN.token(sub="Alice"),
-    "a name made of the parts": LOGIN.token(sub='alice", "app', client_id=None),
-    "the program in the place of the person": LOGIN.token(sub="app", client_id="alice"),
+    "another person": token(sub="bob"),
+    "the same person by another program": token(client_id="other"),
+    "the program itself": token(sub=None),
+    "the person without a program": token(client_id=None),
+    "the same name at another issuer": token(OTHER),
+    "a name that looks like it": token(sub="alice\0"),
+    "a name in other letters": token(sub="Alice"),
+    "a name made of the parts": token(sub='alice", "app', client_id=None),
+    "the program in the place of the person": token(sub="app", client_id="alice"),
 }
 by_each_stranger = pytest.mark.parametrize("who", STRANGERS)
 
