@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from tests.compose.support import named
+from tests.support.processes import TIME_LIMIT
 from trio_mcp import Client, Context, Handlers, Part, Registry, Remote, connect
 from trio_mcp.client.negotiation import Era
 from trio_mcp.compose.upstream import Upstream
@@ -112,7 +113,7 @@ async def test_a_server_is_told_whose_roots_have_changed() -> None:
         his = await bob.call_tool("where", returns=list[str])
         assert mine[0] != his[0]
         await ada.set_roots(["file:///b"])
-        with trio.fail_after(10):
+        with trio.fail_after(TIME_LIMIT):
             await witness.news.wait()
         assert await ada.call_tool("where", returns=list[str]) == [mine[0], "file:///b"]
         assert await bob.call_tool("where", returns=list[str]) == his

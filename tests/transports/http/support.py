@@ -21,6 +21,7 @@ from attrs import define
 
 from tests.support import official
 from tests.support.client import CAPABILITIES, CLIENT_INFO, LEGACY, MODERN, modern_meta
+from tests.support.processes import TIME_LIMIT
 from tests.support.tools import echo, registry_of
 from trio_mcp import Context, HttpPolicy, Limits, Registry, ServerCard, http_app
 from trio_mcp.transports.http.server.peers import CANCELS as EXTENSION
@@ -370,7 +371,7 @@ async def hosting(
     )
     mocked = isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
     failure: BaseException | None = None
-    with trio.fail_after(1e6 if mocked else 30):
+    with trio.fail_after(1e6 if mocked else TIME_LIMIT):
         async with app.running(), trio.open_nursery() as nursery:
             try:
                 yield Host(app, nursery, manner)
