@@ -13,7 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 import trio
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from trio_mcp.registry.checks import (
     annotations_of,
@@ -41,7 +41,7 @@ from trio_mcp.schema import (
     describe_function,
 )
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
-from trio_mcp.wire.headers import mirrored_parameters
+from trio_mcp.wire.headers import Path, mirrored_parameters
 from trio_mcp.wire.jsonrpc import Json, json_type
 from trio_mcp.wire.payloads import CONTENT_BLOCKS, CallToolResult, ToolAnnotations, ToolDescription
 from trio_mcp.wire.revisions import META_TIMEOUT
@@ -74,12 +74,22 @@ class Tool(Handler):
     """Whether arguments are held against the input schema here."""
     returns_blocks: bool = False
     """Whether its annotation says that it returns a list of content blocks."""
+    _mirrored: Mapping[str, Path] | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         """See once whether a call is nothing but a call of the function."""
         super().__attrs_post_init__()
         as_it_is = self.unstructure is None and self.check_output is None
         object.__setattr__(self, "is_direct", self.is_direct and as_it_is)
+
+    @property
+    def mirrored(self) -> Mapping[str, Path]:
+        """The arguments that headers repeat over HTTP: for each header, the path to its value."""
+        if self._mirrored is None:  # found when it is asked for: only modern HTTP does
+            found = mirrored_parameters(self.description.input_schema)
+            object.__setattr__(self, "_mirrored", found)
+            return found
+        return self._mirrored
 
     @property
     def object_output(self) -> bool:

@@ -34,7 +34,7 @@ from trio_mcp.transports.http.answering import (
     while_connected,
 )
 from trio_mcp.transports.http.guard import Guard
-from trio_mcp.transports.http.header_check import VERSION, HeaderCheck
+from trio_mcp.transports.http.header_check import VERSION, check_headers
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.posted import accepts, bad_message, check_json, read_message
 from trio_mcp.transports.http.request import (
@@ -91,15 +91,10 @@ class McpEndpoint:
     _slots: Slots
     _runner: Runner
     _shared: bool
-    _header_check: HeaderCheck = field(init=False)
     _alone: dict[Inbound, HttpRequest] = field(factory=dict, init=False)
     """Of requests that stand for themselves."""
     stopping: bool = field(default=False, init=False)
     """Whether nothing is begun any more that would go on for ever."""
-
-    @_header_check.default
-    def _make_header_check(self) -> HeaderCheck:
-        return HeaderCheck(self._server.registry)
 
     async def serve(self, http: HttpRequest) -> None:
         """Answer a request that the guard has let pass.
@@ -178,7 +173,7 @@ class McpEndpoint:
 
     def _check_headers(self, http: HttpRequest, request: Request) -> None:
         try:
-            self._header_check.check(http, request)
+            check_headers(http, request, self._server.registry)
         except McpError as error:
             raise bad_message(request.id, error) from None
 

@@ -7,14 +7,14 @@ the body. If the two could differ, one would be deceived (2026-07-28, "Server Va
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
 from trio_mcp.registry import Registry
-from trio_mcp.registry.tools import Tool
 from trio_mcp.transports.http.request import HttpRequest
 from trio_mcp.wire.errors import HEADER_MISMATCH, McpError
-from trio_mcp.wire.headers import decode_value, mirrored_parameters
+from trio_mcp.wire.headers import Path, decode_value
 from trio_mcp.wire.jsonrpc import Json, Request
 from trio_mcp.wire.revisions import META_VERSION
 
@@ -27,59 +27,43 @@ _WHOLE: Final = re.compile(r"(-?[0-9]{1,400})(?:\.0+)?")
 
 _SHORT: Final = 200
 
-Paths = dict[str, tuple[str, ...]]
+
+def check_headers(http: HttpRequest, request: Request, registry: Registry) -> None:
+    """Compare the headers and the body of a modern request.
+
+    Raises:
+        McpError: They differ, or a header is missing or unreadable (`-32020`).
+    """
+    headers, params, method = http.headers, request.params, request.method
+    version = params["_meta"].get(META_VERSION)
+    if isinstance(version, str):  # else the dispatcher says that it is missing, or odd
+        _compare("MCP-Protocol-Version", headers.get(VERSION), version)
+    _compare("Mcp-Method", headers.get(METHOD), method)
+    row = registry.methods.get(method)
+    if row is None or row.target is None or row.era == "legacy":  # which has no such header
+        return
+    name = params.get(row.target)
+    if isinstance(name, str):  # as above
+        _compare("Mcp-Name", headers.get(NAME), name, encoded=True)
+        tool = registry.tools.get(name) if method == "tools/call" else None
+        if tool is not None and (mirrored := tool.mirrored):
+            _check_parameters(headers, mirrored, params.get("arguments"))
 
 
-class HeaderCheck:
-    """Checks the headers of modern requests."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self._paths: dict[Tool, Paths] = {}
-
-    def check(self, http: HttpRequest, request: Request) -> None:
-        """Compare headers and body.
-
-        Raises:
-            McpError: They differ, or a header is missing or unreadable (`-32020`).
-        """
-        headers = http.headers
-        meta = request.params["_meta"]
-        version = meta.get(META_VERSION)
-        if isinstance(version, str):  # else the dispatcher says that it is missing, or odd
-            _compare("MCP-Protocol-Version", headers.get(VERSION), version)
-        _compare("Mcp-Method", headers.get(METHOD), request.method)
-        row = self._registry.methods.get(request.method)
-        if row is None or row.target is None or row.era == "legacy":  # which has no such header
-            return
-        name = request.params.get(row.target)
-        if isinstance(name, str):  # as above
-            _compare("Mcp-Name", headers.get(NAME), name, encoded=True)
-            tool = self._registry.tools.get(name) if request.method == "tools/call" else None
-            if tool is not None:
-                self._check_parameters(http, tool, request.params.get("arguments"))
-
-    def _check_parameters(self, http: HttpRequest, tool: Tool, arguments: Json) -> None:
-        for header, path in self._paths_of(tool).items():
-            value = arguments
-            for step in path:
-                value = value.get(step) if isinstance(value, dict) else None
-            got = http.headers.get(header.lower().encode())
-            if value is None and got is None:
-                continue
-            if value is None:
-                raise _mismatch(f"{header} is sent, but the body has no such argument")
-            if isinstance(value, str | int | float | bool):  # else the schema refuses it
-                _compare(header, got, value, encoded=True)
-
-    def _paths_of(self, tool: Tool) -> Paths:
-        paths = self._paths.get(tool)
-        if paths is None:
-            paths = mirrored_parameters(tool.description.input_schema)
-            if len(self._paths) > 2 * len(self._registry.tools):  # most are of tools long gone
-                self._paths.clear()
-            self._paths[tool] = paths
-        return paths
+def _check_parameters(
+    headers: Mapping[bytes, bytes], mirrored: Mapping[str, Path], arguments: Json
+) -> None:
+    for header, path in mirrored.items():
+        value = arguments
+        for step in path:
+            value = value.get(step) if isinstance(value, dict) else None
+        got = headers.get(header.lower().encode())
+        if value is None and got is None:
+            continue
+        if value is None:
+            raise _mismatch(f"{header} is sent, but the body has no such argument")
+        if isinstance(value, str | int | float | bool):  # else the schema refuses it
+            _compare(header, got, value, encoded=True)
 
 
 def _compare(name: str, header: bytes | None, value: Json, *, encoded: bool = False) -> None:
