@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from trio_mcp.compose.openapi.build import openapi as openapi
     from trio_mcp.compose.openapi.operations import Operation as Operation
     from trio_mcp.compose.openapi.pages import Pages as Pages
+    from trio_mcp.compose.options import GatewayOptions as GatewayOptions
+    from trio_mcp.compose.options import RemoteOptions as RemoteOptions
     from trio_mcp.compose.remote import Remote as Remote
     from trio_mcp.compose.supervised import Backoff as Backoff
     from trio_mcp.registry.asking import ElicitResult as ElicitResult
@@ -181,6 +183,7 @@ _NAMES: Final = {
     "compose.openapi.build": ("openapi",),
     "compose.openapi.operations": ("Operation",),
     "compose.openapi.pages": ("Pages",),
+    "compose.options": ("GatewayOptions", "RemoteOptions"),
     "compose.supervised": ("Backoff",),
     "registry.asking": ("ElicitResult",),
     "registry.changes": (

@@ -6,7 +6,18 @@ would be unused, and that is an error too.
 
 from collections.abc import Mapping
 
-from trio_mcp import Client, Context, ProcessOptions, Registry, ToolAnnotations, connect
+from trio_mcp import (
+    Client,
+    Context,
+    HttpOptions,
+    ProcessOptions,
+    Registry,
+    ServerGroup,
+    ToolAnnotations,
+    connect,
+    open_gateway,
+    open_proxy,
+)
 
 registry = Registry("typed", icons=[{"src": "https://example.com/a.png"}])
 Registry("typed", titel="x")  # type: ignore[call-arg]
@@ -77,3 +88,14 @@ async def with_state(context: Context[Shop]) -> int:
 async def without_a_type(context: Context) -> int:
     """Without one, it is anything."""
     return int(context.state.stock)
+
+
+async def gather(group: ServerGroup) -> None:
+    """Likewise, of many servers."""
+    await group.read_resource("web", "a:b", fresh=True)
+    await group.read_resource("web", "a:b", fresch=True)  # type: ignore[call-arg]
+    await group.get_prompt("web", "greet", timeout="x")  # type: ignore[arg-type]
+    open_proxy("https://example.com", era="legacy", http=HttpOptions())
+    open_proxy("https://example.com", ira="legacy")  # type: ignore[call-arg]
+    open_gateway("mcp.json", patience=1.0, http={"web": HttpOptions()})
+    open_gateway("mcp.json", http=HttpOptions())  # type: ignore[arg-type]

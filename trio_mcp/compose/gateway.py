@@ -6,7 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import trio
 from attrs import asdict
@@ -17,6 +17,7 @@ from trio_mcp.client.opening import Target, check_target
 from trio_mcp.client.state import ClientState, Disconnected
 from trio_mcp.compose.config import ServerConfig, Source, read_servers
 from trio_mcp.compose.names import UniqueNames
+from trio_mcp.compose.options import GatewayOptions, RemoteOptions
 from trio_mcp.compose.remote import Remote
 from trio_mcp.compose.tasks import PassedTasks
 from trio_mcp.public import public
@@ -32,7 +33,7 @@ logger = logging.getLogger("trio_mcp.compose")
 
 @public
 @asynccontextmanager
-async def open_proxy(target: Target, **options: Any) -> AsyncIterator[Registry]:
+async def open_proxy(target: Target, **options: Unpack[RemoteOptions]) -> AsyncIterator[Registry]:
     """Make a registry that is another server: with its name, its instructions and all that it has.
 
     Serve the registry in the block, on any transport. If the server is lost meanwhile, it is
@@ -160,7 +161,11 @@ class Gateway:
 @public
 @asynccontextmanager
 async def open_gateway(
-    source: Source, *, name: str = "gateway", version: str = __version__, **options: Any
+    source: Source,
+    *,
+    name: str = "gateway",
+    version: str = __version__,
+    **options: Unpack[GatewayOptions],
 ) -> AsyncIterator[Gateway]:
     """Gather many servers into one registry, to be served on any transport in the block.
 

@@ -196,7 +196,15 @@ class ServerGroup:
 
     # -- resources and prompts ----------------------------------------------------------------
 
-    async def read_resource(self, server: str, uri: str, **options: Any) -> ReadResult:
+    async def read_resource(
+        self,
+        server: str,
+        uri: str,
+        *,
+        timeout: float | None = None,
+        on_progress: ProgressCallback | None = None,
+        fresh: bool = False,
+    ) -> ReadResult:
         """Read a resource of a server. Everything else is as for `Client.read_resource`.
 
         Raises:
@@ -204,12 +212,19 @@ class ServerGroup:
             ServerUnavailable: It is not there.
             ClientError: As for `Client.read_resource`.
         """
+        options: Any = {"timeout": timeout, "on_progress": on_progress, "fresh": fresh}
         work = partial(Client.read_resource, uri=uri, **options)
         result: ReadResult = await self._server(server)._use(work)
         return result
 
     async def get_prompt(
-        self, server: str, name: str, arguments: Mapping[str, str] | None = None, **options: Any
+        self,
+        server: str,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: ProgressCallback | None = None,
     ) -> GetPromptResult:
         """Get a prompt of a server. Everything else is as for `Client.get_prompt`.
 
@@ -218,6 +233,7 @@ class ServerGroup:
             ServerUnavailable: It is not there.
             ClientError: As for `Client.get_prompt`.
         """
+        options: Any = {"timeout": timeout, "on_progress": on_progress}
         work = partial(Client.get_prompt, name=name, arguments=arguments, **options)
         result: GetPromptResult = await self._server(server)._use(work)
         return result
