@@ -134,6 +134,7 @@ class OutgoingRequests(OpenRequests):
             await self._wait_for_room(lines, limit.deadline)
         self.open(request)
         lines.put_nowait(line)
+        # No checkpoint since it was opened: its response cannot come before this task sleeps.
         await trio.lowlevel.wait_task_rescheduled(request.abandon)
         if isinstance(request.failure, DeadlinePassed):
             self.tell(request, lines)

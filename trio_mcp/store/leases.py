@@ -47,6 +47,8 @@ async def lease(
         async with heartbeat(store, Touch(key, ttl=seconds, expect=version), seconds):
             yield Check(key, expect=version)
     finally:
+        # Shielded, as nobody else gets what is not given back before it expires; and bounded, as
+        # the store may be gone.
         with trio.move_on_after(_RELEASE, shield=True), suppress(Conflict, StoreError):
             await store.commit(Delete(key, expect=version))
 

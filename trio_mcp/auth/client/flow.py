@@ -358,6 +358,7 @@ async def _finished() -> AsyncIterator[None]:
         try:
             await trio.sleep_forever()
         finally:
+            # Until it is cancelled from outside, the block has all the time that it wants.
             shield.deadline = trio.current_time() + _GRACE
 
     async with background_task(wait_for_cancellation):

@@ -313,6 +313,8 @@ class Reply:
                     pass
             except _httpx2().TransportError:
                 pass
+        # The connection goes back or its socket is closed, TLS or not, without a word to the peer:
+        # there is nothing to wait for, and so no bound.
         with trio.CancelScope(shield=True):
             await self._response.aclose()
 
@@ -333,6 +335,7 @@ class _TlsWatch:
         if step.endswith(".connect_tcp.complete"):
             self._stream = info["return_value"]
         elif self._stream is not None and step.endswith(_HALF_OPEN):
+            # Cancelled already, or it would not be here; and to close a socket takes no time.
             with trio.CancelScope(shield=True):
                 await self._stream.aclose()
 
