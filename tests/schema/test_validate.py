@@ -304,6 +304,16 @@ def test_older_dialects_are_honoured() -> None:
     assert older(1.0) is not None
 
 
+DRAFT_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
+
+
+@pytest.mark.parametrize("keyword", ["dependentRequired", "dependentSchemas", "maxContains"])
+def test_what_another_dialect_calls_a_keyword_says_nothing(keyword: str) -> None:
+    validate = compile_validator({**DRAFT_7, "contains": {"type": "string"}, keyword: "x"})
+    assert validate(["a"]) is None
+    assert validate([1]) == "The arguments must contain a string, but an array came ([1])."
+
+
 def test_a_schema_with_a_dialect_and_a_way_to_its_root() -> None:
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

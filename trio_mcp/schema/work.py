@@ -251,7 +251,8 @@ class Place:
         choices = [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ())]
         self.number += _CHOICE * sum(isinstance(each, float) for each in choices)
         self.weight += _CHOICE * sum(isinstance(each, dict | list) for each in choices)
-        self.weight += sum(_ENTRY * len(schema[each]) for each in _ENTRIES if each in schema)
+        entries = (schema.get(each) for each in _ENTRIES)  # some dialects do not know all of them
+        self.weight += sum(_ENTRY * len(each) for each in entries if isinstance(each, list | dict))
         if isinstance(schema.get("pattern"), str):
             self.text += _per_character(schema["pattern"])
         if schema.get("uniqueItems"):
