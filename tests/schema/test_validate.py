@@ -5,6 +5,7 @@ from typing import Any, Literal
 import pytest
 
 from trio_mcp.schema import compile_validator, schema_of
+from trio_mcp.schema.engine import Engine
 
 pytestmark = pytest.mark.requirement("B4")
 
@@ -305,6 +306,82 @@ def test_older_dialects_are_honoured() -> None:
 
 
 DRAFT_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
+AN_INTEGER = {"properties": {"q": {"$ref": "#/$defs/i"}}, "$defs": {"i": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "sentence"),
+    [
+        (
+            {"properties": {"a": {"$id": "https://a.test/n", **AN_INTEGER}}},
+            {"a": {"q": "x"}},
+            "Argument 'a.q' must be an integer, but a string came ('x').",
+        ),
+        (
+            {"items": {"$ref": "#here"}, "$defs": {"a": {"$anchor": "here", "type": "string"}}},
+            [1],
+            "Argument '[0]' must be a string, but a number came (1).",
+        ),
+        (
+            {"$dynamicAnchor": "node", "type": "array", "items": {"$dynamicRef": "#node"}},
+            [[1]],
+            "Argument '[0][0]' must be an array, but a number came (1).",
+        ),
+        (
+            {
+                **DRAFT_7,
+                "$ref": "#/definitions/a",
+                "type": "array",
+                "definitions": {"a": {"minimum": 3}},
+            },
+            1,
+            "The arguments must be at least 3, but a number came (1).",
+        ),
+        (
+            {**DRAFT_7, "dependencies": {"a": ["b"], "c": {"required": ["d"]}}},
+            {"a": 1, "c": 1},
+            "The arguments: 'a' needs 'b'. Missing required argument 'd'.",
+        ),
+        (
+            {"dependentSchemas": {"c": {"required": ["d"]}}},
+            {"c": 1},
+            "Missing required argument 'd'.",
+        ),
+        (
+            {"if": {"required": ["a"]}, "then": {"maxProperties": 1}, "else": {"required": ["b"]}},
+            {},
+            "Missing required argument 'b'.",
+        ),
+        (
+            {"contains": {"type": "string"}, "minContains": 0, "maxContains": 1},
+            ["a", "b"],
+            "The arguments must have at most 1 fitting item, but an array came (['a', 'b']).",
+        ),
+        (
+            {"patternProperties": {"^a": {"type": "string"}, "b$": {"type": "integer"}}},
+            {"ab": "x"},
+            "Argument 'ab' must be an integer, but a string came ('x').",
+        ),
+        (
+            {"properties": {"a": {"type": "string"}}, "unevaluatedProperties": False},
+            {"a": 1},
+            "Argument 'a' must be a string, but a number came (1).",
+        ),
+        (
+            {"propertyNames": False},
+            {"a": 1},
+            "A property name in the arguments is not allowed.",
+        ),
+        (
+            {"prefixItems": [{}, {"type": "string"}], "items": {"type": "integer"}},
+            ["x", 1, "x"],
+            "Argument '[1]' must be a string, but a number came (1). "
+            "Argument '[2]' must be an integer, but a string came ('x').",
+        ),
+    ],
+)
+def test_the_way_to_the_reason(schema: dict[str, Any], value: Any, sentence: str) -> None:
+    assert compile_validator(schema)(value) == sentence
 
 
 @pytest.mark.parametrize("keyword", ["dependentRequired", "dependentSchemas", "maxContains"])
@@ -312,6 +389,31 @@ def test_what_another_dialect_calls_a_keyword_says_nothing(keyword: str) -> None
     validate = compile_validator({**DRAFT_7, "contains": {"type": "string"}, keyword: "x"})
     assert validate(["a"]) is None
     assert validate([1]) == "The arguments must contain a string, but an array came ([1])."
+
+
+def test_a_large_schema_is_not_compiled_anew_for_each_property() -> None:
+    many = {f"q{n}": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/many"}]} for n in range(400)}
+    names = [f"p{n}" for n in range(300)]
+    schema = {
+        "properties": {name: {"$ref": "#/$defs/many"} for name in names},
+        "$defs": {"many": {"type": "object", "properties": many}},
+    }
+    validate = compile_validator(schema)
+    compiled = 0
+
+    def counted(compile: Any) -> Any:
+        def compiling(self: Engine, *arguments: Any) -> Any:
+            nonlocal compiled
+            compiled += 1
+            return compile(self, *arguments)
+
+        return compiling
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Engine, "_compile", counted(Engine._compile))
+        told = validate({**{name: {} for name in names}, "p299": 1})
+    assert told == "Argument 'p299' must be an object, but a number came (1)."
+    assert 0 < compiled < 10
 
 
 def test_a_schema_with_a_dialect_and_a_way_to_its_root() -> None:

@@ -1,29 +1,23 @@
-"""jsonschema-rs, as this room uses it: whether a value fits a schema, and where it does not.
+"""jsonschema-rs, as this room uses it: whether a value fits a schema, a part or a keyword of it.
 
-It never fetches a reference and matches patterns in linear time. For a failed alternative, its own
-error would tell everything that is wrong in every branch, which for alternatives that recur is
-without bound; so when errors are asked for, it is only told yes or no about alternatives.
-
-It is imported when the first schema needs it, which takes 10 to 25 ms.
+It never fetches a reference, and matches patterns in linear time. It is imported when the first
+schema needs it, which takes 10 to 25 ms.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from typing import Any, Final
 from urllib.parse import quote
 
-from attrs import frozen
-
 from trio_mcp.schema.dialects import dialect_of
-from trio_mcp.schema.keywords import Path, walk
+from trio_mcp.schema.keywords import Path, parts_of, walk
 from trio_mcp.schema.sentences import cut
 from trio_mcp.wire.errors import SchemaError
 
-__all__ = ["ALTERNATIVES", "Engine", "Test", "pattern_size", "patterns_of"]
-
-ALTERNATIVES: Final = ("anyOf", "oneOf")
+__all__ = ["Engine", "Test", "matches", "pattern_size", "patterns_of"]
 
 Test = Callable[[Any], bool]
 """Whether a value fits."""
@@ -46,55 +40,24 @@ class Engine:
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._dialect = dialect_of(schema)
         self._schema = dict(schema)
-        self._parts: dict[tuple[Path, str], Any] = {}
+        self._tests: dict[tuple[Any, ...], Test] = {}
         sizes = [pattern_size(pattern) for _, pattern in patterns_of(schema)]
         self._keywords: dict[str, Any] = {"pattern": _Pattern} if any(sizes) else {}
         self.fits: Test = self._compile(self._schema).is_valid
 
-    def fits_part(self, path: Path, value: Any) -> bool:
-        """Whether a value fits the schema at a place in the schema."""
-        return bool(self._part(path).is_valid(value))
+    def of_part(self, path: Path) -> Test:
+        """The test that the schema makes which stands at a place in the schema."""
+        # A part on its own would lose what its references lead to.
+        return self._test((path,), lambda: _reference(path))
 
-    def errors(self, path: Path, value: Any, *, first: bool) -> list[Any]:
-        """What is wrong with a value by the schema at a place in the schema.
+    def of_keyword(self, path: Path, schema: Mapping[str, Any], keyword: str) -> Test:
+        """The test that one keyword makes of the schema at a place, without its neighbours."""
+        return self._test((path, keyword), lambda: _alone(path, schema, keyword))
 
-        Args:
-            path: The place.
-            value: The value; each error comes with a copy of the part of it that is wrong.
-            first: Whether the first error is enough.
-        """
-        import jsonschema_rs
-
-        part = self._part(path, explains=True)
-        if not first:
-            return list(part.iter_errors(value))
-        try:
-            part.validate(value)
-        except jsonschema_rs.ValidationError as error:
-            return [error]
-        return []
-
-    def alone(self, keywords: dict[str, Any]) -> Test:
-        """The test that keywords make which hold no references."""
-        test: Test = self._compile(keywords).is_valid
-        return test
-
-    def fits_alternatives(self, keyword: str, path: Path, members: list[Any], value: Any) -> bool:
-        """Whether a value fits the alternatives at a place, as `anyOf` or `oneOf` has it."""
-        key = (path, keyword)
-        if key not in self._parts:
-            schema = {keyword: [_reference((*path, index)) for index in range(len(members))]}
-            self._parts[key] = self._compile(schema, registry=self._registry)
-        return bool(self._parts[key].is_valid(value))
-
-    def _part(self, path: Path, explains: bool = False) -> Any:
-        key = (path, "errors" if explains else "test")
-        if key not in self._parts:
-            ours = ALTERNATIVES if explains else ()
-            keywords = {each: functools.partial(_Alternatives, self, each) for each in ours}
-            # A part on its own would lose what its references lead to.
-            self._parts[key] = self._compile(_reference(path), keywords, self._registry)
-        return self._parts[key]
+    def _test(self, key: tuple[Any, ...], schema: Callable[[], dict[str, Any]]) -> Test:
+        if key not in self._tests:
+            self._tests[key] = self._compile(schema(), self._registry).is_valid
+        return self._tests[key]
 
     @functools.cached_property
     def _registry(self) -> Any:
@@ -103,9 +66,7 @@ class Engine:
         draft = getattr(jsonschema_rs, self._dialect.removesuffix("Validator"))
         return jsonschema_rs.Registry([(_URI, self._schema)], draft=draft)
 
-    def _compile(
-        self, schema: dict[str, Any], keywords: Mapping[str, Any] = {}, registry: Any = None
-    ) -> Any:
+    def _compile(self, schema: dict[str, Any], registry: Any = None) -> Any:
         import jsonschema_rs
 
         try:
@@ -114,34 +75,42 @@ class Engine:
                 registry=registry,
                 offline=True,
                 validate_formats=False,
-                mask="it",  # or the message of each error would quote all of the value
                 pattern_options=jsonschema_rs.RegexOptions(size_limit=_LARGEST),
-                keywords={**self._keywords, **keywords} or None,
+                keywords=self._keywords or None,
             )
         except ValueError as error:
             message = str(getattr(error, "message", error))
             raise SchemaError(f"the schema is invalid: {message[:200]}") from None
 
 
-@frozen
-class _Alternatives:
-    """The keywords `anyOf` and `oneOf` where errors are asked for: they end here."""
-
-    _engine: Engine
-    _keyword: str
-    _schema: Mapping[str, Any]
-    _members: list[Any]
-    _path: list[str | int]
-
-    def validate(self, value: Any) -> None:
-        path, members = tuple(self._path), self._members
-        if not self._engine.fits_alternatives(self._keyword, path, members, value):
-            raise ValueError
-
-
 def _reference(path: Path) -> dict[str, str]:
     steps = [str(each).replace("~", "~0").replace("/", "~1") for each in path]
     return {"$ref": f"{_URI}#" + "".join(f"/{quote(each, safe='')}" for each in steps)}
+
+
+def _alone(path: Path, schema: Mapping[str, Any], keyword: str) -> dict[str, Any]:
+    """A keyword of a schema, and of its neighbours no more than what it takes its meaning from."""
+    beside: Iterable[str] = _BESIDE.get(keyword, ())
+    if keyword.startswith("exclusive") and schema[keyword] is not True:
+        beside = ()  # it is only Draft 4 where it says how another keyword is meant
+    said = {each: schema[each] for each in (keyword, *beside) if each in schema}
+    alone = {key: copy(value) for key, value in said.items()}
+    for part in parts_of(said):
+        *within, last = part.path
+        holder: Any = alone[str(within[0])] if within else alone
+        is_other = part.path[0] != keyword or keyword == "dependencies"
+        holder[last] = True if is_other else _reference((*path, *part.path))
+    return alone
+
+
+_BESIDE: Final[dict[str, tuple[str, ...]]] = {
+    "contains": ("minContains", "maxContains"),
+    "exclusiveMinimum": ("minimum",),
+    "exclusiveMaximum": ("maximum",),
+    "additionalProperties": ("properties", "patternProperties"),
+    "items": ("prefixItems",),
+    "additionalItems": ("items",),
+}
 
 
 class _Pattern:
@@ -171,6 +140,12 @@ def patterns_of(schema: Any) -> Iterator[tuple[Path, str]]:
         yield from ((path, name) for name in (named if isinstance(named, Mapping) else ()))
         if isinstance(each.get("pattern"), str):
             yield path, each["pattern"]
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether a pattern that has been accepted is found in a text."""
+    test = _pattern_test(pattern, _LARGEST)
+    return test is not None and test(text)
 
 
 @functools.lru_cache(maxsize=1024)

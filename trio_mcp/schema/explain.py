@@ -54,7 +54,8 @@ class ErrorFormatter:
         what = self._subject(refusal)
         if refusal.keyword in _STATEMENTS:
             one, many, statement, quotes = _STATEMENTS[refusal.keyword]
-            verb = one if refusal.path or self.noun != "argument" else many
+            is_one = refusal.path or refusal.of_name or self.noun != "argument"
+            verb = one if is_one else many
             quoted = f" ({cut(refusal.value)})" if quotes and self.shows_values else ""
             return f"{what} {verb} {statement}{quoted}."
         instead = came(refusal.value, is_shown=self.shows_values)
@@ -106,7 +107,7 @@ _VERDICTS: Final = {
     Verdict.NO_JSON: "not JSON: something in it is of another type, or no Unicode",
 }
 
-_SPECIAL: Final[dict[str | None, Callable[[ErrorFormatter, Refusal], str]]] = {
+_SPECIAL: Final[dict[str, Callable[[ErrorFormatter, Refusal], str]]] = {
     "required": ErrorFormatter._missing,
     "additionalProperties": ErrorFormatter._unexpected,
     "dependentRequired": ErrorFormatter._dependent,
@@ -116,8 +117,8 @@ _SPECIAL: Final[dict[str | None, Callable[[ErrorFormatter, Refusal], str]]] = {
 _UNEVALUATED: Final = ("holds", "hold", "more than is allowed", True)
 
 # The verb for one and for many, what follows it, and whether what came is quoted.
-_STATEMENTS: Final[dict[str | None, tuple[str, str, str, bool]]] = {
-    None: ("is", "are", "not allowed", False),
+_STATEMENTS: Final[dict[str, tuple[str, str, str, bool]]] = {
+    "": ("is", "are", "not allowed", False),
     NO_ALTERNATIVE: ("fits", "fit", "none of its alternatives", True),
     SEVERAL: ("fits", "fit", "more than one of its alternatives", False),
     "unevaluatedProperties": _UNEVALUATED,

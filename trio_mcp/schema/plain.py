@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from trio_mcp.schema.errors import Problem
 
-__all__ = ["TAKES_LONG", "classes_of", "fits_at_sight", "plain_test"]
+__all__ = ["TAKES_LONG", "WORDS", "classes_of", "fits_at_sight", "plain_test"]
 
 TAKES_LONG: Final = Problem("This takes long to check.")
 """What `Validator.at_once` returns, by identity, for a value that it has not checked."""
@@ -30,7 +30,7 @@ _ANY: Final = frozenset[type]().union(*_CLASSES.values())
 
 _Test = Callable[[Any, Any], bool]
 
-_WORDS: Final = frozenset(
+WORDS: Final = frozenset(
     {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"}
     | {"format", "contentEncoding", "contentMediaType", "$comment"}
     | {"$schema", "$defs", "definitions"}
@@ -42,7 +42,7 @@ _OF_AN_OBJECT: Final = frozenset({"type", "properties", "required", "additionalP
 
 def classes_of(schema: Any) -> frozenset[type] | None:
     """The classes of scalars that fit a schema; `None` if it demands more than a plain type."""
-    said = schema.keys() - _WORDS if isinstance(schema, Mapping) else None
+    said = schema.keys() - WORDS if isinstance(schema, Mapping) else None
     if said == {"type"}:
         kinds = schema["type"]
         found = [_CLASSES.get(kind) for kind in (kinds if isinstance(kinds, list) else [kinds])]
@@ -64,7 +64,7 @@ def plain_test(schema: Mapping[str, Any]) -> Callable[[Any], bool] | None:
         # NaN is a float, but no number: it is not even equal to itself.
         return lambda value: value.__class__ in scalars and bool(value == value)
     properties = schema.get("properties", {})
-    if schema.get("type") != "object" or not schema.keys() - _WORDS <= _OF_AN_OBJECT:
+    if schema.get("type") != "object" or not schema.keys() - WORDS <= _OF_AN_OBJECT:
         return None
     # A property that demands more is never found plain; calls without it may be.
     classes = {name: classes_of(each) for name, each in properties.items()}
@@ -92,7 +92,7 @@ def fits_at_sight(schema: Any, value: Any) -> bool:
         return schema is True
     return all(
         keyword in _TESTS and _TESTS[keyword](schema[keyword], value)
-        for keyword in schema.keys() - _WORDS
+        for keyword in schema.keys() - WORDS
     )
 
 

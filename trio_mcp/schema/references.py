@@ -6,7 +6,6 @@ the count of the work that a value makes, the search for what refuses a value) a
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -48,20 +47,6 @@ class References:
         self._find(self._resolver())
         self._check_looks()
 
-    @functools.cached_property
-    def places_are_plain(self) -> bool:
-        """Whether places are what jsonschema-rs calls them.
-
-        They are not where a schema within has a name of its own, or where a property is called "",
-        which it leaves out, or "007", of which it makes 7.
-        """
-        within = [(path, each) for path, each in walk(self._schema) if path]
-        return all(
-            {"$id", "id"}.isdisjoint(each if isinstance(each, Mapping) else ())
-            and all(isinstance(step, int) or _is_kept(step) for step in path)
-            for path, each in within
-        )
-
     def targets(self, schema: Any) -> list[Any]:
         """The schemas that the references of a schema lead to."""
         return self._targets.get(id(schema), [])
@@ -73,9 +58,13 @@ class References:
     def in_place(self, schema: Any) -> list[Any]:
         """The schemas that look at the same value as a schema does, one step away."""
         targets = self.targets(schema)
-        if targets and self._dialect in LONE_REFERENCES:
+        if self.is_lone(schema):
             return targets
         return [part.schema for part in parts_of(schema) if part.in_place] + targets
+
+    def is_lone(self, schema: Any) -> bool:
+        """Whether a schema is a reference beside which nothing else counts."""
+        return self._dialect in LONE_REFERENCES and bool(self.targets(schema))
 
     def _resolver(self) -> Any:
         """What looks references up; `None` if all are pointers, which need no library.
@@ -196,7 +185,3 @@ def _is_plain(schema: Any) -> bool:
     return not isinstance(schema.get("$id", schema.get("id")), str) and all(
         each == "#" or each.startswith("#/") for each in references
     )
-
-
-def _is_kept(step: str) -> bool:
-    return step == "0" or bool(step and not (step[0] in "+0" and step[1:].isdecimal()))

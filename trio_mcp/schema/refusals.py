@@ -1,20 +1,24 @@
 """Where in a value, and where in a schema, the reason stands why the value was refused.
 
-jsonschema-rs names the place and the keyword. Two things it would take long for are done here: of
-several alternatives, the one that was meant is picked out; and since each of its errors comes with
-a copy of what is refused, a large value is narrowed down to the part that is.
+jsonschema-rs is only asked for yes or no: its own errors come with copies of what they refuse, and
+with all that is wrong in every alternative. So the way to a reason is gone step by step: from a
+schema that refuses a value to the keyword that does, and from there to the part of it that refuses
+the value, or a part of the value. A keyword without such a part is the reason. Of several
+alternatives, the one that was meant is picked out first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from trio_mcp.schema.engine import ALTERNATIVES, Engine
-from trio_mcp.schema.keywords import REFERENCES, Path
+from trio_mcp.schema.engine import Engine, matches
+from trio_mcp.schema.keywords import REFERENCES, Path, parts_of
+from trio_mcp.schema.plain import WORDS
 from trio_mcp.schema.references import References
 from trio_mcp.schema.work import Costs, Verdict
 
@@ -25,28 +29,29 @@ NO_ALTERNATIVE: Final = "none of the alternatives"
 SEVERAL: Final = "several of the alternatives"
 
 _MOST: Final = 20
-_FEW_LOOKS: Final = 2000  # of schemas at values, each of which may give an error
+_FEW_LOOKS: Final = 2000  # of schemas at values, each of which may give a reason
 _FEW_VALUES: Final = 200
 _MOST_ALTERNATIVES: Final = 100
-_MOST_STEPS: Final = 64
-"""So many steps to a reason are walked; one that is deeper is told where they end."""
 
 
 @frozen
 class Refusal:
-    """One reason."""
+    """One reason, or a step on the way to one."""
 
     path: Path
     """Where in the value."""
 
-    keyword: str | None
-    """What refuses it; `None` for the schema `false`."""
-
-    schema: Mapping[str, Any]
-    """The schema that the keyword stands in."""
-
     value: Any
     """What came."""
+
+    keyword: str = ""
+    """What refuses it; empty for the schema `false`."""
+
+    schema: Mapping[str, Any] = {}
+    """The schema that the keyword stands in."""
+
+    at: Path = ()
+    """Where that is."""
 
     wanted: Any = None
     """What stands at the keyword; where all alternatives go by a tag, all tags."""
@@ -65,35 +70,17 @@ class Refusal:
             named = [each for each in self.wanted if each not in self.value]
         return str(named[0]) if named else None
 
+    def by(self, keyword: str, schema: Mapping[str, Any], at: Path) -> Refusal:
+        """The same, by a keyword of a schema."""
+        wanted = schema.get(keyword)
+        return evolve(self, keyword=keyword, schema=schema, at=at, wanted=wanted)
+
+    def below(self, step: str | int) -> Refusal:
+        """The same for a part of the value."""
+        return evolve(self, path=(*self.path, step), value=self.value[step])
+
 
 @frozen
-class _Spot:
-    """A value, and where it is."""
-
-    value: Any
-    path: Path = ()
-    of_name: bool = False
-    steps: int = 0
-
-    def below(self, *steps: str | int) -> _Spot:
-        """A place within.
-
-        Raises:
-            LookupError: There is none.
-        """
-        value, path = self.value, self.path
-        for step in steps:
-            step = str(step) if isinstance(value, Mapping) else step  # of "7" the library makes 7
-            value, path = value[step], (*path, step)
-        return _Spot(value, path, self.of_name and not steps, self.steps + 1)
-
-    def refusal(
-        self, keyword: str | None, schema: Mapping[str, Any], names: tuple[str, ...] = ()
-    ) -> Refusal:
-        wanted = schema.get(keyword or "")
-        return Refusal(self.path, keyword, schema, self.value, wanted, names, self.of_name)
-
-
 class Refusals:
     """Finds why values are refused by one schema.
 
@@ -101,105 +88,130 @@ class Refusals:
         schema: The schema.
         engine: What refuses them.
         references: Where its references lead.
-        costs: Says which values are too large for errors that hold copies of them.
+        costs: Say of which values more than one reason can be looked for.
     """
 
-    def __init__(
-        self,
-        schema: Mapping[str, Any],
-        engine: Engine,
-        references: References,
-        costs: Costs,
-    ) -> None:
-        self._schema = schema
-        self._engine = engine
-        self._references = references
-        self._costs = costs
+    _schema: Mapping[str, Any]
+    _engine: Engine
+    _references: References
+    _costs: Costs
 
     def find(self, value: Any) -> list[Refusal]:
-        """Find the reasons, at least one, for a value that is refused."""
-        return list(islice(self._find(self._schema, (), _Spot(value)), _MOST))
+        """Find the reasons for a value that is refused, outermost first; of a large one, one."""
+        few = self._costs.judge(value, _FEW_LOOKS, _FEW_VALUES) is Verdict.FINE
+        most = _MOST if few else 1
+        return list(islice(self._find(self._schema, (), Refusal((), value), most), most))
 
-    def _find(self, schema: Any, at: Path, spot: _Spot) -> Iterator[Refusal]:
-        if not isinstance(schema, Mapping):
-            yield spot.refusal(None, {})
-        elif spot.steps > _MOST_STEPS:
-            yield spot.refusal(_vague(schema), schema)
-        elif found := self._located(schema, at, spot):
-            for error, here in found:
-                yield from self._read(error, here)
-        else:
-            yield from self._narrow(schema, at, spot)
+    def _find(self, schema: Any, at: Path, here: Refusal, most: int) -> Iterator[Refusal]:
+        for each in self._reasons(schema, at, here, most):
+            yield from self._alternatives(each, most) if each.keyword in _ALTERNATIVES else (each,)
 
-    def _located(self, schema: Any, at: Path, spot: _Spot) -> list[tuple[Any, _Spot]]:
-        """The errors, with the places that they are about; none if that is not to be had."""
-        if self._costs.at_once(spot.value, schema) is not Verdict.FINE:
-            return []
-        if not self._references.places_are_plain:
-            return []
-        try:
-            errors = self._errors(schema, at, spot.value)
-            found = [(each, spot.below(*each.instance_path)) for each in errors]
-        except LookupError:
-            return []
-        # Of the names in a path, "007" comes as 7, and "" not at all.
-        return found if all(here.value == each.instance for each, here in found) else []
-
-    def _errors(self, schema: Any, at: Path, value: Any) -> list[Any]:
-        """All errors, where they cannot be many; else the first."""
-        few = self._costs.judge(value, _FEW_LOOKS, _FEW_VALUES, schema) is Verdict.FINE
-        return self._engine.errors(at, value, first=not few)
-
-    def _read(self, error: Any, here: _Spot) -> Iterator[Refusal]:
-        """What an error says, or what is found out if it is about alternatives."""
-        *at, keyword = error.schema_path or [None]
-        kind = error.kind
-        if kind.name == "propertyNames":
-            here, kind = evolve(here, value=kind.error.instance, of_name=True), kind.error.kind
-        if kind.name == "falseSchema" and keyword != "additionalProperties":
-            yield here.refusal(None, {})
-            return
-        schema: Any = self._schema
-        for step in at:
-            schema = schema[str(step) if isinstance(schema, Mapping) else step]
-        if keyword in ALTERNATIVES:
-            yield from self._alternatives(keyword, schema, tuple(at), here)
-            return
-        names = getattr(kind, "unexpected", here.value) if keyword == "additionalProperties" else ()
-        refusal = here.refusal(keyword, schema, tuple(names))
-        # Draft 4 says beside a bound that it is exclusive.
-        yield evolve(refusal, wanted=kind.value) if refusal.wanted is True else refusal
-
-    def _alternatives(
-        self, keyword: str, schema: Mapping[str, Any], at: Path, spot: _Spot
+    def _reasons(
+        self, schema: Any, at: Path, here: Refusal, most: int = _MOST
     ) -> Iterator[Refusal]:
+        """What in a schema refuses a value, down to alternatives and no further."""
+        waiting = deque([(schema, at, here)])
+        while waiting:
+            schema, at, here = waiting.popleft()
+            said = list(self._said(schema, at, here.value))
+            # Where nobody else is to blame, it is what looks at that which all others have left.
+            vague = [each for each in said if each[0] in _VAGUE] or [("$schema", {}, at)]
+            found = [each for each in said if self._refuses(*each, here.value)]
+            for each in found or vague[:1]:
+                reason = here.by(*each)
+                find = _PARTS.get(reason.keyword)
+                parts = list(islice(find(self, reason), most)) if find else []
+                waiting += parts
+                if not parts:
+                    yield self._ended(reason)
+
+    def _said(self, schema: Any, at: Path, value: Any) -> Iterator[_Said]:
+        """The keywords of all schemas that look at a value."""
+        waiting, met = deque([(schema, at)]), set()
+        while waiting:
+            schema, at = waiting.popleft()
+            if at in met or schema is True:
+                continue
+            met.add(at)
+            if schema is False:
+                yield "", {}, at
+                continue
+            said = REFERENCES if self._references.is_lone(schema) else schema
+            yield from ((each, schema, at) for each in said if each not in WORDS)
+            waiting += self._beside(schema, at, value)
+
+    def _refuses(self, keyword: str, schema: Mapping[str, Any], at: Path, value: Any) -> bool:
+        """Whether a keyword by itself refuses a value, whatever other schemas may say."""
+        if not keyword or keyword in _ASIDE or keyword.startswith("$"):
+            return not keyword
+        return not self._engine.of_keyword(at, schema, keyword)(value)
+
+    def _beside(
+        self, schema: Mapping[str, Any], at: Path, value: Any
+    ) -> Iterator[tuple[Any, Path]]:
+        """The schemas that look at the same value as a schema does, one step away."""
+        for target in self._references.targets(schema):
+            path = self._references.path(target)
+            if path is not None:
+                yield target, path
+        held = {each: schema[each] for each in _IN_PLACE if each in schema}
+        places = {part.path: part.schema for part in parts_of(held)}
+        branch = None
+        if ("if",) in places:
+            branch = "then" if self._engine.of_part((*at, "if"))(value) else "else"
+        for path, each in places.items():
+            depends = path[0] in _DEPENDENT and isinstance(value, dict) and path[1] in value
+            if path[0] in ("allOf", branch) or depends:
+                yield each, (*at, *path)
+
+    def _ended(self, here: Refusal) -> Refusal:
+        """A keyword that refuses a value by itself, with all that is to be said of it."""
+        keyword, schema, at = here.keyword, here.schema, here.at
+        if keyword == "additionalProperties":
+            fits = self._engine.of_keyword(at, schema, keyword)
+            names = (name for name, each in here.value.items() if not fits({name: each}))
+            return evolve(here, names=tuple(names))
+        if keyword == "contains":
+            count = sum(map(self._engine.of_part((*at, keyword)), here.value))
+            too_many = count and count > schema.get("maxContains", count)
+            least = "minContains" if "minContains" in schema else keyword
+            return here.by("maxContains" if too_many else least, schema, at)
+        if here.wanted is True and keyword in _BOUNDS:  # as Draft 4 says it, beside the bound
+            return evolve(here, wanted=schema[_BOUNDS[keyword]])
+        return here
+
+    # Alternatives -----------------------------------------------------------------------------
+
+    def _alternatives(self, here: Refusal, most: int) -> Iterator[Refusal]:
         """What is wrong with the alternative that was meant, where that can be told.
 
         One of another type was not; and of those that are told apart by a tag, one with another
         tag was not.
         """
-        place, fits = (*at, keyword), self._engine.fits_alternatives
-        members = [(each, (*place, index)) for index, each in enumerate(schema[keyword])]
-        if keyword == "oneOf" and fits("anyOf", place, schema[keyword], spot.value):
-            yield spot.refusal(SEVERAL, schema)
-            return
+        at = (*here.at, here.keyword)
+        members = [(each, (*at, index)) for index, each in enumerate(here.wanted)]
         if len(members) > _MOST_ALTERNATIVES:
-            yield spot.refusal(NO_ALTERNATIVE, schema)
+            yield here
             return
-        signs = [list(self._signs(each, path, spot.value)) for each, path in members]
+        if here.keyword == "oneOf" and any(
+            self._engine.of_part(path)(here.value) for _, path in members
+        ):
+            yield evolve(here, keyword=SEVERAL)
+            return
+        signs = [list(self._signs(each, path, here.value)) for each, path in members]
         alike = [index for index, found in enumerate(signs) if all(path for path, _ in found)]
         meant = [index for index in alike if not signs[index]]
         for left in (alike, meant):
             if len(left) == 1:
-                yield from self._find(*members[left[0]], evolve(spot, steps=spot.steps + 1))
+                yield from self._find(*members[left[0]], here, most)
                 return
         places = {path for index in alike for path, _ in signs[index][:1]}
         if len(places) == 1 and not meant:
-            here = spot.below(*places.pop())
             tags = [tag for index in alike for tag in signs[index][0][1]]
-            yield Refusal(here.path, "enum", {}, here.value, tags)
+            (name,) = places.pop()
+            yield evolve(here.below(name), keyword="enum", schema={}, wanted=tags)
         else:
-            yield spot.refusal(NO_ALTERNATIVE if alike else keyword, schema)
+            yield evolve(here, keyword=NO_ALTERNATIVE) if alike else here
 
     def _signs(self, schema: Any, at: Path, value: Any) -> Iterator[tuple[Path, list[Any]]]:
         """Where an alternative demands another type or tag, and which tags; `()` is the whole."""
@@ -208,71 +220,69 @@ class Refusals:
             value = dict(islice(tags, _MOST))
         elif isinstance(value, list | tuple):
             value = []
-        for error in self._errors(schema, at, value):
-            path, kind = tuple(error.instance_path), error.kind
-            if kind.name in ("enum", "const") and len(path) < 2:
-                yield path, kind.value if kind.name == "enum" else [kind.value]
-            elif kind.name in ("type", "falseSchema") and not path:
+        for each in self._reasons(schema, at, Refusal((), value)):
+            if each.keyword in ("enum", "const") and len(each.path) < 2 and not each.of_name:
+                yield each.path, each.wanted if each.keyword == "enum" else [each.wanted]
+            elif each.keyword in ("type", "") and not each.path:
                 yield (), []
 
-    def _narrow(self, schema: Mapping[str, Any], at: Path, spot: _Spot) -> Iterator[Refusal]:
-        """Go on with the first part that is refused; else find the keyword that refuses all."""
-        fits = self._engine.fits_alternatives
-        for keyword in ALTERNATIVES:
-            if keyword in schema and not fits(keyword, (*at, keyword), schema[keyword], spot.value):
-                yield from self._alternatives(keyword, schema, at, spot)
-                return
-        for part, path, value, step in self._parts(schema, at, spot.value):
-            if not self._engine.fits_part(path, value):
-                yield from self._find(part, path, spot.below(*step))
-                return
-        if isinstance(spot.value, dict) and schema.get("additionalProperties") is False:
-            known = schema.get("properties", ())
-            unknown = tuple(each for each in spot.value if each not in known)
-            if unknown and "patternProperties" not in schema:
-                yield spot.refusal("additionalProperties", schema, unknown)
-                return
-        own = ((each, self._engine.alone({each: schema[each]})) for each in _OWN if each in schema)
-        keyword = next((each for each, test in own if not test(spot.value)), _vague(schema))
-        yield spot.refusal(keyword, schema)
+    # What keywords hold -----------------------------------------------------------------------
 
-    def _parts(
-        self, schema: Mapping[str, Any], at: Path, value: Any
-    ) -> Iterator[tuple[Any, Path, Any, Path]]:
-        """The schemas that look at a value or a part of it, where they are, and which part."""
-        for target in self._references.targets(schema):
-            path = self._references.path(target)
-            if path is not None:
-                yield target, path, value, ()
-        if not isinstance(value, dict | list | tuple):
-            return
-        steps: Any = value if isinstance(value, dict) else range(len(value))
-        named, others = _NAMED if isinstance(value, dict) else _LISTED
-        known, other = schema.get(named, ()), schema.get(others)
-        known_steps = known if isinstance(value, dict) else range(len(known))
-        for step in steps:
-            if step in known_steps:
-                yield known[step], (*at, named, step), value[step], (step,)
-            elif isinstance(other, Mapping) and "patternProperties" not in schema:
-                yield other, (*at, others), value[step], (step,)
+    def _properties(self, here: Refusal) -> Iterator[_Part]:
+        keyword, wanted, at = here.keyword, here.wanted, (*here.at, here.keyword)
+        fits = self._engine.of_keyword(here.at, here.schema, keyword)
+        for name in (name for name, each in here.value.items() if not fits({name: each})):
+            if keyword == "properties":
+                yield wanted[name], (*at, name), here.below(name)
+            elif keyword == "patternProperties":
+                for each in wanted:
+                    refuses = not self._engine.of_part((*at, each))(here.value[name])
+                    if refuses and matches(each, name):
+                        yield wanted[each], (*at, each), here.below(name)
+            elif wanted is not False:  # or else the names are told together
+                yield wanted, at, here.below(name)
+
+    def _names(self, here: Refusal) -> Iterator[_Part]:
+        fits, at = self._engine.of_part((*here.at, here.keyword)), (*here.at, here.keyword)
+        for name in here.value:
+            if not fits(name):
+                yield here.wanted, at, evolve(here, value=name, of_name=True)
+
+    def _items(self, here: Refusal) -> Iterator[_Part]:
+        values, wanted, at = here.value, here.wanted, (*here.at, here.keyword)
+        if isinstance(wanted, list):
+            parts = (
+                (each, (*at, index), index) for index, each in enumerate(wanted[: len(values)])
+            )
+        else:
+            before = here.schema.get("prefixItems" if here.keyword == "items" else "items", [])
+            start = len(before) if isinstance(before, list) else 0
+            parts = ((wanted, at, index) for index in range(start, len(values)))
+        for schema, place, index in parts:
+            if not self._engine.of_part(place)(values[index]):
+                yield schema, place, here.below(index)
 
 
-def _vague(schema: Mapping[str, Any]) -> str:
-    """What is to blame where nothing else is found."""
-    return next((each for each in _VAGUE if each in schema), "$schema")
+_Said = tuple[str, Mapping[str, Any], Path]
+"""A keyword, the schema that it stands in, and where that is."""
 
+_Part = tuple[Any, Path, Refusal]
+"""A schema, where it stands, and the value that it refuses."""
 
-_NAMED: Final = ("properties", "additionalProperties")
-_LISTED: Final = ("prefixItems", "items")
-_OWN: Final = (
-    *("type", "enum", "const", "minLength", "maxLength", "pattern"),
-    *("minItems", "maxItems", "uniqueItems"),
-    *("minProperties", "maxProperties", "required", "dependentRequired"),
-)
-"""Keywords that refuse a large value by themselves."""
+_PARTS: Final[dict[str, Callable[[Refusals, Refusal], Iterator[_Part]]]] = {
+    **dict.fromkeys(
+        ("properties", "patternProperties", "additionalProperties"), Refusals._properties
+    ),
+    "propertyNames": Refusals._names,
+    **dict.fromkeys(("prefixItems", "items", "additionalItems"), Refusals._items),
+}
 
-_VAGUE: Final = (
-    *("unevaluatedProperties", "unevaluatedItems", *REFERENCES, "patternProperties"),
-    *("propertyNames", "dependentSchemas", "dependencies", "prefixItems", "items"),
-    *("additionalItems", "contains", "allOf", "not", "if", "anyOf", "oneOf"),
-)
+_ALTERNATIVES: Final = ("anyOf", "oneOf")
+_LAST: Final = ("unevaluatedProperties", "unevaluatedItems")
+_VAGUE: Final = (*_LAST, *REFERENCES)
+_DEPENDENT: Final = ("dependentSchemas", "dependencies")
+_IN_PLACE: Final = (*_DEPENDENT, "allOf", "if", "then", "else")
+_ASIDE: Final = (*_LAST, "dependentSchemas", "allOf", "if", "then", "else")
+"""Keywords that refuse nothing by themselves."""
+
+_BOUNDS: Final = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}

@@ -91,24 +91,21 @@ class Costs:
         self._references = references
         self._places: dict[tuple[int, ...], Place] = {}
 
-    def at_once(self, value: Any, schema: Any = None) -> Verdict:
+    def at_once(self, value: Any) -> Verdict:
         """What the walk says of a value that is to be checked on an event loop."""
-        return self.judge(value, _AT_ONCE, _VALUES_AT_ONCE, schema)
+        return self.judge(value, _AT_ONCE, _VALUES_AT_ONCE)
 
-    def judge(
-        self, value: Any, most: int, most_values: float = math.inf, schema: Any = None
-    ) -> Verdict:
+    def judge(self, value: Any, most: int, most_values: float = math.inf) -> Verdict:
         """Walk through a value until it is clear that it costs too much.
 
         Args:
             value: Anything; what is no JSON is passed over.
             most: What it may cost.
             most_values: How many values it may hold.
-            schema: The part of the schema that is to look at it, if not all.
         """
         count = _Count(most, most_values)
         try:
-            count.add(value, self.place([schema]) if schema else self._top)
+            count.add(value, self._top)
             count.check()
         except _Clear as clear:
             return clear.verdict
@@ -305,8 +302,7 @@ class Place:
         return [
             part.schema
             for each in self._schemas
-            for part in parts_of(each)
-            if part.path[0] in keywords
+            for part in parts_of({name: each[name] for name in keywords if name in each})
         ]
 
 
