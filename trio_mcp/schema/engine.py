@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from copy import copy
 from typing import Any, Final
 from urllib.parse import quote
 
 from trio_mcp.schema.dialects import dialect_of
-from trio_mcp.schema.keywords import Path, parts_of, walk
+from trio_mcp.schema.keywords import Path, walk, with_parts
 from trio_mcp.schema.sentences import cut
 from trio_mcp.wire.errors import SchemaError
 
@@ -94,13 +93,12 @@ def _alone(path: Path, schema: Mapping[str, Any], keyword: str) -> dict[str, Any
     if keyword.startswith("exclusive") and schema[keyword] is not True:
         beside = ()  # it is only Draft 4 where it says how another keyword is meant
     said = {each: schema[each] for each in (keyword, *beside) if each in schema}
-    alone = {key: copy(value) for key, value in said.items()}
-    for part in parts_of(said):
-        *within, last = part.path
-        holder: Any = alone[str(within[0])] if within else alone
-        is_other = part.path[0] != keyword or keyword == "dependencies"
-        holder[last] = True if is_other else _reference((*path, *part.path))
-    return alone
+
+    def replaced(within: Path, _: Any) -> Any:
+        is_other = within[0] != keyword or keyword == "dependencies"
+        return True if is_other else _reference((*path, *within))
+
+    return with_parts(said, replaced)
 
 
 _BESIDE: Final[dict[str, tuple[str, ...]]] = {

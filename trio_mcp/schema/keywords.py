@@ -5,12 +5,20 @@ Everything that walks schemas reads this one table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from typing import Any
 
-from attrs import frozen
-
-__all__ = ["REFERENCES", "Part", "Path", "parts_of", "place_in_words", "resolve_pointer", "walk"]
+__all__ = [
+    "IN_PLACE",
+    "REFERENCES",
+    "Path",
+    "parts_of",
+    "place_in_words",
+    "resolve_pointer",
+    "walk",
+    "with_parts",
+]
 
 Path = tuple[str | int, ...]
 
@@ -18,10 +26,10 @@ _SCHEMA = (dict, bool, Mapping)  # in the order of what is asked quickly
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
-_IN_PLACE = {
+IN_PLACE = (
     *("allOf", "anyOf", "oneOf", "not", "if", "then", "else"),
     *("dependentSchemas", "dependencies"),
-}
+)
 """Keywords that hold schemas which look at the very value that the schema does."""
 
 _BY_NAME = {
@@ -31,7 +39,7 @@ _BY_NAME = {
 """Keywords that hold a mapping of schemas; all others hold one, or a list of them."""
 
 _HOLDERS = {
-    *_IN_PLACE,
+    *IN_PLACE,
     *_BY_NAME,
     *("additionalProperties", "unevaluatedProperties", "propertyNames"),
     *("items", "prefixItems", "additionalItems", "unevaluatedItems"),
@@ -39,26 +47,18 @@ _HOLDERS = {
 }
 
 
-@frozen(eq=False, repr=False)
-class Part:
-    """A schema within a schema."""
+def parts_of(schema: Any, keywords: Iterable[str] = ()) -> Iterator[tuple[Path, Any]]:
+    """List the schemas that stand directly in `schema`, or at some of its keywords.
 
-    path: Path
-    """The keyword, and the name or index below it."""
-
-    schema: Any
-
-    in_place: bool
-    """Whether it looks at the same value as the schema that it stands in."""
-
-
-def parts_of(schema: Any) -> Iterator[Part]:
-    """List the schemas that stand directly in `schema`; what is no schema is passed over."""
+    Each comes with its place: the keyword, and the name or index below it. What is no schema is
+    passed over.
+    """
     if not isinstance(schema, Mapping):
         return
-    for keyword, value in schema.items():
-        if keyword not in _HOLDERS:
+    for keyword in keywords or schema:
+        if keyword not in _HOLDERS or keyword not in schema:
             continue
+        value = schema[keyword]
         held: Iterable[tuple[Any, Any]] = [(None, value)]
         if keyword in _BY_NAME:
             held = value.items() if isinstance(value, Mapping) else ()
@@ -66,8 +66,16 @@ def parts_of(schema: Any) -> Iterator[Part]:
             held = enumerate(value)
         for step, each in held:
             if isinstance(each, _SCHEMA):
-                path = (keyword,) if step is None else (keyword, step)
-                yield Part(path, each, keyword in _IN_PLACE)
+                yield (keyword,) if step is None else (keyword, step), each
+
+
+def with_parts(schema: Mapping[str, Any], replace: Callable[[Path, Any], Any]) -> dict[str, Any]:
+    """A copy of a schema, with others in the place of those that stand directly in it."""
+    whole = {keyword: copy(value) for keyword, value in schema.items()}
+    for (*within, last), part in list(parts_of(whole)):
+        holder: Any = whole[str(within[0])] if within else whole
+        holder[last] = replace((*within, last), part)
+    return whole
 
 
 def walk(schema: Any) -> Iterator[tuple[Path, Any]]:
@@ -76,7 +84,7 @@ def walk(schema: Any) -> Iterator[tuple[Path, Any]]:
     while waiting:
         path, each = waiting.pop()
         yield path, each
-        waiting.extend((path + part.path, part.schema) for part in parts_of(each))
+        waiting.extend((path + within, part) for within, part in parts_of(each))
 
 
 def place_in_words(path: Path) -> str:

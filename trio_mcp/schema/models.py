@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trio_mcp.schema.constraints import needs_pydantic
 from trio_mcp.schema.errors import Unfit
 from trio_mcp.schema.fields import UNIONS
-from trio_mcp.schema.keywords import parts_of, walk
+from trio_mcp.schema.keywords import walk, with_parts
 from trio_mcp.schema.sentences import came, join_path, subject
 from trio_mcp.wire.errors import SchemaError
 from trio_mcp.wire.jsonrpc import encode
@@ -231,17 +231,10 @@ def adopt(
     def adopted(each: Any) -> Any:
         if not isinstance(each, Mapping):
             return each
-        ours = {
-            key: value.copy() if isinstance(value, dict | list) else value  # it may be Pydantic's
-            for key, value in each.items()
-            if key not in _NOT_ADOPTED
-        }
-        if not _is_linear(ours.get("pattern")):
-            del ours["pattern"]  # nobody but Pydantic could, and it does
-        for part in list(parts_of(ours)):
-            *within, last = part.path
-            holder: Any = ours[str(within[0])] if within else ours
-            holder[last] = adopted(part.schema)
+        kept = {key: value for key, value in each.items() if key not in _NOT_ADOPTED}
+        if not _is_linear(kept.get("pattern")):
+            del kept["pattern"]  # nobody but Pydantic could, and it does
+        ours = with_parts(kept, lambda _, part: adopted(part))
         if "$ref" in each:
             name = each["$ref"].removeprefix("#/$defs/")
             known_by = json.dumps(_reachable(name, definitions), sort_keys=True, default=repr)

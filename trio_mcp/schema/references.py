@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from trio_mcp.schema.dialects import LONE_REFERENCES, dialect_of
 from trio_mcp.schema.keywords import (
+    IN_PLACE,
     REFERENCES,
     Path,
     parts_of,
@@ -60,7 +61,7 @@ class References:
         targets = self.targets(schema)
         if self.is_lone(schema):
             return targets
-        return [part.schema for part in parts_of(schema) if part.in_place] + targets
+        return [part for _, part in parts_of(schema, IN_PLACE)] + targets
 
     def is_lone(self, schema: Any) -> bool:
         """Whether a schema is a reference beside which nothing else counts."""
@@ -100,8 +101,8 @@ class References:
             # A target's own place is not the place of what refers to it.
             waiting.extend(found)
             waiting.extend(
-                (None if path is None else path + part.path, part.schema, resolver)
-                for part in parts_of(schema)
+                (None if path is None else path + within, part, resolver)
+                for within, part in parts_of(schema)
             )
 
     def _check_dialect(self, path: Path, schema: Mapping[str, Any]) -> None:

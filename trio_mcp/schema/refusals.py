@@ -17,7 +17,7 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from trio_mcp.schema.engine import Engine, matches
-from trio_mcp.schema.keywords import REFERENCES, Path, parts_of
+from trio_mcp.schema.keywords import IN_PLACE, REFERENCES, Path, parts_of
 from trio_mcp.schema.plain import WORDS
 from trio_mcp.schema.references import References
 from trio_mcp.schema.work import Costs, Verdict
@@ -154,8 +154,7 @@ class Refusals:
             path = self._references.path(target)
             if path is not None:
                 yield target, path
-        held = {each: schema[each] for each in _IN_PLACE if each in schema}
-        places = {part.path: part.schema for part in parts_of(held)}
+        places = dict(parts_of(schema, IN_PLACE))
         branch = None
         if ("if",) in places:
             branch = "then" if self._engine.of_part((*at, "if"))(value) else "else"
@@ -281,7 +280,6 @@ _ALTERNATIVES: Final = ("anyOf", "oneOf")
 _LAST: Final = ("unevaluatedProperties", "unevaluatedItems")
 _VAGUE: Final = (*_LAST, *REFERENCES)
 _DEPENDENT: Final = ("dependentSchemas", "dependencies")
-_IN_PLACE: Final = (*_DEPENDENT, "allOf", "if", "then", "else")
 _ASIDE: Final = (*_LAST, "dependentSchemas", "allOf", "if", "then", "else")
 """Keywords that refuse nothing by themselves."""
 

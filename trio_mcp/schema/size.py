@@ -41,7 +41,7 @@ def check_size(schema: Mapping[str, Any]) -> None:
             raise SchemaError(f"the schema holds more than {_MOST_SUBSCHEMAS} subschemas")
         if depth > _DEEPEST_SUBSCHEMA:
             raise SchemaError(f"the schema is nested more than {_DEEPEST_SUBSCHEMA} levels deep")
-        waiting.extend((part.schema, depth + 1) for part in parts_of(each))
+        waiting.extend((part, depth + 1) for _, part in parts_of(each))
 
 
 def _check_json(schema: Any) -> None:

@@ -299,11 +299,7 @@ class Place:
         return named
 
     def _below(self, keywords: tuple[str, ...]) -> list[Any]:
-        return [
-            part.schema
-            for each in self._schemas
-            for part in parts_of({name: each[name] for name in keywords if name in each})
-        ]
+        return [part for each in self._schemas for _, part in parts_of(each, keywords)]
 
 
 def _per_character(pattern: str) -> float:
