@@ -161,6 +161,20 @@ def test_tables_and_json(screen: Screen, capsys: pytest.CaptureFixture[str]) -> 
     assert '"a": "\\u001b"' in out
 
 
+@pytest.mark.parametrize(("length", "is_styled"), [(10, True), (20_001, False)])
+def test_what_takes_long_to_style_is_shown_without(
+    length: int, is_styled: bool, screen: Screen, capsys: pytest.CaptureFixture[str]
+) -> None:
+    screen.json({"a": "\x9b" * length})
+    screen.text("\x9b" * length, style="bold")
+    screen.note("\x9b" * length, style="bold")
+    shown = capsys.readouterr()
+    assert plain(shown.out).count("\ufffd" if screen.is_terminal else "\x9b") == 2 * length
+    assert plain(shown.err) == "\ufffd" * length + "\n"
+    assert ("\x1b" in shown.out) == (is_styled and screen.is_terminal)
+    assert ("\x1b" in shown.err) == (is_styled and screen.is_terminal)
+
+
 def test_no_line_of_a_table_ends_with_blanks(
     screen: Screen, capsys: pytest.CaptureFixture[str]
 ) -> None:

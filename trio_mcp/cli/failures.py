@@ -112,7 +112,8 @@ def cause_of(error: BaseException) -> BaseException:
 
 def one_line(text: str, most: int = _MOST_CHARACTERS) -> str:
     """Write a text as one line, not too long, that no terminal takes for anything but text."""
-    line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
+    begun = text[: 10 * most]
+    line = " ".join("".join(each if each.isprintable() else " " for each in begun).split())
     return line if len(line) <= most else f"{line[:most]}…"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -36,6 +36,9 @@ _VISIBLE: Final = {
 """Control characters, those that turn text around among them, and symbols that stand for them."""
 _LONGEST_CELL: Final = 10_000
 """Characters that a terminal shows of a cell: to wrap 3 MB takes a quarter of a minute."""
+
+_LONGEST_STYLED: Final = 20_000
+"""Characters of a text that is styled: to do so with 1 MB of JSON takes 6 s."""
 
 _LEVEL_STYLES: Final[Mapping[str, str]] = {
     "debug": "dim",
@@ -87,7 +90,7 @@ class Screen:
     def text(self, text: str, style: str = "") -> None:
         """Write text to stdout: on a terminal made harmless, elsewhere just as it is."""
         if self.is_terminal:
-            self.out.print(Text(harmless(text), style=style), soft_wrap=True)
+            _write(self.out, text, lambda plain: Text(plain, style=style))
         else:
             self.out.file.write(text if text.endswith("\n") else f"{text}\n")
 
@@ -95,7 +98,7 @@ class Screen:
         """Write JSON to stdout."""
         text = to_json(value)
         if self.is_terminal:
-            self.out.print(JSON(harmless(text), indent=2), soft_wrap=True)
+            _write(self.out, text, lambda plain: JSON(plain, indent=2))
         else:
             self.out.file.write(f"{text}\n")
 
@@ -111,7 +114,7 @@ class Screen:
 
     def note(self, text: str, style: str = "dim") -> None:
         """Write a line to stderr."""
-        self.err.print(Text(harmless(text), style=style), soft_wrap=True)
+        _write(self.err, text, lambda plain: Text(plain, style=style))
 
     @contextmanager
     def busy(self, doing: str) -> Iterator[None]:
@@ -171,6 +174,15 @@ class Screen:
         said = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
         where = f" {logger}" if logger else ""
         self.note(f"{level}{where}: {said}", _LEVEL_STYLES.get(level, ""))
+
+
+def _write(console: Console, text: str, styled: Callable[[str], RenderableType]) -> None:
+    """Write a text made harmless, and styled unless it is too long for that."""
+    plain = harmless(text)
+    if len(plain) > _LONGEST_STYLED:
+        console.file.write(f"{plain}\n")
+    else:
+        console.print(styled(plain), soft_wrap=True)
 
 
 def _console(*, stderr: bool) -> Console:
