@@ -199,8 +199,8 @@ def encode_event(
             raise ValueError("the time before a retry is not negative")
         head += b"retry: %d\n" % retry
     if b"\n" in data or b"\r" in data:
-        lines = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        return head + b"".join(b"data: %b\n" % line for line in lines) + b"\n"
+        lines = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        data = lines.replace(b"\n", b"\ndata: ")  # there may be millions of them
     return b"%bdata: %b\n\n" % (head, data)
 
 

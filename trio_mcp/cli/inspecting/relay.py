@@ -238,7 +238,9 @@ async def _pass_all(http: HttpRequest, upstream: Upstream) -> None:
     """
     while True:
         try:
-            await http.send_event(await upstream.receive_message())
+            message = await upstream.receive_message()
+            # To JSON both are white space; in an event, each CR would become a line of its own.
+            await http.send_event(message.replace(b"\r", b" "))
         except ResponseTooLarge as error:
             await http.send_raw(encode_event(f"{error}\n".encode(), event="stderr"))
 
