@@ -6,6 +6,7 @@ import inspect
 import random
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import AsyncExitStack, aclosing
 
 import pytest
@@ -17,6 +18,7 @@ from tests.support.processes import EXAMPLES, python
 from trio_mcp import Connected, Connecting, Disconnected, Handlers, ListChanged
 from trio_mcp.aio import Client, Registry, connect, connect_all
 from trio_mcp.aio.faces import face_of
+from trio_mcp.aio.inloop import Callback
 from trio_mcp.errors import AlreadyConnected, CannotStart, NotConnected, ServerExited, UnknownTool
 
 CALCULATOR = python(EXAMPLES / "calculator.py")
@@ -324,6 +326,24 @@ def test_another_loop_is_told_what_to_do():
         asyncio.run(connection.aclose())
     loop.run_until_complete(connection.aclose())
     loop.close()
+
+
+def test_a_callback_that_is_told_of_more_meanwhile_lets_the_loop_have_its_turn():
+    """As by a server that tells of progress faster than the user's function takes note of it."""
+    told: list[int] = []
+    turns: list[Callable[[], object]] = []
+
+    def note(number: int) -> None:
+        told.append(number)
+        if number < 5:
+            callback(number + 1)
+
+    callback = Callback(turns.append, note)
+    callback(0)
+    for number in range(6):
+        turns.pop()()
+        assert told == list(range(number + 1))
+    assert turns == []
 
 
 @pytest.mark.requirement("L1")

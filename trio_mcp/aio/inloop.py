@@ -132,7 +132,9 @@ class Callback:
 
     def _work(self) -> None:
         self._is_woken = False
-        while self._calls and self._task is None:
+        for _ in range(len(self._calls)):  # what comes meanwhile wakes it again
+            if self._task is not None:
+                return
             try:
                 result = self._function(*self._calls.popleft())
                 if isinstance(result, Awaitable):
