@@ -15,8 +15,6 @@ import hashlib
 import logging
 import re
 from collections import OrderedDict, deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -199,7 +197,8 @@ class SessionStream(ReplyChannel):
 
         Cancelled (the client left), whatever was not sent is kept.
         """
-        with self._read_by(http, 0):
+        self._begin_reading(http, 0)
+        try:
             while not (self.last or self.finished or self.closing):
                 await self.changed.park()
             if not self.finished or self.last > self._answered:  # there is more than an answer
@@ -213,6 +212,8 @@ class SessionStream(ReplyChannel):
                 raise no_session()
             else:  # the client has cancelled the request
                 await http.respond(202, headers=self._session.headers)
+        finally:
+            self._end_reading()
 
     async def follow(self, http: HttpRequest, policy: HttpPolicy, after: int) -> None:
         """Send the events that come after a number, as they come, until there are no more.
@@ -224,26 +225,27 @@ class SessionStream(ReplyChannel):
         """
         if self.reader is not None:
             raise Refusal(409, "This stream is being read already.")
-        with self._read_by(http, after):
+        self._begin_reading(http, after)
+        try:
             await self._send_all(http, policy, after)
+        finally:
+            self._end_reading()
 
-    @contextmanager
-    def _read_by(self, http: HttpRequest, after: int) -> Iterator[None]:
+    def _begin_reading(self, http: HttpRequest, after: int) -> None:
         self.reader, self.sent, self.closing = http, after, False
         if self.last > after:  # a new one mostly has nothing yet
             self._unsent.extend(self._store.since(self.name, after))
             self._unsent_bytes = sum(len(line) for _, line in self._unsent)
-        try:
-            yield
-        finally:
-            self.reader = None
-            self._unsent.clear()
-            self._unsent_bytes = 0
-            self._session.last_used = self._session.now()
-            if self.changed:
-                self.changed.unpark_all()
-            if self.finished and self.sent == self.last:
-                self._session.was_sent(self)
+
+    def _end_reading(self) -> None:
+        self.reader = None
+        self._unsent.clear()
+        self._unsent_bytes = 0
+        self._session.last_used = self._session.now()
+        if self.changed:
+            self.changed.unpark_all()
+        if self.finished and self.sent == self.last:
+            self._session.was_sent(self)
 
     async def _send_all(self, http: HttpRequest, policy: HttpPolicy, after: int) -> None:
         if self._session.shared is not None:
