@@ -234,7 +234,7 @@ def test_errors_say_what_to_do(error: Exception, told: str) -> None:
 def test_where_an_error_comes_from(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text("\nfrom trio_mcp import Limits\nLimits(max_batch='x')\n")
-    with pytest.raises(TypeError) as caught:
+    with pytest.raises(ValueError, match="max_batch") as caught:
         exec(compile(program.read_text(), str(program), "exec"), {})
     assert place_of(caught.value) == f"{program}, line 3"
     assert place_of(ValueError("never raised")) == ""
