@@ -13,6 +13,7 @@ from tests.support.tools import echo, linger, registry_of, wait
 from trio_mcp import McpError, TextContent, ToolError, connect
 from trio_mcp.client.changes import ChangeStream
 from trio_mcp.client.state import Connected, Disconnected
+from trio_mcp.client.tools import RemoteTool, ToolTable
 from trio_mcp.errors import (
     CallTimeout,
     InvalidArguments,
@@ -388,3 +389,15 @@ async def test_of_what_a_server_agrees_to_tell_of_a_bounded_part_is_kept() -> No
     stream.agree({"resourceSubscriptions": [f"a:{number}" for number in range(20_000)]})
     assert "a:0" in stream.uris
     assert len(stream.uris) == 10_000
+
+
+@pytest.mark.requirement("E5")
+def test_of_many_tools_that_are_left_out_a_few_are_named(caplog) -> None:
+    table = ToolTable(5.0, 60.0, {})
+    names = [f"t{number}" for number in range(25)]
+    found = {name: RemoteTool(name, None, {}) for name in names}
+    table.update(found, dict.fromkeys(names[1:], "no header"))
+    assert list(table.tools) == ["t0"]
+    told = [each.getMessage() for each in caplog.records]
+    assert told[:-1] == [f"Tool t{number} is left out: no header" for number in range(1, 11)]
+    assert told[-1] == "14 more tools are left out"

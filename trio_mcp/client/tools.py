@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +31,8 @@ _AT_ONCE: Final = 500
 """So many tools are made before others get their turn."""
 _LONG_SCHEMA: Final = 10_000
 """So many bytes a schema may have to be looked through at once."""
+_TOLD: Final = 10
+"""So many of the tools that are left out are named in the log, which takes its time."""
 _LAG: Final = 1.0
 """Seconds that the word that a tool's time is over may take to get here."""
 
@@ -207,8 +210,11 @@ class ToolTable:
             found: The tools by their local names.
             refused: By the server's names, those that cannot be called, and why.
         """
-        for name, why in refused.items():
-            logger.warning("Tool %s is left out: %s", name, why)
+        for name, why in islice(refused.items(), _TOLD):
+            logger.warning("Tool %.200s is left out: %.200s", name, why)
+        if len(refused) > _TOLD:
+            logger.warning("%d more tools are left out", len(refused) - _TOLD)
+        for name in refused:
             del found[self._local_name(name)]
         for name, known in self.tools.items():
             tool = found.get(name)
