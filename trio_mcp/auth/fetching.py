@@ -249,6 +249,8 @@ async def _read(response: httpx2.Response, most: int) -> bytes:
     body = bytearray()
     with trio.CancelScope() as scope:
         async for piece in response.stream:  # type: ignore[union-attr]
+            # What is read at once may be ten thousand pieces. Shielded, as `break` would not do.
+            await trio.lowlevel.cancel_shielded_checkpoint()
             body += piece
             if len(body) > most:
                 # Not `break`: an exception from within is what ends httpx2's generators.

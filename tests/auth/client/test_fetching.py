@@ -15,6 +15,7 @@ from tests.client.http_support import Incoming, Script
 from trio_mcp import Fetching
 from trio_mcp.auth.fetching import MOST_BYTES
 from trio_mcp.background import background_task
+from trio_mcp.client.http.endpoint import Reply
 from trio_mcp.errors import AuthorizationError
 
 pytestmark = pytest.mark.requirement("J5")
@@ -214,3 +215,37 @@ async def test_a_document_that_is_deep_or_broken_is_none() -> None:
         client_factory=lambda: httpx2.AsyncClient(transport=httpx2.MockTransport(deep))
     )
     assert (await fetching.get("https://as.test/", near="https://as.test")).document is None
+
+
+class InPieces(httpx2.AsyncByteStream):
+    """A body that came in one go, in many pieces."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for _ in range(1000):
+            yield b" "
+
+
+async def test_others_get_their_turn_however_small_the_pieces_of_a_body_are() -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    async def answer(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, stream=InPieces())
+
+    fetching = Fetching(
+        client_factory=lambda: httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(others)
+        await fetching.get("https://as.test/", near="https://as.test")
+        by_then = turns
+        reply = Reply(httpx2.Response(200, stream=InPieces()), "https://as.test")
+        assert await reply.read_all(1000) == b" " * 1000
+        nursery.cancel_scope.cancel()
+    assert by_then > 900
+    assert turns - by_then > 50

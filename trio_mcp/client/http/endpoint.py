@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 _MOST_REDIRECTS: Final = 5
 _KEEPS_METHOD: Final = (307, 308)
 _PERMANENT: Final = 308
+_AT_ONCE: Final = 16
+"""So many pieces of a body are read before others get their turn."""
 _SECRET_BYTES: Final = 6
 """A value that is shorter is no secret, and taking it out would garble texts."""
 _NAME_CHARS: Final = 20
@@ -236,6 +238,7 @@ class Reply:
         self._response = response
         self._where = where
         self._pieces = response.aiter_raw()
+        self._read = 0
         self.status: Final = response.status_code
         self.handed_over = False
         """Whether somebody else closes it."""
@@ -264,6 +267,9 @@ class Reply:
         """
         if self.header("content-encoding") not in (None, "identity"):
             raise ProtocolError(f"{self._where} sends a compressed body, which was not asked for")
+        self._read += 1
+        if self._read % _AT_ONCE == 0:  # what came at once may be ten thousand pieces
+            await trio.lowlevel.checkpoint()
         try:
             async for piece in self._pieces:
                 return piece
