@@ -16,6 +16,7 @@ from trio_mcp.transports.http.request import HttpRequest
 from trio_mcp.wire.errors import HEADER_MISMATCH, McpError
 from trio_mcp.wire.headers import Path, decode_value
 from trio_mcp.wire.jsonrpc import Json, Request
+from trio_mcp.wire.methods import target_of
 from trio_mcp.wire.revisions import META_VERSION
 
 VERSION: Final = b"mcp-protocol-version"
@@ -39,10 +40,8 @@ def check_headers(http: HttpRequest, request: Request, registry: Registry) -> No
     if isinstance(version, str):  # else the dispatcher says that it is missing, or odd
         _compare("MCP-Protocol-Version", headers.get(VERSION), version)
     _compare("Mcp-Method", headers.get(METHOD), method)
-    row = registry.methods.get(method)
-    if row is None or row.target is None or row.era == "legacy":  # which has no such header
-        return
-    name = params.get(row.target)
+    target = target_of(method, registry.methods)
+    name = None if target is None else params.get(target)
     if isinstance(name, str):  # as above
         _compare("Mcp-Name", headers.get(NAME), name, encoded=True)
         tool = registry.tools.get(name) if method == "tools/call" else None
