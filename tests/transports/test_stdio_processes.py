@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 import trio
 
+from trio_mcp.system.capabilities import POLLS
+
 PROGRAM = Path(__file__).parent / "programs" / "stdio_echo.py"
 ROOT = Path(__file__).parents[2]
 LOUD = 1 << 18
@@ -100,9 +102,19 @@ async def running(
             await process.wait()
 
 
-def assert_restored(report: Path) -> None:
+def assert_restored(report: Path, *, abandoned: int = 0) -> None:
+    """The standard descriptors are what they were, and no other stayed open.
+
+    Args:
+        report: What the process wrote about them.
+        abandoned: The most threads that may still be in a read, each with the copy that it reads
+            from: nobody can end such a read, and closing what it reads might give the number to
+            another file.
+    """
     before, after = json.loads(report.read_text())
-    assert before == after
+    assert before["standard"] == after["standard"]
+    assert set(before["open"]) <= set(after["open"])
+    assert len(after["open"]) - len(before["open"]) <= abandoned
 
 
 @pytest.fixture
@@ -233,7 +245,7 @@ async def test_restored_after_cancellation_of_an_idle_read(
     stdin, _ = open_input(stack)
     async with running(report, "cancel", stdin=stdin) as process:
         assert await process.wait() == 0
-    assert_restored(report)
+    assert_restored(report, abandoned=0 if POLLS else 1)
 
 
 @pytest.mark.requirement("A13")
