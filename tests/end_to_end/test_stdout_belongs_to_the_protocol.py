@@ -20,6 +20,7 @@ from tests.support.processes import (
     text_of,
     workshop,
 )
+from trio_mcp.system.capabilities import POLLS
 
 PRINTED = [
     b"from print",
@@ -58,7 +59,8 @@ async def test_descriptors_are_given_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("A13", "A14")
-@pytest.mark.parametrize("blocking", [True, False])
+# Where nothing can be polled, nothing is non-blocking either.
+@pytest.mark.parametrize("blocking", [True, False] if POLLS else [True])
 async def test_the_blocking_mode_of_a_shared_pipe_is_left_alone(
     blocking: bool, tmp_path: Path
 ) -> None:
