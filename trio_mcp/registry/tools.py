@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
@@ -86,7 +87,10 @@ class Tool(Handler):
     def mirrored(self) -> Mapping[str, Path]:
         """The arguments that headers repeat over HTTP: for each header, the path to its value."""
         if self._mirrored is None:  # found when it is asked for: only modern HTTP does
-            found = mirrored_parameters(self.description.input_schema)
+            found: Mapping[str, Path] = {}
+            # A forwarded tool may have faulty marks: clients over HTTP leave it out, and send none.
+            with suppress(ValueError):
+                found = mirrored_parameters(self.description.input_schema)
             object.__setattr__(self, "_mirrored", found)
             return found
         return self._mirrored

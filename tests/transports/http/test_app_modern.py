@@ -24,7 +24,16 @@ from tests.transports.http.support import (
     modern,
     progress_meta,
 )
-from trio_mcp import Context, HttpPolicy, Limits, McpError, Registry
+from trio_mcp import (
+    Context,
+    HttpPolicy,
+    Limits,
+    McpError,
+    Part,
+    Registry,
+    forwarded_tool,
+)
+from trio_mcp.wire.payloads import ToolDescription
 
 MISMATCH, NO_CAPABILITY, NO_VERSION = -32020, -32021, -32022
 VERSION = "io.modelcontextprotocol/protocolVersion"
@@ -520,6 +529,24 @@ async def test_arguments_that_are_not_mirrored_well(
         error = (await response.answer())["error"]
         assert error["code"] == MISMATCH
         assert "mcp-param-" in error["message"].lower()
+
+
+@pytest.mark.requirement("F1")
+async def test_a_forwarded_tool_with_faulty_marks_is_called_without_headers() -> None:
+    """Clients over HTTP leave such a tool out; who calls it nevertheless is answered."""
+    schema = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "a b"}}}
+
+    async def answer(params: Any, context: Context) -> Any:
+        return {"content": [{"type": "text", "text": json.dumps(params["arguments"])}]}
+
+    part = Part("elsewhere")
+    await part.replace("tools", [forwarded_tool(ToolDescription("locate", schema), answer)])
+    registry = Registry("test")
+    registry.mount(part)
+    async with modern(registry) as client:
+        response = await locate(client, {"region": "x"}, {})
+        assert response.status == 200
+        assert text_of(await response.answer()) == '{"region": "x"}'
 
 
 @pytest.mark.requirement("F1")
