@@ -410,6 +410,14 @@ def test_options_that_make_no_sense_are_refused(options) -> None:
         HttpOptions(**options)
 
 
+@pytest.mark.parametrize(
+    "name", ["headers", "proxy", "verify", "trust_env", "auth", "client_factory", "listen"]
+)
+def test_options_of_another_type_are_refused_by_their_names(name) -> None:
+    with pytest.raises(TypeError, match=f"^{name} must be "):
+        HttpOptions(**{name: 3.5})
+
+
 # -- secrets -----------------------------------------------------------------------------------
 
 

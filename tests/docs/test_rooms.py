@@ -15,7 +15,7 @@ PAGE = ROOT / "docs" / "contributing" / "rooms.md"
 PACKAGE = ROOT / "trio_mcp"
 ROOMS = {each.parent.name for each in PACKAGE.glob("*/__init__.py")}
 PUBLIC = "the public names"
-GROUND = (["version"], ["public"], ["errors"], ["background"], ["backoff"], ["extras"])
+GROUND = (["version"], ["public"], ["errors"], ["background"], ["backoff"], ["checks"], ["extras"])
 """Modules that any room may import."""
 PURE = ("wire", "schema", "peer/inbound.py", "peer/outbound.py")
 NOT_PURE = {"anyio", "asyncio", "multiprocessing", "select", "signal", "socket", "subprocess"}

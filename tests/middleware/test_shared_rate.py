@@ -94,6 +94,11 @@ async def test_a_session_without_a_token_has_one_rate_at_all_instances() -> None
             assert await calls(client) == 10
 
 
+def test_what_is_no_store_is_refused_where_it_is_named() -> None:
+    with pytest.raises(TypeError, match="store must be a URL, a path or an open store, not bool"):
+        RateLimit(5, store=True, name="shop")  # type: ignore[arg-type]
+
+
 async def test_names_and_keys_tell_rates_apart() -> None:
     store = MemoryStore()
 

@@ -166,6 +166,7 @@ def test_a_name_that_is_taken(registry):
         {"input_schema": {"type": "object", "required": "text"}},
         {"output_schema": {"type": "objekt"}},
         {"output_schema": {"type": "object", "minProperties": "x"}},
+        {"output_schema": {"half a pair: \ud800": {}}},
         {"timeout": 0},
         {"timeout": -1},
         {"timeout": float("nan")},

@@ -84,8 +84,13 @@ class RateLimit:
         return trio.lowlevel.RunVar(f"rate {self.name}", default=())
 
     def __attrs_post_init__(self) -> None:
-        """Make sure that a rate in a store has a name."""
-        if self.store is not None and not self.name:
+        """Make sure that a store is one, and that the rate in it has a name."""
+        if self.store is None:
+            return
+        from trio_mcp.store.opening import check_store
+
+        check_store(self.store)
+        if not self.name:
             raise ValueError(
                 "RateLimit(store=...) needs a name, by which processes know that it is the same "
                 'rate: RateLimit(..., name="searches")'

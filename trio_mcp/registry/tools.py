@@ -208,8 +208,8 @@ def make_tool(
         if output_schema is not None:
             from trio_mcp.schema.bounds import check_schema  # no start waits for the exception
 
-            check_schema(output_schema)
-            returned = json_of("output_schema", output_schema)
+            returned = json_of("output_schema", output_schema) or {}
+            check_schema(returned)
         limit = usual_timeout if timeout is None else timeout
         shown = ToolDescription(
             name=name,

@@ -81,6 +81,16 @@ async def opened(store: StoreLike) -> AsyncIterator[Store]:
         yield store
 
 
+def check_store(store: StoreLike) -> None:
+    """Refuse what cannot be a store where it is named, and not only where it is opened.
+
+    Raises:
+        TypeError: It is neither a URL, nor a path, nor an open store.
+    """
+    if not (isinstance(store, str | os.PathLike) or hasattr(store, "commit")):
+        raise TypeError(f"store must be a URL, a path or an open store, not {type(store).__name__}")
+
+
 def _split(url: str) -> tuple[str, str]:
     found = _SCHEME.fullmatch(url)
     if found is None:

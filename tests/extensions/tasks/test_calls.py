@@ -238,6 +238,8 @@ def test_numbers_are_checked(name: str) -> None:
     for value in (0, "1", None):
         with pytest.raises(ValueError, match=f"{name} must be more than 0"):
             Tasks(**{name: value})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="store must be a URL, a path or an open store, not bool"):
+        Tasks(store=True)  # type: ignore[arg-type]
 
 
 async def test_one_that_is_not_connected_says_so() -> None:

@@ -20,7 +20,7 @@ from tests.transports.http.support import (
     hosting,
     modern,
 )
-from trio_mcp import Context, HttpPolicy, Limits
+from trio_mcp import Context, HttpPolicy, Limits, Registry, http_app, serve_http
 
 HOSTS = [
     "localhost",
@@ -231,11 +231,29 @@ async def test_every_way_in_is_guarded(method: str, path: str) -> None:
         {"max_event_bytes": 1000, "event_store": dict},
         {"max_sessions": 10, "stateless": True},
         {"event_store": dict, "stateless": True},
+        *({name: True} for name in ("allowed_hosts", "allowed_origins", "trusted_proxies")),
+        {"allowed_hosts": [5]},
+        {"trusted_proxies": [5]},
+        {"tokens": {"secret": ""}},
+        {"tokens": {"secret": 5}},
     ],
 )
 def test_policies_that_make_no_sense(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(options))):
+    with pytest.raises(ValueError, match=next(iter(options))) as refused:
         HttpPolicy(**options)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["tokens", "verify", "auth", "realm", "stateless", "event_store"])
+def test_options_of_another_type_are_refused_by_their_names(name: str) -> None:
+    with pytest.raises(TypeError, match=f"^{name} must be "):
+        HttpPolicy(**{name: 3.5})
+
+
+@pytest.mark.parametrize("serve", [http_app, serve_http])
+async def test_what_is_no_store_is_refused_before_anything_is_opened(serve: Any) -> None:
+    with pytest.raises(TypeError, match="store must be a URL, a path or an open store, not bool"):
+        await serve(Registry("test"), store=True)
 
 
 # -- tokens ---------------------------------------------------------------------------------------

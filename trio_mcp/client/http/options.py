@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import Attribute, field, fields, frozen, validators
 
+from trio_mcp.checks import is_a, is_function
 from trio_mcp.public import public
 from trio_mcp.wire.bounds import bound
 
@@ -24,13 +26,31 @@ _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE: Final = re.compile(r"[\t -~]*")
 
 
-def _sendable(_: object, attribute: Attribute[Any], headers: Mapping[str, str]) -> None:
+def _sendable(_: object, attribute: Attribute[Any], headers: Any) -> None:
     """Refuse what is no header, without repeating a value that may be a secret."""
+    if not isinstance(headers, Mapping):
+        found = type(headers).__name__
+        raise TypeError(f"{attribute.name} must be a dict of names and values, not {found}")
     for name, value in headers.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ValueError(f"{attribute.name}: {name!r:.80} is no name of a header")
         if not isinstance(value, str) or not _VALUE.fullmatch(value):
             raise ValueError(f"{attribute.name}: {name} has characters that no header may have")
+
+
+def _trusts(_: object, attribute: Attribute[Any], value: ssl.SSLContext | bool) -> None:
+    """Refuse what says nothing about certificates."""
+    if not isinstance(value, bool):
+        import ssl  # only where there is such a context
+
+        is_a(ssl.SSLContext, bool)(_, attribute, value)
+
+
+def _lets_in(_: object, attribute: Attribute[Any], value: httpx2.Auth | None) -> None:
+    """Refuse what is no way in: `httpx2` is there if it is one, and need not be imported here."""
+    if value is not None and not hasattr(value, "async_auth_flow"):
+        found = type(value).__name__
+        raise TypeError(f"{attribute.name} must be OAuth(...) or another httpx2.Auth, not {found}")
 
 
 def _alone(options: HttpOptions, attribute: Attribute[Any], _: object) -> None:
@@ -70,14 +90,14 @@ class HttpOptions:
     """
 
     headers: Mapping[str, str] = field(factory=dict, repr=False, validator=_sendable)
-    proxy: str | None = field(default=None, repr=False)
-    verify: ssl.SSLContext | bool = True
-    trust_env: bool = True
+    proxy: str | None = field(default=None, repr=False, validator=is_a(str, NoneType))
+    verify: ssl.SSLContext | bool = field(default=True, validator=_trusts)
+    trust_env: bool = field(default=True, validator=is_a(bool))
     client_factory: Callable[[], httpx2.AsyncClient] | None = field(
-        default=None, validator=validators.optional(_alone)
+        default=None, validator=[is_function, validators.optional(_alone)]
     )
 
-    auth: httpx2.Auth | None = field(default=None, validator=validators.optional(_only))
+    auth: httpx2.Auth | None = field(default=None, validator=[_lets_in, validators.optional(_only)])
     max_connections: int = field(default=100, validator=_count)
     """Connections at a time; further requests wait for one. A subscription, and in legacy
     revisions the stream of the server's own messages, have one each."""
@@ -85,7 +105,7 @@ class HttpOptions:
     connect_timeout: float = field(default=10.0, validator=_positive)
     """Seconds to connect, TLS included."""
 
-    listen: bool = True
+    listen: bool = field(default=True, validator=is_a(bool))
     """Whether to ask a legacy server for a stream of its own messages. Without it, the server
     cannot announce changes."""
 

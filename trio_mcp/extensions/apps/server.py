@@ -20,6 +20,7 @@ from trio_mcp import (
     ServerExtension,
     TextResourceContents,
 )
+from trio_mcp.checks import is_a, is_function
 from trio_mcp.extensions.apps.page import (
     CSP,
     LARGEST,
@@ -30,7 +31,6 @@ from trio_mcp.extensions.apps.page import (
     check_html,
     check_origin,
 )
-from trio_mcp.extensions.checks import is_a, is_function
 from trio_mcp.public import public_in
 
 _INVALID_PARAMS: Final = -32602

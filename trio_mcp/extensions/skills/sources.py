@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from attrs import define, evolve, field, frozen
 
-from trio_mcp.extensions.checks import is_a, is_function
+from trio_mcp.checks import is_a, is_function
 from trio_mcp.extensions.skills.format import (
     MOST_BYTES,
     MOST_FILES,

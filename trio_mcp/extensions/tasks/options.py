@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from attrs import Attribute, field, frozen, validators
 
 from trio_mcp import Method
-from trio_mcp.extensions.checks import is_a
+from trio_mcp.checks import is_a
 from trio_mcp.public import public_in
 
 TASKS: Final = "io.modelcontextprotocol/tasks"

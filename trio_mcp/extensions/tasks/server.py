@@ -44,7 +44,7 @@ from trio_mcp.extensions.tasks.worker import Worker
 from trio_mcp.public import public_in
 from trio_mcp.store.changes import Conflict, Entry
 from trio_mcp.store.errors import StoreError, StoreFull
-from trio_mcp.store.opening import opened
+from trio_mcp.store.opening import check_store, opened
 from trio_mcp.store.protocol import StoreLike
 
 logger = logging.getLogger("trio_mcp.tasks")
@@ -121,6 +121,7 @@ class Tasks(ServerExtension):
 
     Raises:
         ValueError: A number is not more than 0.
+        TypeError: The store is none.
 
     Example:
         >>> registry = Registry("films", extensions=[Tasks(store="sqlite:///tasks.db")])
@@ -141,6 +142,11 @@ class Tasks(ServerExtension):
     _max_queued: int = field(default=1000, validator=is_positive)
     _max_result_bytes: int = field(default=8 * 1024 * 1024, validator=is_positive)
     _lease: float = field(default=30.0, validator=is_positive)
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse what is no store."""
+        if self._store is not None:
+            check_store(self._store)
 
     # -- what it adds --------------------------------------------------------------------------
 

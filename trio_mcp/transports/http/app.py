@@ -393,6 +393,7 @@ def http_app(
     Raises:
         ValueError: A path does not begin with a slash, or is already in use; or the explorer would
             be for other machines, without a token.
+        TypeError: The store is none.
 
     Example:
         >>> app = http_app(Registry("empty"), policy=HttpPolicy(allowed_hosts=["mcp.example.com"]))
@@ -402,6 +403,10 @@ def http_app(
         raise ValueError(f"{path!r} cannot be the path of the MCP endpoint; take one like '/mcp'")
     if sse_path is not None and (not sse_path.startswith("/") or sse_path in (path, *_PAGES)):
         raise ValueError(f"{sse_path!r} cannot be the path for HTTP+SSE; take one like '/sse'")
+    if store is not None:
+        from trio_mcp.store.opening import check_store
+
+        check_store(store)
     policy, page = policy or HttpPolicy(), None
     if explorer:
         from trio_mcp.transports.http.explorer import ExplorerPage, check_protected

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import Attribute, evolve, field, fields, frozen, validators
 
+from trio_mcp.checks import is_a, is_function
 from trio_mcp.public import public
 from trio_mcp.transports.http.events import EventStore
 from trio_mcp.transports.http.proxies import Proxies
 from trio_mcp.wire.bounds import bound
+from trio_mcp.wire.safe_repr import safe_repr
 
 if TYPE_CHECKING:
     from trio_mcp.auth.authorization import Authorization
@@ -32,21 +34,43 @@ _ORIGIN: Final = re.compile(r"\*|null|[A-Za-z][A-Za-z0-9+.-]*://[^/@?#\s]+/?")
 
 
 def _all_are(form: re.Pattern[str], how: str) -> Any:
-    def check(policy: HttpPolicy, attribute: Attribute[Any], values: Sequence[str]) -> None:
-        for each in [values] if isinstance(values, str) else values:
-            if isinstance(values, str) or not form.fullmatch(each):
-                raise ValueError(f"{attribute.name} cannot have {each!r}: give a list of {how}")
+    def check(policy: HttpPolicy, attribute: Attribute[Any], values: Any) -> None:
+        is_list = isinstance(values, Collection) and not isinstance(values, str)
+        for each in values if is_list else [values]:
+            if not (is_list and isinstance(each, str) and form.fullmatch(each)):
+                name, found = attribute.name, safe_repr(each)
+                raise ValueError(f"{name} cannot have {found}: give a list of {how}")
 
     return check
 
 
-def _are_addresses(policy: HttpPolicy, attribute: Attribute[Any], values: Sequence[str]) -> None:
+def _are_addresses(policy: HttpPolicy, attribute: Attribute[Any], values: Any) -> None:
+    is_list = isinstance(values, Collection) and not isinstance(values, str)
+    if not (is_list and all(isinstance(each, str) for each in values)):
+        raise ValueError(f"{attribute.name} must be a list of strings, such as ['10.0.0.0/8']")
     try:
-        Proxies([values] if isinstance(values, str) else values)
+        Proxies(values)
     except ValueError as error:
         raise ValueError(f"{attribute.name}: {error}") from None
-    if isinstance(values, str):
-        raise ValueError(f"{attribute.name} must be a list, such as [{values!r}]")
+
+
+def _are_tokens(policy: HttpPolicy, attribute: Attribute[Any], tokens: Any) -> None:
+    """Refuse what are no tokens, without repeating what may be a secret."""
+    if not isinstance(tokens, Mapping):
+        found = type(tokens).__name__
+        raise TypeError(f"{attribute.name} must be a dict of tokens and principals, not {found}")
+    if not all(isinstance(each, str) and each for pair in tokens.items() for each in pair):
+        raise ValueError(f"{attribute.name}: tokens and principals are strings, and not empty")
+
+
+def _is_resource_server(
+    policy: HttpPolicy, attribute: Attribute[Any], value: ResourceServer | None
+) -> None:
+    if value is None:
+        return
+    from trio_mcp.auth.server.resource import ResourceServer  # only where there is one
+
+    is_a(ResourceServer)(policy, attribute, value)
 
 
 @public
@@ -79,10 +103,10 @@ class HttpPolicy:
     allowed_origins: Sequence[str] = field(
         default=(), validator=_all_are(_ORIGIN, "origins like 'https://example.com'")
     )
-    tokens: Mapping[str, str] = field(factory=dict, repr=False)
-    verify: Verify | None = field(default=None, repr=False)
-    auth: ResourceServer | None = None
-    realm: str = "mcp"
+    tokens: Mapping[str, str] = field(factory=dict, repr=False, validator=_are_tokens)
+    verify: Verify | None = field(default=None, repr=False, validator=is_function)
+    auth: ResourceServer | None = field(default=None, validator=_is_resource_server)
+    realm: str = field(default="mcp", validator=is_a(str))
 
     trusted_proxies: Sequence[str] = field(default=(), validator=_are_addresses)
     """Addresses or networks of proxies, or `unix` for connections through a Unix socket. Their
@@ -113,7 +137,7 @@ class HttpPolicy:
     max_concurrent: int = field(default=1024, validator=_count)
     """Calls that run at the same time for all clients together; further ones wait."""
 
-    stateless: bool = False
+    stateless: bool = field(default=False, validator=is_a(bool))
     """Give legacy clients no sessions: each of their requests stands for itself."""
 
     max_sessions: int = field(default=1000, validator=_count)
@@ -137,7 +161,7 @@ class HttpPolicy:
     Beyond them events are forgotten of whoever has most: a principal, or without tokens an address.
     """
 
-    event_store: Callable[[], EventStore] | None = None
+    event_store: Callable[[], EventStore] | None = field(default=None, validator=is_function)
     """Makes what keeps the events of a new session, in place of memory within these bounds.
 
     It keeps its own: then `max_events` bounds the streams of a session only.

@@ -1,4 +1,4 @@
-"""Whether an option of an extension is of the type that is documented."""
+"""Whether an option is of the type that is documented: validators for fields."""
 
 from __future__ import annotations
 
