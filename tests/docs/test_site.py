@@ -13,8 +13,18 @@ import trio_mcp
 import trio_mcp.aio
 import trio_mcp.errors
 from tests.support.processes import ROOT
-from trio_mcp import Client, ClientConnection, GroupServer, Limits, TextContent, ToolError
+from trio_mcp import (
+    Client,
+    ClientConnection,
+    GroupServer,
+    Limits,
+    Remote,
+    RemoteOptions,
+    TextContent,
+    ToolError,
+)
 from trio_mcp.errors import ServerExited
+from trio_mcp.testing import ConnectOptions, ServeOptions
 
 DOCS = ROOT / "docs"
 
@@ -77,6 +87,18 @@ def test_what_is_public_can_be_pickled() -> None:
     for each in (ServerExited(-9, "tail"), ToolError("no"), TextContent("hi"), Limits):
         again = pickle.loads(pickle.dumps(each))
         assert again == each or (type(again), again.args) == (type(each), each.args)
+
+
+@pytest.mark.parametrize(
+    ("options", "function", "given"),
+    [
+        (RemoteOptions, Remote, {"target", "tasks"}),
+        (ConnectOptions, trio_mcp.connect, {"target"}),
+        (ServeOptions, trio_mcp.serve_http, {"registry", "task_status"}),
+    ],
+)
+def test_options_that_are_passed_on_are_all_that_there_are(options, function, given) -> None:
+    assert {*options.__annotations__, *given} == {*inspect.signature(function).parameters}
 
 
 def test_type_checkers_and_programs_see_the_same_names() -> None:

@@ -10,6 +10,7 @@ from trio_mcp import (
     Client,
     Context,
     HttpOptions,
+    HttpPolicy,
     ProcessOptions,
     Registry,
     ServerGroup,
@@ -18,6 +19,7 @@ from trio_mcp import (
     open_gateway,
     open_proxy,
 )
+from trio_mcp.testing import McpTester
 
 registry = Registry("typed", icons=[{"src": "https://example.com/a.png"}])
 Registry("typed", titel="x")  # type: ignore[call-arg]
@@ -70,6 +72,15 @@ async def main() -> None:
         print(tools, number, text)
     connect(registry, tool_timeuot=1.0)  # type: ignore[call-arg]
     Client()  # type: ignore[call-arg]
+
+
+async def testing(mcp: McpTester) -> None:
+    """What the fixture takes."""
+    async with mcp.connect(registry, tool_timeout=1.0, era="modern"):
+        pass
+    mcp.connect(registry, tool_timeuot=1.0)  # type: ignore[call-arg]
+    mcp.serve_http(registry, path="/rpc", policy=HttpPolicy(rate=1.0))
+    mcp.serve_http(registry, prot=1)  # type: ignore[call-arg]
 
 
 class Shop:

@@ -11,16 +11,20 @@ from trio_mcp.public import lazily
 if TYPE_CHECKING:
     from trio_mcp.testing.answers import CANCEL as CANCEL
     from trio_mcp.testing.answers import DECLINE as DECLINE
+    from trio_mcp.testing.options import ConnectOptions as ConnectOptions
+    from trio_mcp.testing.options import ServeOptions as ServeOptions
     from trio_mcp.testing.tester import LogMessage as LogMessage
     from trio_mcp.testing.tester import McpTester as McpTester
     from trio_mcp.testing.tester import ProgressReport as ProgressReport
 
 _MODULES: Final = {
     "CANCEL": "testing.answers",
+    "ConnectOptions": "testing.options",
     "DECLINE": "testing.answers",
     "LogMessage": "testing.tester",
     "McpTester": "testing.tester",
     "ProgressReport": "testing.tester",
+    "ServeOptions": "testing.options",
 }
 
 __all__ = sorted(_MODULES)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Unpack
 
 import pytest
 import sniffio
@@ -16,6 +16,7 @@ from trio_mcp import CallResult, McpError, Registry, connect, serve_http
 from trio_mcp.background import background_nursery
 from trio_mcp.public import public_in
 from trio_mcp.testing.answers import Answers, Script
+from trio_mcp.testing.options import ConnectOptions, ServeOptions
 from trio_mcp.testing.snapshots import compare, offers_of, snapshot_of
 
 _WAY_OUT = "; make a fixture mcp_server that returns a registry, a command or a URL, or give one"
@@ -69,7 +70,7 @@ class McpTester:
         samples: Answers | None = None,
         roots: Sequence[str] | None = None,
         allow_noise: bool = False,
-        **options: Any,
+        **options: Unpack[ConnectOptions],
     ) -> AsyncIterator[Any]:
         """Connect to a server for as long as the block lasts.
 
@@ -97,7 +98,7 @@ class McpTester:
         If cancelled, it ends the connection.
         """
         script = Script(answers, samples, self.asked)
-        settings = {
+        settings: ConnectOptions = {
             "handlers": script.handlers(roots),
             "revision": self.revision,
             "on_log": self._on_log,
@@ -115,7 +116,7 @@ class McpTester:
 
     @asynccontextmanager
     async def serve_http(
-        self, registry: Registry | None = None, **options: Any
+        self, registry: Registry | None = None, **options: Unpack[ServeOptions]
     ) -> AsyncIterator[str]:
         """Serve a registry over HTTP, on a free port, for as long as the block lasts.
 
@@ -133,8 +134,8 @@ class McpTester:
         """
         registry = self._server() if registry is None else registry
         async with background_nursery() as nursery:
-            serve = partial(serve_http, registry, **{"port": 0, **options})
-            handle = await nursery.start(serve)
+            settings: ServeOptions = {"port": 0, **options}
+            handle = await nursery.start(partial(serve_http, registry, **settings))
             yield handle.url
 
     def _server(self) -> Any:
@@ -216,7 +217,7 @@ class McpTester:
         compare(await offers_of(client), path, update=update)
 
 
-def _connection(target: Any, settings: dict[str, Any]) -> AbstractAsyncContextManager[Any]:
+def _connection(target: Any, settings: ConnectOptions) -> AbstractAsyncContextManager[Any]:
     if sniffio.current_async_library() == "asyncio":
         from trio_mcp.aio import connect as connect_from_asyncio
 
