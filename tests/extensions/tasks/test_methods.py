@@ -9,11 +9,20 @@ from typing import Any
 import pytest
 import trio
 from attrs import evolve
+from trio.testing import wait_all_tasks_blocked
 
 from tests.extensions.tasks.jobs import Gate, make
 from tests.extensions.tasks.support import client_of, raw_client, until
 from tests.transports.http.sockets import served
-from trio_mcp import Client, ExtensionMethod, ExtensionRequest, McpError, Registry, connect
+from trio_mcp import (
+    Client,
+    Context,
+    ExtensionMethod,
+    ExtensionRequest,
+    McpError,
+    Registry,
+    connect,
+)
 from trio_mcp.extensions.tasks import Tasks, TasksClient
 from trio_mcp.store.memory import MemoryStore
 
@@ -375,6 +384,50 @@ async def test_those_that_wait_for_answers_are_in_nobodys_way() -> None:
         assert await client.call_tool("add", {"a": 1, "b": 2}, returns=int) == 3
         for id in asking:
             assert (await ours.result(id)).text == "door is blue"
+
+
+@pytest.mark.parametrize("second_is_answered", ["while all slots are taken", "after the others"])
+async def test_a_task_has_one_slot_however_many_ask_in_it(
+    second_is_answered: str, autojump_clock: object
+) -> None:
+    gate, ours = Gate(), TasksClient()
+    registry = make(gate, max_running=1)
+    first_waits = trio.Event()
+
+    @registry.tool(task=True)
+    async def ask_twice(context: Context) -> str:
+        async def ask_second() -> None:
+            await first_waits.wait()
+            await context.elicit("Second?", str, key="second")
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask_second)
+            await context.elicit("First?", str, key="first")
+        return "asked"
+
+    async with client_of(registry, ours) as client:
+        id = (await ours.start("ask_twice")).id
+
+        async def answer(key: str) -> None:
+            await client.request("tasks/update", {"taskId": id, "inputResponses": {key: BLUE}})
+            await wait_all_tasks_blocked()
+
+        with trio.fail_after(3600):
+            await until(ours, id, "input_required")
+            waits = (await ours.start("wait")).id
+            await gate.has_begun(1)
+            await answer("first")  # which waits for the slot, so it does not ask any more
+            first_waits.set()
+            await until(ours, id, "input_required")
+            if second_is_answered == "while all slots are taken":
+                await answer("second")
+            gate.open.set()
+            assert (await ours.result(waits)).text == "waited"
+            if second_is_answered == "after the others":
+                assert await client.call_tool("add", {"a": 1, "b": 2}, returns=int) == 3
+                await answer("second")
+            assert (await ours.result(id)).text == "asked"
+            assert await client.call_tool("add", {"a": 1, "b": 2}, returns=int) == 3
 
 
 async def test_too_many_are_refused_until_some_have_ended() -> None:

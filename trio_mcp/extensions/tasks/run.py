@@ -82,7 +82,9 @@ class Run(CallChannel):
     _most_bytes: int = field(kw_only=True)
     _scope: trio.CancelScope = field(factory=trio.CancelScope, init=False)
     _has_slot: bool = field(default=True, init=False)
+    _retaking: trio.Lock = field(factory=trio.Lock, init=False)
     _asking: int = field(default=0, init=False)
+    """How many wait for answers: while there are some, it has no slot."""
     _answers: dict[str, Any] = field(factory=dict, init=False)
     _answered: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot, init=False)
     _message: str | None = field(default=None, init=False)
@@ -130,9 +132,7 @@ class Run(CallChannel):
         return self._answers[key]
 
     async def _wait_for(self, key: str) -> None:
-        if self._has_slot and not self._asking:
-            self._has_slot = False
-            self._slots.give()
+        self._give_slot()
         self._asking += 1
         try:
             while key not in self._answers:
@@ -146,8 +146,21 @@ class Run(CallChannel):
         finally:
             self._asking -= 1
         if not self._has_slot and not self._asking:
-            await self._slots.take()
-            self._has_slot = True
+            await self._retake_slot()
+
+    def _give_slot(self) -> None:
+        if self._has_slot:
+            self._has_slot = False
+            self._slots.give()
+
+    async def _retake_slot(self) -> None:
+        """Have a slot again. All that were answered wait for the same one."""
+        async with self._retaking:
+            if not self._has_slot:
+                await self._slots.take()
+                self._has_slot = True
+                if self._asking:  # since then, so it is lent out again
+                    self._give_slot()
 
     # -- its life ---------------------------------------------------------------------------
 
@@ -169,8 +182,7 @@ class Run(CallChannel):
                 await self._let_go(call)
             raise
         finally:
-            if self._has_slot:
-                self._slots.give()
+            self._give_slot()
 
     async def _work(self, call: KeptCall, serving: ExtensionServing) -> Move:
         """Run the tool, and hear meanwhile what its owner wants."""
