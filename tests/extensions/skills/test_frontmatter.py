@@ -51,6 +51,7 @@ def read(yaml: str) -> dict[str, Any]:
         ("{1: a, true: b, 2024-01-31: c}", {"1": "a", "true": "b", "2024-01-31": "c"}),
         ("{<<: {a: 1}}", {"<<": {"a": 1}}),
         ("123456789012345678901234567890", 123456789012345678901234567890),
+        ("1" * 309, int("1" * 309)),
     ],
 )
 def test_what_yaml_becomes(yaml: str, value: Any) -> None:
@@ -88,6 +89,10 @@ def test_how_it_is_fenced(text: str) -> None:
         ("x: %", "line 2"),
         ("x: 1\n... \ny: 2", "cannot be read"),
         ("x: \x00", "not allowed"),
+        (f"x: {'9' * 309}", "in quotes"),
+        (f"x: -{'9' * 309}", "in quotes"),
+        (f"x: 0x{'f' * 257}", "in quotes"),
+        (f"x: 0x{'f' * 5000}", "in quotes"),
         (f"x: {'1' * 5000}", "digit"),
     ],
 )

@@ -10,8 +10,8 @@ the memory that it takes are bounded.
 
 from __future__ import annotations
 
-import math
 import re
+import sys
 from functools import cache
 from typing import Any, Final
 
@@ -126,13 +126,9 @@ class _Reader:
             return None
         if kind == "bool":
             return text.lower() == "true"
-        if kind == "int":
-            # Not int(text, 0), which refuses zeros in front.
-            base = {"0o": 8, "0x": 16}.get(text[:2], 10)
-            return int(text, base)
-        if kind == "float":
-            number = float(re.sub(r"\.(inf|nan)", r"\1", text.lower()))
-            if not math.isfinite(number):
+        if kind in ("int", "float"):
+            number = _number_of(kind, text)
+            if not abs(number) <= sys.float_info.max:  # so NaN is none, nor a longer integer
                 raise ValueError(f"JSON has no number {text:.100}; write it in quotes")
             return number
         try:
@@ -140,6 +136,13 @@ class _Reader:
         except UnicodeEncodeError:
             raise ValueError("half a surrogate pair is no character") from None
         return text
+
+
+def _number_of(kind: str, text: str) -> int | float:
+    if kind == "float":
+        return float(re.sub(r"\.(inf|nan)", r"\1", text.lower()))
+    # Not int(text, 0), which refuses zeros in front.
+    return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
 
 
 def same(one: Any, other: Any) -> bool:
