@@ -9,9 +9,10 @@ from tests.extensions.ways import client_of as client_by
 from tests.extensions.ways import each_era, raw
 from tests.support.client import LEGACY, MODERN
 from tests.support.tools import each_revision, some_revisions
-from trio_mcp import McpError, Registry, SchemaError, ToolError, connect
+from trio_mcp import Image, McpError, Registry, SchemaError, ToolError, connect
 from trio_mcp.extensions.apps import UI, App, Apps, AppsClient, Csp, Page
 from trio_mcp.extensions.apps.page import LARGEST, MIME_TYPE, check_html
+from trio_mcp.extensions.tasks import Tasks, TasksClient
 
 pytestmark = pytest.mark.requirement("K5")
 
@@ -160,6 +161,55 @@ async def test_clients_that_show_no_pages_get_text(capabilities: Any, revision: 
         failed = (await client.call("now", hour=24))["result"]
         assert failed["isError"]
         assert failed["content"][0]["text"] == "no such hour"
+
+
+@each_revision
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        ({"a": 1}, [{"type": "text", "text": "made of {'a': 1}"}]),
+        ("hello", [{"type": "text", "text": "hello"}]),
+        ("[" * 100_000, [{"type": "text", "text": "[" * 100_000}]),
+        (None, []),
+        (
+            Image(data=b"x", format="png"),
+            [{"type": "image", "data": "eA==", "mimeType": "image/png"}],
+        ),
+    ],
+    ids=["an object", "a text", "a text like JSON", "nothing", "a picture"],
+)
+async def test_a_text_is_made_of_structured_content_only(
+    value: Any, content: list[Any], revision: str
+) -> None:
+    registry = Registry("x", extensions=[Apps(Page(FACE, HTML))])
+
+    @registry.tool(extensions={UI: App(FACE, text=lambda found: f"made of {found}")})
+    async def give() -> Any:
+        return value
+
+    async with raw(registry, revision, {}) as client:
+        client.added = ()
+        assert (await client.call("give"))["result"]["content"] == content
+
+
+@pytest.mark.parametrize(
+    ("extensions", "text"),
+    [([Apps(Page(FACE, HTML)), Tasks()], '{"a":1}'), ([Tasks(), Apps(Page(FACE, HTML))], "a is 1")],
+    ids=["before tasks", "after tasks"],
+)
+async def test_a_call_that_becomes_a_task_is_left_alone(extensions: Any, text: str) -> None:
+    """The text is that of its result, which goes through the extensions after that of tasks."""
+    registry = Registry("x", extensions=extensions)
+
+    @registry.tool(task=True, extensions={UI: App(FACE, text=lambda found: f"a is {found['a']}")})
+    async def give() -> dict[str, int]:
+        return {"a": 1}
+
+    created: list[str] = []
+    tasks = TasksClient(on_created=lambda id, name: created.append(name))
+    async with connect(registry, extensions=[tasks]) as client:
+        assert (await client.call_tool("give")).text == text
+        assert created == ["give"]
 
 
 @pytest.mark.parametrize("revision", [LEGACY[-1], MODERN[-1]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import NoneType
@@ -37,6 +38,8 @@ _INVALID_PARAMS: Final = -32602
 
 Audience = Literal["model", "app"]
 _AUDIENCES: Final = ("model", "app")
+
+_NONE: Final = object()
 
 
 def _is_list_of(known: Collection[str], values: Any) -> bool:
@@ -153,7 +156,7 @@ class App:
         page: The URI of the page that shows its results.
         visible_to: Who may call it: the model, the pages of this server, or both.
         text: For clients that show no pages: makes the text of a result from its structured
-            content. By default, that is its JSON.
+            content. By default, that is its JSON. A result that has none stays as it is.
     """
 
     page: str | None = field(default=None, validator=is_a(str, NoneType))
@@ -245,9 +248,8 @@ class Apps(ServerExtension):
             why = f"Tool {request.params['name']} is for pages, and this client shows none"
             raise McpError(_INVALID_PARAMS, why)
         result = await proceed()
-        if app.text is not None and not result.get("isError"):
-            text = app.text(_structured(result))
-            result = {**result, "content": [{"type": "text", "text": text}]}
+        if app.text is not None and (structured := _structured(result)) is not _NONE:
+            result = {**result, "content": [{"type": "text", "text": app.text(structured)}]}
         return result
 
 
@@ -262,10 +264,16 @@ def shows_pages(settings: Mapping[str, Any] | None) -> bool:
 
 
 def _structured(result: Mapping[str, Any]) -> Any:
-    """The structured content, which old revisions have as text only."""
+    """The structured content, which old revisions have as text only; `_NONE` if there is none."""
+    if result.get("isError") or result.get("resultType", "complete") != "complete":
+        return _NONE  # it has failed, or is not the tool's: a task, say
     if "structuredContent" in result:
         return result["structuredContent"]
-    return json.loads(result["content"][0]["text"])
+    match result.get("content"):
+        case [{"type": "text", "text": text}, *_]:
+            with suppress(ValueError, RecursionError):
+                return json.loads(text)
+    return _NONE
 
 
 async def _read(page: Page) -> list[TextResourceContents]:
