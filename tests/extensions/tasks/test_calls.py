@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import threading
 from itertools import pairwise
+from math import inf, nan
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -224,7 +226,8 @@ def test_without_the_extension_no_tool_is_a_task() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        *({"ttl": 0}, {"ttl": float("nan")}, {"ttl": "1"}, {"timeout": -1}, {"timeout": 10**400}),
+        *({"ttl": 0}, {"ttl": float("nan")}, {"ttl": "1"}, {"ttl": 1e307}, {"ttl": True}),
+        *({"timeout": -1}, {"timeout": 10**400}),
         *({"on_restart": "again"}, {"at_once": 1}, {"required": None}),
     ],
 )
@@ -233,13 +236,34 @@ def test_options_are_checked(options: Any) -> None:
         TaskOptions(**options)
 
 
-@pytest.mark.parametrize("name", ["ttl", "poll_interval", "max_running", "max_queued", "lease"])
-def test_numbers_are_checked(name: str) -> None:
-    for value in (0, "1", None):
-        with pytest.raises(ValueError, match=f"{name} must be more than 0"):
-            Tasks(**{name: value})  # type: ignore[arg-type]
+SECONDS = r"at most 1e\+300"
+
+
+@pytest.mark.parametrize(
+    ("name", "also", "wrong"),
+    [
+        ("ttl", f"{SECONDS} or inf", [1e307]),
+        ("poll_interval", SECONDS, [inf, 1e307]),
+        ("lease", SECONDS, [inf, 1e307]),
+        ("max_running", "whole", [inf, 2.5]),
+        ("max_queued", "whole or inf", [0.5]),
+        ("max_result_bytes", "whole or inf", [1000.0]),
+    ],
+)
+def test_numbers_are_checked(name: str, also: str, wrong: list[Any]) -> None:
+    for value in (0, "1", None, True, nan, *wrong):
+        with pytest.raises(ValueError, match=f"^{name} must be more than 0, and {also}, not "):
+            Tasks(**{name: value})
     with pytest.raises(TypeError, match="store must be a URL, a path or an open store, not bool"):
         Tasks(store=True)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ttl", [1e300, inf])
+async def test_the_largest_numbers_are_taken(ttl: float, tmp_path: Path) -> None:
+    most: dict[str, Any] = {"max_running": 2**63, "max_queued": inf, "max_result_bytes": inf}
+    registry = make(store=tmp_path / "tasks.db", ttl=ttl, poll_interval=1e300, lease=1e300, **most)
+    async with client_of(registry, TasksClient()) as client:
+        assert await client.call_tool("add", {"a": 1, "b": 2}, returns=int) == 3
 
 
 async def test_one_that_is_not_connected_says_so() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any, ClassVar, Final
 
 from attrs import frozen
@@ -45,7 +46,7 @@ class KeptCall(Kept):
             }
         limit = options.timeout
         return cls(
-            request=kept, on_restart=options.on_restart, timeout=limit if limit < 1e300 else None
+            request=kept, on_restart=options.on_restart, timeout=None if limit == inf else limit
         )
 
     def again(self) -> ExtensionRequest:

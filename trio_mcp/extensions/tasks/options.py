@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable
 from math import inf
 from typing import Any, Final, Literal
 
@@ -23,10 +23,29 @@ CANCEL: Final = Method(name="tasks/cancel", target="taskId", era="modern", repea
 OnRestart = Literal["run again", "fail"]
 
 
-def is_positive(_: object, attribute: Attribute[Any], value: Any) -> None:
-    """Refuse what is no number above 0. Infinity is one; NaN is not, nor what no float can hold."""
-    if not (isinstance(value, int | float) and (0 < value <= sys.float_info.max or value == inf)):
-        raise ValueError(f"{attribute.alias} must be more than 0, not {value!r:.60}")
+_MOST: Final = 1e300
+"""Seconds that are finite also in milliseconds, as clients get them, and in microseconds."""
+
+
+def more_than_0(
+    *, whole: bool = False, endless: bool = False
+) -> Callable[[object, Attribute[Any], Any], None]:
+    """Make a validator for a number above 0.
+
+    Args:
+        whole: Whether it counts something.
+        endless: Whether it may be infinite.
+    """
+    expected = f"more than 0, and {'whole' if whole else f'at most {_MOST:g}'}"
+    expected += " or inf" if endless else ""
+    kinds = int if whole else (int, float)
+
+    def validate(_: object, attribute: Attribute[Any], value: Any) -> None:
+        fits = isinstance(value, kinds) and not isinstance(value, bool) and 0 < value <= _MOST
+        if not (fits or (endless and value == inf)):
+            raise ValueError(f"{attribute.alias} must be {expected}, not {value!r:.60}")
+
+    return validate
 
 
 @public_in("trio_mcp.extensions.tasks")
@@ -52,7 +71,9 @@ class TaskOptions:
     """
 
     on_restart: OnRestart = field(default="fail", validator=validators.in_(("run again", "fail")))
-    ttl: float | None = field(default=None, validator=validators.optional(is_positive))
-    timeout: float = field(default=inf, validator=is_positive)
+    ttl: float | None = field(
+        default=None, validator=validators.optional(more_than_0(endless=True))
+    )
+    timeout: float = field(default=inf, validator=more_than_0(endless=True))
     required: bool = field(default=False, validator=is_a(bool))
     at_once: bool = field(default=True, validator=is_a(bool))

@@ -35,7 +35,7 @@ from trio_mcp.extensions.tasks.options import (
     GET,
     TASKS,
     UPDATE,
-    is_positive,
+    more_than_0,
 )
 from trio_mcp.extensions.tasks.options import TaskOptions as Options
 from trio_mcp.extensions.tasks.record import Record
@@ -120,7 +120,7 @@ class Tasks(ServerExtension):
             A process that is stopped for longer loses its tasks.
 
     Raises:
-        ValueError: A number is not more than 0.
+        ValueError: A number is not what it must be; the message says what that is.
         TypeError: The store is none.
 
     Example:
@@ -136,12 +136,14 @@ class Tasks(ServerExtension):
     result_types = ("task",)
 
     _store: StoreLike | None = None
-    _ttl: float = field(default=86_400.0, validator=is_positive)
-    _poll_interval: float = field(default=1.0, validator=is_positive)
-    _max_running: int = field(default=16, validator=is_positive)
-    _max_queued: int = field(default=1000, validator=is_positive)
-    _max_result_bytes: int = field(default=8 * 1024 * 1024, validator=is_positive)
-    _lease: float = field(default=30.0, validator=is_positive)
+    _ttl: float = field(default=86_400.0, validator=more_than_0(endless=True))
+    _poll_interval: float = field(default=1.0, validator=more_than_0())
+    _max_running: int = field(default=16, validator=more_than_0(whole=True))
+    _max_queued: int = field(default=1000, validator=more_than_0(whole=True, endless=True))
+    _max_result_bytes: int = field(
+        default=8 * 1024 * 1024, validator=more_than_0(whole=True, endless=True)
+    )
+    _lease: float = field(default=30.0, validator=more_than_0())
 
     def __attrs_post_init__(self) -> None:
         """Refuse what is no store."""
