@@ -215,6 +215,31 @@ async def test_many_who_ask_at_once_wait_for_one_and_its_cancellation_is_its_own
     assert texts == [texts[0]] * 2
 
 
+async def test_who_asks_after_a_change_does_not_wait_for_what_began_before_it(autojump_clock):
+    text, texts = "old", {}
+    registry = Registry("slow", middleware=[Cache(10)])
+
+    @registry.resource("note://n")
+    async def note() -> str:
+        found = text
+        await trio.sleep(2)
+        return found
+
+    async with connect(registry) as client:
+
+        async def ask(who: str) -> None:
+            texts[who] = await contents_of(client, "note://n")
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask, "before")
+            await trio.sleep(1)
+            text = "new"
+            registry.notify_resource_updated("note://n")
+            nursery.start_soon(ask, "after")
+        await ask("later")
+    assert texts == {"before": "old", "after": "new", "later": "new"}
+
+
 async def test_if_the_one_fails_each_sees_for_itself(autojump_clock):
     registry, asked = counting(middleware=[Cache(10)])
     async with connect(registry) as client, trio.open_nursery() as nursery:

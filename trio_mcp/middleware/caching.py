@@ -66,11 +66,11 @@ class Cache:
     tools: Collection[str] | None = field(default=None, kw_only=True)
     resources: bool = field(default=True, kw_only=True)
     shared: bool = field(default=False, kw_only=True)
-    _kept: KeptValues[Hashable, tuple[Result, int]] = field(init=False)
+    _kept: KeptValues[Hashable, Result] = field(init=False)
     _flights: dict[Hashable, _Flight] = field(factory=dict, init=False)
 
     @_kept.default
-    def _make_kept(self) -> KeptValues[Hashable, tuple[Result, int]]:
+    def _make_kept(self) -> KeptValues[Hashable, Result]:
         return KeptValues(self.max_bytes)
 
     def clear(self) -> None:
@@ -83,7 +83,7 @@ class Cache:
         if key is None:
             return await call_next(request)
         while True:
-            kept = self._find(key, request)
+            kept = self._kept.find(key, trio.current_time())
             if kept is not None:
                 await trio.lowlevel.checkpoint()
                 return dict(kept)
@@ -99,7 +99,6 @@ class Cache:
 
     async def _ask(self, key: Hashable, request: McpRequest, call_next: RequestNext) -> Result:
         flight = self._flights[key] = _Flight()
-        news = request.news
         try:
             result = await call_next(request)
             flight.failed = not _may_be_kept(result)
@@ -110,20 +109,9 @@ class Cache:
         finally:
             del self._flights[key]
             flight.landed.set()
-        if flight.result is not None and self.ttl and news == request.news:
+        if flight.result is not None and self.ttl:
             size = await size_of(flight.result, self.max_bytes) + _OVERHEAD
-            until = trio.current_time() + self.ttl
-            self._kept.put(key, (flight.result, news), size, until)
-        return result
-
-    def _find(self, key: Hashable, request: McpRequest) -> Result | None:
-        found = self._kept.find(key, trio.current_time())
-        if found is None:
-            return None
-        result, news = found
-        if request.method == "resources/read" and news != request.news:
-            self._kept.drop(key)
-            return None
+            self._kept.put(key, flight.result, size, trio.current_time() + self.ttl)
         return result
 
     async def _key(self, request: McpRequest) -> Hashable | None:
@@ -139,15 +127,17 @@ class Cache:
             digest = _digest(about)
         if digest is None:
             return None
+        # What was read, or begun, before a change is no answer to who asks after it.
+        news = request.news if request.method == "resources/read" else 0
         caller = request.context
         if caller is None:
-            return request.method, digest
+            return request.method, digest, news
         revision = caller.revision  # in which results are written
         if self.shared:
-            return request.method, digest, revision
+            return request.method, digest, news, revision
         scopes = None if caller.authorization is None else caller.authorization.scopes
         owner = caller.principal or caller.connection_id
-        return request.method, digest, revision, caller.principal is None, owner, scopes
+        return request.method, digest, news, revision, caller.principal is None, owner, scopes
 
     def _is_for_us(self, request: McpRequest) -> bool:
         if request.method not in ("tools/call", "resources/read"):
