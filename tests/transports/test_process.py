@@ -1,5 +1,6 @@
 """A process, without any protocol: bytes or messages in and out."""
 
+import io
 import os
 import sys
 from typing import Any
@@ -118,6 +119,38 @@ async def test_characters_that_are_forwarded_in_pieces_stay_whole(capsys) -> Non
             await transport.send_all(b".")
         await transport.exited.wait()
     assert capsys.readouterr().err == "ä€😀"
+
+
+class Refusing(io.StringIO):
+    """A stderr that takes nothing."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error = error
+
+    def write(self, text: str) -> int:
+        raise self._error
+
+
+@pytest.mark.requirement("E7")
+@pytest.mark.parametrize(
+    "stderr",
+    [
+        None,
+        Refusing(BrokenPipeError()),
+        Refusing(BlockingIOError()),
+        Refusing(ValueError("I/O operation on closed file")),
+    ],
+    ids=["none", "broken", "full", "closed"],
+)
+async def test_a_process_whose_stderr_cannot_be_forwarded_goes_on(monkeypatch, stderr) -> None:
+    monkeypatch.setattr(sys, "stderr", stderr)
+    program = f"import os\nos.write(2, b'x' * 200000 + b'end')\n{ECHO}"
+    async with open_process(python(program), ProcessOptions(stderr="forward")) as transport:
+        await transport.send_message(b"a")
+        assert await transport.receive_message() == b"a"
+        await wait_all_tasks_blocked()  # the end of stderr has been read
+        assert transport.stderr_tail.endswith("xend")
 
 
 @pytest.mark.requirement("E7")

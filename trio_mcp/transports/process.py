@@ -68,7 +68,8 @@ class ProcessOptions:
     Args:
         env: Variables of its environment, in addition to `SAFE_ENVIRONMENT`.
         cwd: Its working directory; `None` for that of this process.
-        stderr: What happens to its stderr: kept (its end), also passed on to ours, or dropped.
+        stderr: What happens to its stderr: kept (its end), also passed on to ours as far as that
+            takes it, or dropped.
         close_timeout: Seconds to wait after closing its input, before SIGTERM (on Windows,
             Ctrl-Break; where there is no console to send that, it is killed at once).
         terminate_timeout: Seconds to wait after SIGTERM, before SIGKILL.
@@ -286,8 +287,7 @@ class StdioTransport(trio.abc.Stream):
                     self._tail += chunk
                     del self._tail[:-_TAIL_BYTES]
                     if self._options.stderr == "forward":
-                        sys.stderr.write(decoder.decode(chunk))
-                        sys.stderr.flush()
+                        _forward(decoder.decode(chunk))
         self._stderr_ended.set()
 
     async def _end(self) -> None:
@@ -306,6 +306,14 @@ class StdioTransport(trio.abc.Stream):
                     await self._process.wait()
             self._has_gone()
             await self._stdout.aclose()
+
+
+def _forward(text: str) -> None:
+    """Write to our stderr, if there is one; what it does not take is lost."""
+    if sys.stderr is not None:
+        with suppress(OSError, ValueError):  # broken or full; closed
+            sys.stderr.write(text)
+            sys.stderr.flush()
 
 
 async def ending_of(
