@@ -418,6 +418,43 @@ def test_options_of_another_type_are_refused_by_their_names(name) -> None:
         HttpOptions(**{name: 3.5})
 
 
+@pytest.mark.parametrize(
+    "proxy",
+    ["http://proxy", "HTTPS://u:p w@proxy:3128/", "socks5://u:%2F@[::1]:1080", "socks5h://pröxy:1"],
+)
+def test_proxies(proxy) -> None:
+    assert HttpOptions(proxy=proxy).proxy == proxy
+    httpx2.Proxy(proxy)  # takes it as well
+
+
+@pytest.mark.requirement("F13")
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        "",
+        "user:s3cr3t@proxy:3128",
+        "user:s3cr3t@[::1",
+        "//user:s3cr3t@proxy:3128",
+        " http://user:s3cr3t@proxy:3128",
+        "ftp://user:s3cr3t@proxy:3128",
+        "http://user:s3cr3t@",
+        "http://user:s3cr3t@:3128",
+        "http://user:s3cr3t/x@proxy:3128",
+        "http://user:s3cr3t?x@proxy:3128",
+        "http://user:s3cr3t@proxy:s3cr3t",
+        "http://user:s3cr3t@proxy:99999",
+        "http://user:s3cr3t@[::1",
+        "http://user:s3cr3t@proxy:3128\n",
+        "http://user:s3cr3t\udcff@proxy:3128",
+    ],
+)
+def test_what_is_no_proxy_is_refused_and_not_repeated(proxy) -> None:
+    with pytest.raises(ValueError, match=r"^proxy must be a URL") as failure:
+        HttpOptions(proxy=proxy)
+    assert "s3cr3t" not in str(failure.value)
+    assert failure.value.__context__ is None
+
+
 # -- secrets -----------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from attrs import Attribute, field, fields, frozen, validators
 
@@ -24,6 +25,7 @@ _positive: Any = bound()
 
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE: Final = re.compile(r"[\t -~]*")
+_PROXY_SCHEMES: Final = ("http://", "https://", "socks5://", "socks5h://")
 
 
 def _sendable(_: object, attribute: Attribute[Any], headers: Any) -> None:
@@ -36,6 +38,25 @@ def _sendable(_: object, attribute: Attribute[Any], headers: Any) -> None:
             raise ValueError(f"{attribute.name}: {name!r:.80} is no name of a header")
         if not isinstance(value, str) or not _VALUE.fullmatch(value):
             raise ValueError(f"{attribute.name}: {name} has characters that no header may have")
+
+
+def _is_proxy(_: object, attribute: Attribute[Any], value: str | None) -> None:
+    """Refuse what is no URL of a proxy, without repeating it: it may have a password."""
+    if value is not None and not _names_proxy(value):
+        raise ValueError(
+            f"{attribute.name} must be a URL such as 'http://proxy:3128', with http, https, socks5 "
+            "or socks5h; in a password, write / ? # as %2F %3F %23"
+        )
+
+
+def _names_proxy(url: str) -> bool:
+    if not (url.lower().startswith(_PROXY_SCHEMES) and url.isprintable()):
+        return False
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:  # whose text may have a part of the password, in place of a port
+        return False
 
 
 def _trusts(_: object, attribute: Attribute[Any], value: ssl.SSLContext | bool) -> None:
@@ -90,7 +111,7 @@ class HttpOptions:
     """
 
     headers: Mapping[str, str] = field(factory=dict, repr=False, validator=_sendable)
-    proxy: str | None = field(default=None, repr=False, validator=is_a(str, NoneType))
+    proxy: str | None = field(default=None, repr=False, validator=[is_a(str, NoneType), _is_proxy])
     verify: ssl.SSLContext | bool = field(default=True, validator=_trusts)
     trust_env: bool = field(default=True, validator=is_a(bool))
     client_factory: Callable[[], httpx2.AsyncClient] | None = field(
