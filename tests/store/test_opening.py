@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,6 +70,30 @@ async def test_a_store_has_a_bound(kind: str, tmp_path: Path) -> None:
     async with open_store(url, max_bytes=200_000) as store:
         with pytest.raises(StoreFull):
             await store.commit(Put("a:x", bytes(300_000), ttl=99))
+
+
+@pytest.mark.parametrize("kind", ["memory:", "store.db"])
+async def test_a_store_may_be_said_to_have_no_bound(kind: str, tmp_path: Path) -> None:
+    url = kind if kind == "memory:" else tmp_path / kind
+    async with open_store(url, max_bytes=math.inf) as store:  # type: ignore[arg-type]
+        await store.commit(Put("a:x", bytes(300_000), ttl=99))
+
+
+@pytest.mark.parametrize("kind", ["memory:", "store.db"])
+@pytest.mark.parametrize("bound", [math.nan, -5, 0, True, "7", 1.5])
+async def test_what_is_no_bound_is_refused(kind: str, bound: Any, tmp_path: Path) -> None:
+    url = kind if kind == "memory:" else tmp_path / kind
+    with pytest.raises(ValueError, match=r"^max_bytes must be a whole number"):
+        async with open_store(url, max_bytes=bound):
+            pass
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("url", [b"store.db", 5, None, MemoryStore()])
+async def test_what_is_no_url_of_a_store_is_refused(url: Any) -> None:
+    with pytest.raises(TypeError, match=r"^url must be a URL or a path, not "):
+        async with open_store(url):
+            pass
 
 
 def test_memory_needs_no_sqlite() -> None:

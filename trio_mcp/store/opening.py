@@ -11,6 +11,7 @@ from typing import Final
 from trio_mcp.extras import needing
 from trio_mcp.store.memory import MAX_MEMORY, MemoryStore
 from trio_mcp.store.protocol import Store, StoreLike
+from trio_mcp.wire.bounds import check_number
 
 _REDIS: Final = {
     "redis",
@@ -39,7 +40,8 @@ async def open_store(
             disk. Redis has a setting of its own (`maxmemory`).
 
     Raises:
-        ValueError: There is no such kind of store.
+        ValueError: There is no such kind of store, or `max_bytes` is no number of bytes.
+        TypeError: It is neither a URL nor a path.
         ImportError: The extra for Redis is missing.
         StoreUnusable: The file or the server cannot be used; the message says why.
         StoreUnavailable: The file was locked for too long, the disk fails, or the server cannot be
@@ -49,6 +51,10 @@ async def open_store(
         >>> async with open_store("sqlite:///jobs.db") as store:
         ...     await store.commit(Put("greetings:hello", b"world", ttl=60))
     """
+    if not isinstance(url, str | os.PathLike):
+        raise TypeError(f"url must be a URL or a path, not {type(url).__name__}")
+    if max_bytes is not None:
+        check_number("max_bytes", max_bytes, whole=True)
     scheme, rest = _split(os.fspath(url))
     if scheme == "memory":
         yield MemoryStore(max_bytes=MAX_MEMORY if max_bytes is None else max_bytes)

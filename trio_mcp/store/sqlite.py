@@ -22,6 +22,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -85,7 +86,7 @@ class SQLiteStore(TablesStore):
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._path = Path(os.path.abspath(path))
-        self._max_bytes = max_bytes
+        self._max_bytes = inf if max_bytes is None else max_bytes
         self._patience = patience
         self._clock = clock
         self._writes = WorkerThread(partial(self._do, self._write_all), finish=True)
@@ -153,7 +154,7 @@ class SQLiteStore(TablesStore):
         execute("PRAGMA journal_mode = WAL")  # of the file, for all who open it from now on
         execute("PRAGMA synchronous = FULL")
         execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
-        if self._max_bytes is not None:
+        if self._max_bytes < inf:
             (size,) = execute("PRAGMA page_size").fetchone()
             execute(f"PRAGMA max_page_count = {max(1, self._max_bytes // size)}")
         execute(f"PRAGMA busy_timeout = {_PAUSE}")

@@ -1,4 +1,4 @@
-"""Whether a number can bound anything: validators for `Limits` and its like."""
+"""Whether a number can bound anything: for arguments, and validators for `Limits` and its like."""
 
 from __future__ import annotations
 
@@ -19,26 +19,37 @@ def is_number(value: Any) -> bool:
     return isinstance(value, float) and value == value
 
 
-def bound(
-    *, whole: bool = False, zero: bool = False, finite: bool = False
-) -> Callable[[Any, Attribute[Any], Any], None]:
-    """Make a validator for a number of things, of bytes or of seconds.
+def check_number(
+    name: str, value: Any, *, whole: bool = False, zero: bool = False, finite: bool = False
+) -> None:
+    """Make sure that a value is a number of things, of bytes or of seconds.
 
     Args:
+        name: What the value is for.
+        value: The value.
         whole: Whether it counts something. Counts, too, may be infinite.
         zero: Whether it may be 0, and not only more.
         finite: Whether it must not be infinite.
+
+    Raises:
+        ValueError: It is no such number.
     """
-    expected = "a whole number, " if whole else "a number, "
-    expected += "at least 0" if zero else "more than 0"
-    if finite:
-        expected += " and finite"
+    fits = is_number(value) and (value > 0 or (zero and value == 0))
+    if whole and not (isinstance(value, int) or value == inf):
+        fits = False
+    if not fits or (finite and value == inf):
+        expected = "a whole number, " if whole else "a number, "
+        expected += "at least 0" if zero else "more than 0"
+        expected += " and finite" if finite else ""
+        raise ValueError(f"{name} must be {expected}, not {safe_repr(value)}")
+
+
+def bound(
+    *, whole: bool = False, zero: bool = False, finite: bool = False
+) -> Callable[[Any, Attribute[Any], Any], None]:
+    """Make a validator for a field, with the options of `check_number`."""
 
     def validate(_: Any, attribute: Attribute[Any], value: Any) -> None:
-        fits = is_number(value) and (value > 0 or (zero and value == 0))
-        if whole and not (isinstance(value, int) or value == inf):
-            fits = False
-        if not fits or (finite and value == inf):
-            raise ValueError(f"{attribute.name} must be {expected}, not {safe_repr(value)}")
+        check_number(attribute.name, value, whole=whole, zero=zero, finite=finite)
 
     return validate
