@@ -1,6 +1,7 @@
 """The middleware that is included: limits, cache, repetition, records."""
 
 import logging
+import math
 from typing import Any
 
 import pytest
@@ -435,9 +436,37 @@ def test_what_goes_around_requests_is_refused_around_calls(only):
         Registry("test", call_middleware=[only])
 
 
-def test_numbers_that_are_out_of_range_are_refused():
-    for wrong in (RateLimit, ResultSize):
-        with pytest.raises(ValueError, match="must be"):
-            wrong(0)
-    with pytest.raises(ValueError, match="must be"):
-        evolve(Retry(), attempts=0)
+@pytest.mark.parametrize(
+    ("made", "options"),
+    [
+        *((RateLimit(1), {"rate": wrong}) for wrong in (0, "5", True, math.nan)),
+        *((RateLimit(1), {"burst": wrong}) for wrong in (-1, 0.5, "5", None)),
+        *((RateLimit(1), {"max_keys": wrong}) for wrong in (0, 1.5)),
+        *((Cache(1), {"ttl": wrong}) for wrong in (-1, "5")),
+        *((Cache(1), {"max_bytes": wrong}) for wrong in (-1, 1.5)),
+        *((Retry(), {"attempts": wrong}) for wrong in (0, 2.5, "3", math.inf)),
+        *((Retry(), {name: math.nan}) for name in ("delay", "max_delay")),
+        *((ResultSize(1), {"max_bytes": wrong}) for wrong in (0, 1.5, "9")),
+        *((SlowCalls(), {"seconds": wrong}) for wrong in (-1, "1")),
+    ],
+)
+def test_numbers_that_are_out_of_range_are_refused_by_name(made, options):
+    with pytest.raises(ValueError, match=f"^{next(iter(options))} must be "):
+        evolve(made, **options)
+
+
+@pytest.mark.parametrize(
+    ("made", "options"),
+    [
+        *((RateLimit(1), {name: 5}) for name in ("by", "name")),
+        *((Cache(1), {name: 5}) for name in ("resources", "shared")),
+        *((Cache(1), {"tools": wrong}) for wrong in ("search", b"search", [5], 5)),
+        *((Retry(), {"tools": wrong}) for wrong in ("search", [5], None)),
+        (ResultSize(1), {"truncate": 5}),
+        *((AuditLog(), {name: 5.0}) for name in ("logger", "redact")),
+        (AuditLog(), {"level": "INFO"}),
+    ],
+)
+def test_options_of_another_type_are_refused_by_name(made, options):
+    with pytest.raises(TypeError, match=f"^{next(iter(options))} must be "):
+        evolve(made, **options)

@@ -7,15 +7,19 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import trio
-from attrs import define, field, validators
+from attrs import define, field
 
+from trio_mcp.checks import is_a, is_function
 from trio_mcp.public import public_in
 from trio_mcp.registry.middleware import McpCall, McpRequest
+from trio_mcp.wire.bounds import bound
 from trio_mcp.wire.errors import McpError, ToolError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.methods import METHODS
 
 _SLOW: Final = logging.getLogger("trio_mcp.slow")
+
+_at_least_zero: Any = bound(zero=True)
 
 Given = McpRequest | McpCall
 
@@ -41,9 +45,9 @@ class AuditLog:
         >>> registry = Registry("bank", middleware=[AuditLog()])
     """
 
-    logger: str = field(default="trio_mcp.audit", kw_only=True)
-    level: int = field(default=logging.INFO, kw_only=True)
-    redact: Callable[[Any], Json] | None = field(default=None, kw_only=True)
+    logger: str = field(default="trio_mcp.audit", kw_only=True, validator=is_a(str))
+    level: int = field(default=logging.INFO, kw_only=True, validator=is_a(int))
+    redact: Callable[[Any], Json] | None = field(default=None, kw_only=True, validator=is_function)
 
     async def __call__(self, given: Any, call_next: Callable[[Any], Any]) -> Any:
         """Hand on, and write down what became of it."""
@@ -104,7 +108,7 @@ class SlowCalls:
         >>> registry = Registry("reports", call_middleware=[SlowCalls(2.0)])
     """
 
-    seconds: float = field(default=1.0, validator=validators.ge(0))
+    seconds: float = field(default=1.0, validator=_at_least_zero)
 
     async def __call__(self, given: Any, call_next: Callable[[Any], Any]) -> Any:
         """Hand on, and look at the clock."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Hashable
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import orjson
 import trio
-from attrs import define, field, validators
+from attrs import define, field
 
+from trio_mcp.checks import are_names, is_a
 from trio_mcp.middleware.size import size_of
 from trio_mcp.public import public_in
 from trio_mcp.registry.invalid import holds_many
 from trio_mcp.registry.middleware import McpRequest, RequestNext
+from trio_mcp.wire.bounds import bound
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.kept import KeptValues
 
@@ -21,6 +23,9 @@ _NOT_THE_QUESTION: Final = ("_meta",)
 _ROUND: Final = ("inputResponses", "requestState", "task")
 """Parameters of requests whose results are good for them alone."""
 _OVERHEAD: Final = 500
+
+_at_least_zero: Any = bound(zero=True)
+_count_or_zero: Any = bound(whole=True, zero=True)
 
 Result = dict[str, Json]
 
@@ -61,11 +66,11 @@ class Cache:
     """
 
     around: ClassVar[Literal["requests"]] = "requests"
-    ttl: float = field(validator=validators.ge(0))
-    max_bytes: int = field(default=16 * 1024 * 1024, kw_only=True, validator=validators.ge(0))
-    tools: Collection[str] | None = field(default=None, kw_only=True)
-    resources: bool = field(default=True, kw_only=True)
-    shared: bool = field(default=False, kw_only=True)
+    ttl: float = field(validator=_at_least_zero)
+    max_bytes: int = field(default=16 * 1024 * 1024, kw_only=True, validator=_count_or_zero)
+    tools: Collection[str] | None = field(default=None, kw_only=True, validator=are_names)
+    resources: bool = field(default=True, kw_only=True, validator=is_a(bool))
+    shared: bool = field(default=False, kw_only=True, validator=is_a(bool))
     _kept: KeptValues[Hashable, Result] = field(init=False)
     _flights: dict[Hashable, _Flight] = field(factory=dict, init=False)
 

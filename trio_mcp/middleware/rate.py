@@ -8,10 +8,12 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import trio
-from attrs import define, field, validators
+from attrs import Attribute, define, field
 
+from trio_mcp.checks import is_a, is_function
 from trio_mcp.public import public_in
 from trio_mcp.registry.middleware import McpCall, McpRequest
+from trio_mcp.wire.bounds import bound, check_number
 from trio_mcp.wire.bucket import TokenBuckets
 from trio_mcp.wire.errors import McpError, ToolError
 
@@ -20,6 +22,16 @@ if TYPE_CHECKING:  # few rates are in a store
     from trio_mcp.store.rates import SharedBuckets
 
 REFUSED = -32000
+
+_positive: Any = bound()
+_count: Any = bound(whole=True)
+
+
+def _lets_one_pass(_: object, attribute: Attribute[Any], value: Any) -> None:
+    """Refuse what would refuse everything for ever."""
+    check_number(attribute.name, value, zero=True)
+    if 0 < value < 1:
+        raise ValueError(f"{attribute.name} must be 1 or more, or 0 for the default, not {value!r}")
 
 
 def by_caller(given: McpRequest | McpCall) -> Hashable:
@@ -44,7 +56,7 @@ class RateLimit:
 
     Args:
         rate: How often in a second, in the long run.
-        burst: How often at once; the rate, or 1 if that is less.
+        burst: How often at once, 1 or more; by default (0), the rate, or 1 if that is less.
         by: Says whose rate it is, by anything hashable; by default, each caller has one. What it
             returns `None` for is not counted.
         max_keys: Keys whose rate is remembered, the last ones seen. What is in a store stays there.
@@ -54,6 +66,7 @@ class RateLimit:
 
     Raises:
         ValueError: A number is out of its range, or a store was given without a name.
+        TypeError: Another option is of another type.
 
     Example:
         >>> def searches(call: McpCall) -> str | None:
@@ -63,21 +76,17 @@ class RateLimit:
         >>> shared = RateLimit(5, burst=50, store="redis://localhost:6379/0", name="shop")
     """
 
-    rate: float = field(validator=validators.gt(0))
-    burst: float = field(default=0.0, kw_only=True, validator=validators.ge(0))
-    by: Callable[[Any], Hashable] = field(default=by_caller, kw_only=True)
-    max_keys: int = field(default=10_000, kw_only=True, validator=validators.ge(1))
+    rate: float = field(validator=_positive)
+    burst: float = field(default=0.0, kw_only=True, validator=_lets_one_pass)
+    by: Callable[[Any], Hashable] = field(default=by_caller, kw_only=True, validator=is_function)
+    max_keys: int = field(default=10_000, kw_only=True, validator=_count)
     store: StoreLike | None = field(
         default=None, kw_only=True, repr=False
     )  # it may have a password
-    name: str = field(default="", kw_only=True)
+    name: str = field(default="", kw_only=True, validator=is_a(str))
     _buckets: TokenBuckets = field(init=False)
     # Each connection may open one, and each thread may have a Trio run of its own.
     _shared: trio.lowlevel.RunVar[tuple[SharedBuckets, ...]] = field(init=False)
-
-    @_buckets.default
-    def _make_buckets(self) -> TokenBuckets:
-        return TokenBuckets(self.rate, self._burst, self.max_keys)
 
     @_shared.default
     def _make_shared(self) -> trio.lowlevel.RunVar[tuple[SharedBuckets, ...]]:
@@ -85,6 +94,7 @@ class RateLimit:
 
     def __attrs_post_init__(self) -> None:
         """Make sure that a store is one, and that the rate in it has a name."""
+        self._buckets = TokenBuckets(self.rate, self._burst, self.max_keys)
         if self.store is None:
             return
         from trio_mcp.store.opening import check_store

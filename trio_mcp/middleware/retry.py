@@ -8,13 +8,18 @@ from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import trio
-from attrs import define, field, validators
+from attrs import define, field
 
 from trio_mcp.backoff import backoff
+from trio_mcp.checks import are_names
 from trio_mcp.errors import CannotReach, ConnectionLost, RateLimited
 from trio_mcp.public import public_in
+from trio_mcp.wire.bounds import bound
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.methods import METHODS
+
+_count: Any = bound(whole=True, finite=True)
+_at_least_zero: Any = bound(zero=True)
 
 logger = logging.getLogger("trio_mcp.retry")
 
@@ -51,11 +56,11 @@ class Retry:
         >>> registry = Registry("weather", call_middleware=[Retry(attempts=5)])
     """
 
-    attempts: int = field(default=3, kw_only=True, validator=validators.ge(1))
-    delay: float = field(default=0.1, kw_only=True, validator=validators.ge(0))
-    max_delay: float = field(default=5.0, kw_only=True, validator=validators.ge(0))
+    attempts: int = field(default=3, kw_only=True, validator=_count)
+    delay: float = field(default=0.1, kw_only=True, validator=_at_least_zero)
+    max_delay: float = field(default=5.0, kw_only=True, validator=_at_least_zero)
     on: tuple[type[Exception], ...] = field(default=PASSING, kw_only=True, converter=tuple)
-    tools: Collection[str] = field(default=(), kw_only=True, converter=frozenset)
+    tools: Collection[str] = field(default=(), kw_only=True, validator=are_names)
     _random: Callable[[], float] = field(default=random.random, kw_only=True, repr=False)
 
     async def __call__(self, given: Any, call_next: Callable[[Any], Any]) -> Any:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 from math import inf
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import trio
-from attrs import define, field, validators
+from attrs import define, field
 
+from trio_mcp.checks import is_a
 from trio_mcp.errors import ResponseTooLarge
 from trio_mcp.public import public_in
 from trio_mcp.registry.middleware import McpRequest, RequestNext
+from trio_mcp.wire.bounds import bound
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ToolError
 from trio_mcp.wire.jsonrpc import Json
 
@@ -23,6 +25,8 @@ _CHARACTERS: Final = 1_000_000
 _SCALAR: Final = 8
 _ROOM: Final = 1000
 _END: Final = object()
+
+_count: Any = bound(whole=True)
 
 
 async def size_of(value: Json, most: float = inf) -> int:
@@ -89,8 +93,8 @@ class ResultSize:
     """
 
     around: ClassVar[Literal["requests"]] = "requests"
-    max_bytes: int = field(validator=validators.ge(1))
-    truncate: bool = field(default=False, kw_only=True)
+    max_bytes: int = field(validator=_count)
+    truncate: bool = field(default=False, kw_only=True, validator=is_a(bool))
 
     async def __call__(self, request: McpRequest, call_next: RequestNext) -> dict[str, Json]:
         """Let results pass that are not too large.
