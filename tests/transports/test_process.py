@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -256,6 +257,31 @@ async def test_what_cannot_be_started_is_told(command) -> None:
     with pytest.raises(CannotStart):
         async with open_process(command):
             raise AssertionError("started")
+
+
+@pytest.mark.requirement("E5")
+@pytest.mark.parametrize("command", ["ls", b"ls", Path("ls"), 5, None])
+async def test_a_command_is_a_list(command) -> None:
+    with pytest.raises(TypeError, match="a command must be a list, such as"):
+        async with open_process(command):
+            raise AssertionError("started")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"env": ["A"]}, "env must be a dict"),
+        ({"env": {"A": 1}}, "env: A must be a string, not int"),
+        ({"env": {"A": b"s3cr3t"}}, "env: A must be a string, not bytes"),
+        ({"env": {1: "s3cr3t"}}, "env: 1 is no name"),
+        ({"cwd": 5}, "cwd must be "),
+        ({"kill_children": "no"}, "kill_children must be "),
+    ],
+)
+async def test_options_of_another_type_are_refused_by_name(options, words) -> None:
+    with pytest.raises(TypeError, match=f"^{words}") as failure:
+        ProcessOptions(**options)
+    assert "s3cr3t" not in str(failure.value)
 
 
 @pytest.mark.requirement("E8")

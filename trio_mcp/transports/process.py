@@ -9,6 +9,8 @@ Once the process has gone, by whatever way, its children are killed at once and 
 id is free then, and some day it is the id of somebody else's process.
 """
 
+from __future__ import annotations
+
 import codecs
 import os
 import subprocess
@@ -18,12 +20,14 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
+from types import NoneType
 from typing import Any, Final, Literal, get_args
 
 import trio
-from attrs import field, frozen, validators
+from attrs import Attribute, field, frozen, validators
 
 from trio_mcp.background import background_task
+from trio_mcp.checks import is_a
 from trio_mcp.errors import (
     CannotStart,
     ClientError,
@@ -42,6 +46,7 @@ from trio_mcp.transports.observe import Broadcast
 from trio_mcp.wire.bounds import bound
 from trio_mcp.wire.framing import Frame, Oversized
 from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.safe_repr import safe_repr
 
 StderrMode = Literal["capture", "forward", "ignore"]
 
@@ -58,6 +63,19 @@ SAFE_ENVIRONMENT: Final = system_processes.SAFE_ENVIRONMENT
 
 _at_least_zero: Any = bound(zero=True)
 _is_mode: Any = validators.in_(get_args(StderrMode))
+
+
+def _are_variables(_: object, attribute: Attribute[Any], env: Any) -> None:
+    """Refuse what is no environment, without repeating a value that may be a secret."""
+    if not isinstance(env, Mapping):
+        found = type(env).__name__
+        raise TypeError(f"{attribute.name} must be a dict of names and values, not {found}")
+    for name, value in env.items():
+        if not isinstance(name, str):
+            raise TypeError(f"{attribute.name}: {safe_repr(name)} is no name of a variable")
+        if not isinstance(value, str):
+            found = type(value).__name__
+            raise TypeError(f"{attribute.name}: {name} must be a string, not {found}")
 
 
 @public
@@ -78,19 +96,20 @@ class ProcessOptions:
 
     Raises:
         ValueError: A timeout is less than 0, or there is no such way to deal with stderr.
+        TypeError: Another option is of another type.
 
     Example:
         >>> ProcessOptions(stderr="ignore", close_timeout=0.5).terminate_timeout
         2.0
     """
 
-    env: Mapping[str, str] = field(factory=dict)
-    cwd: str | Path | None = None
+    env: Mapping[str, str] = field(factory=dict, validator=_are_variables)
+    cwd: str | Path | None = field(default=None, validator=is_a(str, os.PathLike, NoneType))
     stderr: StderrMode = field(default="capture", validator=_is_mode)
     close_timeout: float = field(default=2.0, validator=_at_least_zero)
     terminate_timeout: float = field(default=2.0, validator=_at_least_zero)
     kill_timeout: float = field(default=5.0, validator=_at_least_zero)
-    kill_children: bool = True
+    kill_children: bool = field(default=True, validator=is_a(bool))
 
 
 @public
@@ -352,6 +371,7 @@ async def open_process(
 
     Raises:
         CannotStart: The program does not exist, or cannot be executed.
+        TypeError: The command is no list.
 
     If cancelled at any point, it ends the process and all its children within the time that
     `ProcessOptions` allows, and raises `trio.Cancelled`.
@@ -386,6 +406,8 @@ async def open_process(
 async def _spawn(
     command: Sequence[str | Path], options: ProcessOptions
 ) -> tuple[trio.Process, ProcessGroup]:
+    if isinstance(command, str | bytes) or not isinstance(command, Sequence):
+        raise TypeError(f"a command must be a list, such as ['ls', '-l'], not {command!r:.100}")
     if not command:
         raise CannotStart("there is no command to start")
     environment = {key: os.environ[key] for key in SAFE_ENVIRONMENT if key in os.environ}
