@@ -10,6 +10,7 @@ from attrs import evolve
 
 from tests.support.client import serving
 from tests.support.tools import echo, error_of, failure_of, registry_of, text_of
+from tests.support.turns import turns_of_another_task
 from trio_mcp import (
     CallToolResult,
     Client,
@@ -92,22 +93,12 @@ async def test_sizes_are_about_those_of_json(value, size):
 
 
 async def test_others_get_their_turn_while_much_is_counted():
-    turns = 0
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            await trio.lowlevel.checkpoint()
-            turns += 1
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(count)
+    async with turns_of_another_task() as turns:
         assert await size_of([[0] * 100] * 1000) > 100_000
-        assert turns >= 10
-        turns = 0
+        assert turns.count >= 10
+        turns.count = 0
         await size_of([[0] * 100] * 1000, 1000)
-        nursery.cancel_scope.cancel()
-    assert turns < 5, "it stops where it is known to be too much"
+        assert turns.count < 5, "it stops where it is known to be too much"
 
 
 async def test_a_result_that_is_too_large_is_refused_in_words():

@@ -3,6 +3,7 @@
 import pytest
 import trio
 
+from tests.support.turns import turns_of_another_task
 from trio_mcp import Limits
 from trio_mcp.peer.decoding import decoded
 from trio_mcp.wire.jsonrpc import Malformed, Message, Request
@@ -15,22 +16,9 @@ def request_with(many: int) -> bytes:
 
 
 async def turns_of_others(line: bytes, limits: Limits) -> tuple[int, Message | None]:
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            await trio.lowlevel.checkpoint()
-            turns += 1
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(others)
-        await trio.lowlevel.checkpoint()  # so that they have begun
-        before = turns
+    async with turns_of_another_task() as turns:
         message = await decoded(line, limits)
-        meanwhile = turns - before
-        nursery.cancel_scope.cancel()
-    return meanwhile, message
+        return turns.count, message
 
 
 @pytest.mark.parametrize(("many", "are_needed"), [(1, False), (2000, False), (40_000, True)])

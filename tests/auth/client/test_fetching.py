@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from tests.client.http_support import Incoming, Script
+from tests.support.turns import turns_of_another_task
 from trio_mcp import Fetching
 from trio_mcp.auth.fetching import MOST_BYTES
 from trio_mcp.background import background_task
@@ -226,26 +227,16 @@ class InPieces(httpx2.AsyncByteStream):
 
 
 async def test_others_get_their_turn_however_small_the_pieces_of_a_body_are() -> None:
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            await trio.lowlevel.checkpoint()
-            turns += 1
-
     async def answer(request: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(200, stream=InPieces())
 
     fetching = Fetching(
         client_factory=lambda: httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
     )
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(others)
+    async with turns_of_another_task() as turns:
         await fetching.get("https://as.test/", near="https://as.test")
-        by_then = turns
+        assert turns.count > 900
+        turns.count = 0
         reply = Reply(httpx2.Response(200, stream=InPieces()), "https://as.test")
         assert await reply.read_all(1000) == b" " * 1000
-        nursery.cancel_scope.cancel()
-    assert by_then > 900
-    assert turns - by_then > 50
+        assert turns.count > 50

@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from tests.compose.openapi.support import Service, document, get, text_of
+from tests.support.turns import turns_of_another_task
 from trio_mcp import (
     AudioContent,
     BlobResourceContents,
@@ -158,20 +159,10 @@ async def test_an_answer_is_bounded_packed_or_not() -> None:
 
 
 async def test_others_get_their_turn_however_small_the_pieces_are() -> None:
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            await trio.lowlevel.checkpoint()
-            turns += 1
-
     response = httpx2.Response(200, stream=Stream([b" "] * 1000))
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(others)
+    async with turns_of_another_task() as turns:
         await answered(response)
-        nursery.cancel_scope.cancel()
-    assert turns > 900
+        assert turns.count > 900
 
 
 async def test_what_cannot_be_kept_exactly_is_told_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
