@@ -10,9 +10,9 @@ from typing import Any, Generic, TypeVar
 
 from attrs import evolve
 
-from trio_mcp.aio.faces import Feed, face_of, same_arguments
 from trio_mcp.aio.held import Held
 from trio_mcp.aio.inloop import call_asyncio
+from trio_mcp.aio.wrappers import Feed, same_arguments, wrapper_of
 from trio_mcp.client import connect as trio_connect
 from trio_mcp.client.changes import ChangeStream as TrioChangeStream
 from trio_mcp.client.client import Client as TrioClient
@@ -50,7 +50,7 @@ class ChangeStream(TrioChangeStream):
 
 
 class HeldFace(Generic[C]):
-    """How the faces of what a block yields call Trio."""
+    """How the wrappers of what a block yields call Trio."""
 
     _held: Held[Any, Any]
     _theirs: C
@@ -110,7 +110,7 @@ def handlers_in_loop(held: Held[Any, Any], handlers: Handlers) -> Handlers:
     return evolve(handlers, **asked)
 
 
-@face_of(TrioClient)
+@wrapper_of(TrioClient)
 class Client(HeldFace[TrioClient], TrioClient):
     """A connection to a server, for asyncio. Made by `connect`.
 

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from trio_mcp.aio.client import Client, HeldFace, handlers_in_loop
-from trio_mcp.aio.faces import Feed, face_of, same_arguments
 from trio_mcp.aio.held import Held
+from trio_mcp.aio.wrappers import Feed, same_arguments, wrapper_of
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.tools import RemoteTool
 from trio_mcp.compose import group as trio_group
@@ -42,7 +42,7 @@ class GroupServer(HeldFace[trio_group.GroupServer], trio_group.GroupServer):
             raise
 
 
-@face_of(trio_group.ServerGroup)
+@wrapper_of(trio_group.ServerGroup)
 class ServerGroup(HeldFace[trio_group.ServerGroup], trio_group.ServerGroup):
     """Servers that are connected side by side, for asyncio. Made by `connect_all`."""
 

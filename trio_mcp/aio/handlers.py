@@ -13,16 +13,16 @@ import trio
 from attrs import fields, frozen
 
 from trio_mcp.aio.calls import Call
-from trio_mcp.aio.faces import face_of
 from trio_mcp.aio.inloop import LoopCall, call_asyncio
 from trio_mcp.aio.run import TrioRun, trio_run
+from trio_mcp.aio.wrappers import wrapper_of
 from trio_mcp.registry import Context
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
-@face_of(Context)
+@wrapper_of(Context)
 @frozen(kw_only=True)
 class LoopContext(Context):
     """The context of a handler that runs in the event loop."""
@@ -109,9 +109,9 @@ async def _with_contexts(
     result: Any = None
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
-        faces = {name: _in_loop(options[name], run, nursery) for name in contexts}
+        wrapped = {name: _in_loop(options[name], run, nursery) for name in contexts}
         try:
-            result = await call_asyncio(run, partial(function, *args, **{**options, **faces}))
+            result = await call_asyncio(run, partial(function, *args, **{**options, **wrapped}))
         except Exception as error:  # raised below, outside of any exception group
             failure = error
     if failure is not None:

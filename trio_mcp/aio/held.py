@@ -34,18 +34,18 @@ class Held(AbstractAsyncContextManager[F, None], Generic[T, F]):
 
     Args:
         block: Makes the context manager, on Trio's side.
-        face: Makes what asyncio gets of what it yields.
+        wrap: Makes what asyncio gets of what it yields.
         within: Another one, which lasts longer.
     """
 
     def __init__(
         self,
         block: Callable[[], AbstractAsyncContextManager[T]],
-        face: Callable[[T], F],
+        wrap: Callable[[T], F],
         within: Held[Any, Any] | None = None,
     ) -> None:
         self._block = block
-        self._face = face
+        self._wrap = wrap
         self._within = within
         self._run: TrioRun | None = None
         self._is_released = False
@@ -97,7 +97,7 @@ class Held(AbstractAsyncContextManager[F, None], Generic[T, F]):
         if self._nursery is None:
             await self._finish(self._run)
             self._raise()
-        return self._face(self._value)
+        return self._wrap(self._value)
 
     async def aclose(self) -> None:
         """Leave the block; what still runs in it is cancelled.

@@ -20,9 +20,9 @@ from typing import Any, Final
 
 import trio
 
-from trio_mcp.aio.faces import same_arguments
 from trio_mcp.aio.held import Held
 from trio_mcp.aio.inloop import call_asyncio
+from trio_mcp.aio.wrappers import same_arguments
 from trio_mcp.transports.http.app import HttpApp as TrioHttpApp
 from trio_mcp.transports.http.app import http_app as trio_http_app
 from trio_mcp.transports.http.server.asgi import Message, Receive, Scope, Send

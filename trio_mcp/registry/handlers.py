@@ -168,7 +168,7 @@ class Handler:
     is_async: bool = field(init=False)
     is_direct: bool = field(init=False)
     """Whether a call is nothing but a call of the function, if the keywords are bound."""
-    may_talk: bool = field(init=False)
+    gets_context: bool = field(init=False)
     """Whether anything gets a context, and so may say something before the result."""
     forward: Callable[..., Awaitable[Any]] | None = field(init=False)
     """The function, where it can do without a context (`ForwardedCall.forward`)."""
@@ -181,7 +181,7 @@ class Handler:
         looks = {
             "is_async": runs_async,
             "is_direct": runs_async and is_bare and not self.context_parameter and not self.origin,
-            "may_talk": self.context_parameter is not None or bool(self.middleware),
+            "gets_context": self.context_parameter is not None or bool(self.middleware),
             "forward": getattr(self.function, "forward", None) if is_bare else None,
             "_is_bare": is_bare,
         }

@@ -153,7 +153,7 @@ class HandlerCall(InboundRequest):
     @property
     def may_notify(self) -> bool:
         """Whether the function has anything to send by."""
-        return self.handler.may_talk or bool(self.log_bridges())
+        return self.handler.gets_context or bool(self.log_bridges())
 
     def run(self, scope: Scope) -> Coroutine[Any, Any, bytes | None]:
         """Run the function inside the scope and return the line that answers the call."""
@@ -209,7 +209,7 @@ class HandlerCall(InboundRequest):
             running = handler.function(**keywords)
         elif handler.origin is not None and (bridges := self.log_bridges()):
             running = self.work_bridged(bridges)
-        elif server.use_state is not None and handler.may_talk and self.brings_state:
+        elif server.use_state is not None and handler.gets_context and self.brings_state:
             running = self.work_bridged([])
         elif handler.forward is not None and keywords.__class__ is dict:
             running = self._forwarded(keywords["arguments"])

@@ -33,7 +33,7 @@ _START_PATIENCE: Final = 60.0
 _QUICK: Final = 1.0
 """A worker that listened for fewer seconds has died at once."""
 _MOST_QUICK: Final = 6
-"""Workers that may die at once, one after the other in the same place."""
+"""Workers that may die at once, one after the other in the same slot."""
 _FIRST_DELAY: Final = 0.1
 _MOST_DELAY: Final = 10.0
 _TOLD_PATIENCE: Final = 1.0
@@ -113,7 +113,7 @@ class Supervisor:
         settings: dict[str, Any],
         patience: float,
     ) -> None:
-        self._places: list[Child | None] = [None] * number
+        self._slots: list[Child | None] = [None] * number
         self._children: set[Child] = set()  # those as well that have been replaced, and drain
         self._listeners = listeners
         sockets: list[Any] = [getattr(each, "transport_listener", each) for each in listeners]
@@ -139,10 +139,10 @@ class Supervisor:
         """
         async with trio.open_nursery() as self._processes:
             await self._processes.start(self._heed_signals)
-            async with trio.open_nursery() as places:
-                places.start_soon(self._start_all, places, started)
+            async with trio.open_nursery() as keepers:
+                keepers.start_soon(self._start_all, keepers, started)
                 await self._stop.wait()
-                places.cancel_scope.cancel()
+                keepers.cancel_scope.cancel()
             notify("STOPPING=1")
             await self._end_all()
             self._processes.cancel_scope.cancel()
@@ -158,42 +158,42 @@ class Supervisor:
         if self._failed is not None:
             raise SystemExit(self._failed.status)
 
-    # -- the places -----------------------------------------------------------------------
+    # -- the slots -----------------------------------------------------------------------
 
-    async def _start_all(self, places: trio.Nursery, started: Callable[[], None]) -> None:
-        first, *others = range(len(self._places))
-        await places.start(self._keep, first)  # alone: what is wrong at all is said once
+    async def _start_all(self, keepers: trio.Nursery, started: Callable[[], None]) -> None:
+        first, *others = range(len(self._slots))
+        await keepers.start(self._keep, first)  # alone: what is wrong at all is said once
         async with trio.open_nursery() as starting:
-            for place in others:
-                starting.start_soon(places.start, self._keep, place)
+            for slot in others:
+                starting.start_soon(keepers.start, self._keep, slot)
         notify("READY=1")
         started()
-        places.start_soon(self._reload_at_hangups)
+        keepers.start_soon(self._reload_at_hangups)
 
-    async def _keep(self, place: int, task_status: trio.TaskStatus[None]) -> None:
-        """Have a worker in a place, always."""
+    async def _keep(self, slot: int, task_status: trio.TaskStatus[None]) -> None:
+        """Have a worker in a slot, always."""
         quick = 0
-        child = self._places[place] = await self._spawn()
+        child = self._slots[slot] = await self._spawn()
         while True:
             await child.until(lambda child: child.ready is not None)
             if child.ready is not None and task_status is not trio.TASK_STATUS_IGNORED:
                 task_status.started()
                 task_status = trio.TASK_STATUS_IGNORED
             await child.until(lambda child: False)
-            if self._places[place] is child:
+            if self._slots[slot] is child:
                 quick = quick + 1 if child.died_at_once else 0
                 await self._back_off(child, quick)
-            if self._places[place] is child:  # or a reload has put another one there
+            if self._slots[slot] is child:  # or a reload has put another one there
                 fresh = await self._spawn()
-                if self._places[place] is child:
-                    self._places[place] = fresh
+                if self._slots[slot] is child:
+                    self._slots[slot] = fresh
                 else:
                     fresh.stop()
-            child = self._in(place)
+            child = self._in(slot)
 
     async def _back_off(self, child: Child, quick: int) -> None:
         """Wait before another worker is started, or give up."""
-        fresh = not any(each is not None and each.ready for each in self._places)
+        fresh = not any(each is not None and each.ready for each in self._slots)
         if quick > _MOST_QUICK or (quick and fresh):
             logger.critical("A worker %s; the server ends", child.end)
             self._failed = child
@@ -203,8 +203,8 @@ class Supervisor:
         logger.error("A worker %s; the next one starts in %.1f s", child.end, delay)
         await trio.sleep(delay)
 
-    def _in(self, place: int) -> Child:
-        child = self._places[place]
+    def _in(self, slot: int) -> Child:
+        child = self._slots[slot]
         assert child is not None
         return child
 
@@ -218,13 +218,13 @@ class Supervisor:
 
     async def _reload(self) -> None:
         """Replace the workers, each when the new one listens; none, if new ones do not."""
-        for place in range(len(self._places)):
+        for slot in range(len(self._slots)):
             fresh = await self._spawn()
             await fresh.until(lambda child: child.ready is not None)
             if fresh.ended:
                 logger.error("A new worker %s; the old ones stay", fresh.end)
                 return
-            old, self._places[place] = self._in(place), fresh
+            old, self._slots[slot] = self._in(slot), fresh
             old.stop()
             self._tell_live()
         logger.info("The workers were replaced")

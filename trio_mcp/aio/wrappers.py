@@ -1,6 +1,6 @@
-"""Making asyncio's faces of Trio's classes: the same methods, which cross over and come back.
+"""Making wrappers for asyncio of Trio's classes: the same methods, which cross over and come back.
 
-A face is a subclass, so an editor and mypy know every method, its arguments and its result; and
+A wrapper is a subclass, so an editor and mypy know every method, its arguments and its result; and
 every method that has to cross does, because the decorator finds them.
 """
 
@@ -33,7 +33,7 @@ class Crossing(Protocol):
         """Call it there."""
 
 
-def face_of(theirs: type) -> Callable[[type[C]], type[C]]:
+def wrapper_of(theirs: type) -> Callable[[type[C]], type[C]]:
     """Have a subclass of a class of Trio's override each of its public coroutine methods.
 
     Those that the subclass defines itself stay. The others call its `_cross`.
