@@ -17,8 +17,8 @@ from tests.aio.support import Workshop, in_asyncio, open_descriptors, our_thread
 from tests.support.processes import EXAMPLES, python
 from trio_mcp import Connected, Connecting, Disconnected, Handlers, ListChanged
 from trio_mcp.aio import Client, Registry, connect, connect_all
-from trio_mcp.aio.faces import face_of
 from trio_mcp.aio.inloop import Callback
+from trio_mcp.aio.wrappers import wrapper_of
 from trio_mcp.errors import AlreadyConnected, CannotStart, NotConnected, ServerExited, UnknownTool
 
 CALCULATOR = python(EXAMPLES / "calculator.py")
@@ -60,7 +60,7 @@ def test_a_further_class_gets_its_face_by_the_same_means():
         def plain(self):
             return "plain"
 
-    @face_of(Theirs)
+    @wrapper_of(Theirs)
     class Mine(Theirs):
         async def _cross(self, method, *args, **options):
             return "crossed", await method(self, *args, **options)
