@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
-from attrs import field, frozen
+import trio
+from attrs import evolve, field, frozen
 
 from trio_mcp.public import public
 
@@ -60,3 +61,19 @@ class Authorization:
         if self.issuer is not None or self.client_id is not None:
             name = json.dumps([self.issuer, self.subject, self.client_id])
         object.__setattr__(self, "principal", name)
+
+
+def with_deadline(found: Authorization, now: float) -> Authorization | None:
+    """Have what a token opens end when it expires.
+
+    Args:
+        found: What it allows.
+        now: Seconds since 1970, without what clocks may differ by.
+
+    Returns:
+        The same with a deadline, if the token expires at all; `None` if it has.
+    """
+    if found.expires_at is None:
+        return found
+    left = found.expires_at - now
+    return evolve(found, deadline=trio.current_time() + left) if left > 0 else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from tests.transports.http.support import (
     hosting,
     modern,
 )
-from trio_mcp import Context, HttpPolicy, Limits, Registry, http_app, serve_http
+from trio_mcp import Authorization, Context, HttpPolicy, Limits, Registry, http_app, serve_http
 
 HOSTS = [
     "localhost",
@@ -311,6 +312,22 @@ async def test_a_verifier_says_whose_a_token_is() -> None:
         assert await status_with(host, authorization="Bearer bad") == 401
         assert await status_with(host) == 401
         assert asked == ["good", "bad"], "it is asked about tokens only"
+
+
+@pytest.mark.requirement("J3")
+async def test_what_a_token_has_opened_ends_with_it_whoever_says_so(autojump_clock: Any) -> None:
+    async def verify(token: str) -> Authorization:
+        return Authorization(subject="alice", expires_at=time.time() + float(token))
+
+    async with hosting(registry_of(echo), HttpPolicy(verify=verify)) as host:
+        assert await status_with(host, authorization="Bearer -1") == 401
+        client = LegacyClient(host, headers={"authorization": "Bearer 1000"})
+        await client.initialize()
+        stream = client.get()
+        await stream.started()
+        before = trio.current_time()
+        await stream.end()
+        assert 990 < trio.current_time() - before <= 1000
 
 
 @pytest.mark.requirement("F4")

@@ -16,10 +16,10 @@ from math import inf
 from typing import Final
 
 import trio
-from attrs import evolve, frozen
+from attrs import frozen
 
 from trio_mcp.auth import challenges
-from trio_mcp.auth.authorization import Authorization
+from trio_mcp.auth.authorization import Authorization, with_deadline
 from trio_mcp.auth.fetching import Fetched, Fetcher, Fetching
 from trio_mcp.auth.server.credentials import Credentials, Denied, Header
 from trio_mcp.auth.server.dpop import ProofVerifier
@@ -209,12 +209,10 @@ class Authenticator:
         found, seconds = await self._verify(token)
         if found is None:
             raise TokenRefused("the author's function does not know it")
-        if found.expires_at is None:
-            return found, seconds
-        left = found.expires_at + self._server.leeway - self._clock()
-        if left <= 0:
+        timed = with_deadline(found, self._clock() - self._server.leeway)
+        if timed is None:
             raise TokenRefused("it has expired")
-        return evolve(found, deadline=trio.current_time() + left), seconds
+        return timed, seconds
 
     # -- what it proves -------------------------------------------------------------------
 

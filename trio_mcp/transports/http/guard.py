@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import math
 import re
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import lru_cache, partial
@@ -22,7 +23,7 @@ from urllib.parse import quote, urlsplit
 
 import trio
 
-from trio_mcp.auth.authorization import Authorization
+from trio_mcp.auth.authorization import Authorization, with_deadline
 from trio_mcp.auth.challenges import INSUFFICIENT_SCOPE, INVALID_TOKEN, Challenge
 from trio_mcp.auth.digests import same
 from trio_mcp.auth.scopes import scope_text
@@ -197,7 +198,12 @@ class Guard:
         if found is None:
             self._note_guess(request)
             raise self._challenge(401, "The bearer token is not valid.", INVALID_TOKEN)
-        return found if isinstance(found, Authorization) else Authorization(subject=found)
+        if not isinstance(found, Authorization):
+            return Authorization(subject=found)
+        timed = with_deadline(found, time.time())
+        if timed is None:
+            raise self._challenge(401, "The bearer token has expired.", INVALID_TOKEN)
+        return timed
 
     async def _ask(self, request: HttpRequest) -> Authorization:
         assert self._authenticator is not None
