@@ -188,6 +188,23 @@ async def test_the_status_of_an_error_with_a_long_id() -> None:
 
 
 @pytest.mark.requirement("F1")
+@pytest.mark.parametrize("id", ["error", '"error":', ',"error":{"code":-32601,', 2**53, "\u2028\t"])
+async def test_the_status_tells_errors_from_results_whatever_the_id(id: str | int) -> None:
+    async def failures() -> dict[str, Any]:
+        return {"error": {"code": -32601, "message": "one of many"}}
+
+    async with modern(registry_of(failures)) as client:
+        for method, params, status in (
+            ("tools/call", {"name": "failures"}, 200),
+            ("tools/call", {"name": "missing"}, 400),
+            ("tools/fly", {}, 404),
+        ):
+            response = await client.post({**client.request_of(method, params), "id": id})
+            assert response.status == status
+            assert (await response.answer())["id"] == id
+
+
+@pytest.mark.requirement("F1")
 async def test_a_result_that_talks_of_errors_is_none() -> None:
     async with modern(registry_of(echo)) as client:
         for text in ('"error"', '{"error":{"code":-32601}}', '"error":' * 1000):

@@ -38,7 +38,7 @@ from trio_mcp.wire.errors import (
     PARSE_ERROR,
     UNSUPPORTED_PROTOCOL_VERSION,
 )
-from trio_mcp.wire.jsonrpc import Id
+from trio_mcp.wire.jsonrpc import Id, encode
 from trio_mcp.wire.sse import encode_event
 
 T = TypeVar("T")
@@ -54,11 +54,9 @@ STATUSES: Final = {
 }
 """The status that a modern client gets with an error; 200 with any other."""
 
-_HEAD_BYTES: Final = 4096
-"""Of a line with a short id: what has the word `error` in it, if the line is one."""
+_ERROR: Final = b',"error":{"code":'
+"""What follows the id in a line that tells of an error (`error_line`)."""
 _CLOSE: Final = [(b"connection", b"close")]
-_ESCAPED: Final = 6
-"""Bytes that a character of an id may take."""
 
 
 class ResponseChannel(ReplyChannel):
@@ -223,11 +221,11 @@ async def finish(
 
 
 def status_of(line: bytes, id: Id) -> int:
-    """The status for a line that answers a modern request with that id."""
-    most = _HEAD_BYTES if id.__class__ is int else _HEAD_BYTES + _ESCAPED * len(str(id))
-    if b'"error"' not in line[:most]:
-        return 200
-    import orjson
+    """The status for a line that answers a modern request with that id.
 
-    error = orjson.loads(line).get("error")
-    return STATUSES.get(error["code"], 200) if isinstance(error, dict) else 200
+    It is not parsed, as it may be long, nor is it searched: others may have a member `error`.
+    """
+    head = b'{"jsonrpc":"2.0","id":%b%b' % (encode(id, is_finite=True)[:-1], _ERROR)
+    if not line.startswith(head):
+        return 200
+    return STATUSES.get(int(line[len(head) : line.index(b",", len(head))]), 200)
