@@ -20,7 +20,7 @@ from tests.transports.http.support import (
     progress_meta,
 )
 from trio_mcp import Context, HttpPolicy, Registry, http_app
-from trio_mcp.store.changes import Change
+from trio_mcp.store.changes import Change, Put
 from trio_mcp.store.errors import StoreUnavailable
 from trio_mcp.store.memory import MemoryStore
 from trio_mcp.transports.http.sharing.session import SharedSession
@@ -214,6 +214,45 @@ async def test_settings_hold_everywhere() -> None:
             assert len(await client.begin_call("talk").messages()) == 2
 
 
+async def test_settings_in_a_batch_hold_everywhere() -> None:
+    async def talk(context: Context) -> str:
+        await context.log("info", "quiet")
+        return "said"
+
+    async with fleet(lambda: registry_of(talk)) as those:
+        client = those.client(revision="2025-03-26")
+        await client.initialize()
+        setting = client.request_of("logging/setLevel", {"level": "error"})
+        assert (await client.post([setting])).status == 200
+        await wait_all_tasks_blocked()
+        for _ in range(3):
+            assert len(await client.begin_call("talk").messages()) == 1
+
+
+async def test_integers_of_any_length_pass_between_instances() -> None:
+    worker = Worker()
+    async with fleet(lambda: worker.registry) as those:
+        client = those.client(capabilities={"experimental": {"long": {"number": 2**70}}})
+        await client.initialize()
+        assert await client.notify("notifications/cancelled", {"requestId": 2**70}) == 202
+        request = client.request_of("tools/call", {"name": "work", "_meta": progress_meta()})
+        request["params"]["arguments"] = {"say": 1}
+        call = client.send({**request, "id": 2**70})
+        await worker.until(1)
+        assert (await client.begin("ping").end()).status == 200
+        worker.go_on.set()
+        assert len(await call.messages()) == 2
+
+
+@pytest.mark.parametrize("name", ["films/", "Film\xa0Club", "a\nb", "x" * 600])
+async def test_a_registry_of_any_name_may_share_a_store(name: str) -> None:
+    async with fleet(lambda: Registry(name)) as those:
+        client = those.client()
+        await client.initialize()
+        for _ in range(3):
+            assert (await client.begin("ping").end()).status == 200
+
+
 def news() -> Registry:
     registry = registry_of(echo)
     registry.add_resource("news://today", lambda: "news", name="today")
@@ -248,6 +287,26 @@ async def test_changes_are_told_wherever_the_stream_is() -> None:
         registries[0].notify_resource_updated("news://today")
         registries[2].remove_resource("news://other")
         assert (await stream.message())["method"] == "notifications/resources/list_changed"
+
+
+async def test_a_change_of_what_has_no_name_in_unicode_harms_nobody() -> None:
+    registries: list[Registry] = []
+
+    def make() -> Registry:
+        registries.append(news())
+        return registries[-1]
+
+    async with fleet(make) as those:
+        client = those.client()
+        await client.initialize()
+        await client.request("resources/subscribe", {"uri": "news://today"})
+        stream = client.get()
+        await stream.started()
+        await wait_all_tasks_blocked()
+        registries[0].notify_resource_updated("file:///caf\udce9")  # as `os.listdir` names it
+        await wait_all_tasks_blocked()
+        registries[0].notify_resource_updated("news://today")
+        assert (await stream.message())["params"]["uri"] == "news://today"
 
 
 async def test_a_stream_of_changes_that_goes_on_elsewhere_tells_all_that_may_have_changed() -> None:
@@ -379,6 +438,27 @@ async def test_an_end_is_answered_once_others_will_have_heard_of_it(
         news.set()
         await wait_all_tasks_blocked()
         assert answers == [200]
+
+
+async def test_an_end_holds_here_too_if_its_client_does_not_wait_for_it() -> None:
+    class Late(MemoryStore):
+        """Says that a session was ended long after that was done."""
+
+        async def commit(self, *changes: Change) -> list[int]:
+            versions = await super().commit(*changes)
+            first = changes[0]
+            if isinstance(first, Put) and first.key.endswith(":about") and not first.value:
+                await trio.sleep_forever()
+            return versions
+
+    async with fleet(echoing, store=Late()) as those:
+        client = LegacyClient(those.hosts[0])
+        await client.initialize()
+        ending = client.host.send("DELETE", headers=client.session_headers())
+        await wait_all_tasks_blocked()
+        ending.disconnect()
+        await wait_all_tasks_blocked()
+        assert (await client.begin("ping").end()).status == 404
 
 
 async def test_a_session_that_was_ended_does_not_come_back(

@@ -116,7 +116,7 @@ async def test_a_session_is_its_owners_everywhere() -> None:
 
 async def test_a_message_brings_along_what_its_token_allows(autojump_clock: MockClock) -> None:
     async def verify(token: str) -> Authorization:
-        scopes, claims = frozenset(token.split("+")), {"is": token}
+        scopes, claims = frozenset(token.split("+")), {"is": token, "odd": {"no JSON", 2**70}}
         deadline = trio.current_time() + (1000 if "write" in scopes else 100)
         return Authorization(subject="a", scopes=scopes, claims=claims, deadline=deadline)
 

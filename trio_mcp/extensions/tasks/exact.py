@@ -1,34 +1,13 @@
-"""JSON as it is kept: what went in comes out, long integers and lone surrogates included."""
+"""What is kept with all its fields."""
 
 from __future__ import annotations
 
-import json
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Self
 
-import orjson
 from attrs import asdict, frozen
 
 from trio_mcp.store.errors import StoreError
-
-_SLOW: Final = b" "
-"""What begins with a space was written by the standard library, and has to be read by it."""
-
-
-def dumps(value: Any) -> bytes:
-    """Write a value. What is not JSON becomes text."""
-    try:
-        return orjson.dumps(value, default=str)
-    except TypeError:  # an integer beyond 64 bits, or half a surrogate pair
-        return _SLOW + json.dumps(value, default=str).encode()
-
-
-def loads(kept: bytes) -> Any:
-    """Read what `dumps` wrote.
-
-    Raises:
-        ValueError: It is damaged.
-    """
-    return json.loads(kept) if kept.startswith(_SLOW) else orjson.loads(kept)
+from trio_mcp.store.exact import dumps, loads
 
 
 class Damaged(StoreError):

@@ -17,11 +17,12 @@ from trio_mcp import CallChannel, ExtensionServing, McpError, converted
 from trio_mcp.background import background_nursery
 from trio_mcp.backoff import backoff
 from trio_mcp.extensions.tasks.call import KeptCall
-from trio_mcp.extensions.tasks.exact import Damaged, dumps
+from trio_mcp.extensions.tasks.exact import Damaged
 from trio_mcp.extensions.tasks.kept import Claim, KeptTasks, Move, NoTask, as_it_is
 from trio_mcp.extensions.tasks.record import Record
 from trio_mcp.store.changes import Conflict, Touch
 from trio_mcp.store.errors import StoreError, StoreFull
+from trio_mcp.store.exact import dumps
 from trio_mcp.store.leases import heartbeat
 
 logger = logging.getLogger("trio_mcp.tasks")

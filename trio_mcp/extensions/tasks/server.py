@@ -26,7 +26,6 @@ from trio_mcp import (
 )
 from trio_mcp.background import background_nursery
 from trio_mcp.extensions.tasks.call import KeptCall
-from trio_mcp.extensions.tasks.exact import dumps
 from trio_mcp.extensions.tasks.kept import KeptTasks, NoTask
 from trio_mcp.extensions.tasks.options import (
     CANCEL,
@@ -44,6 +43,7 @@ from trio_mcp.extensions.tasks.worker import Worker
 from trio_mcp.public import public_in
 from trio_mcp.store.changes import Conflict, Entry
 from trio_mcp.store.errors import StoreError, StoreFull
+from trio_mcp.store.exact import dumps
 from trio_mcp.store.opening import check_store, opened
 from trio_mcp.store.protocol import StoreLike
 

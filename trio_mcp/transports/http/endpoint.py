@@ -15,7 +15,7 @@ import trio
 from attrs import define, field
 
 from trio_mcp.peer.channel import ResponseOnly
-from trio_mcp.peer.inbound import Inbound, Slots
+from trio_mcp.peer.inbound import Inbound, InboundRequest, Slots
 from trio_mcp.peer.runner import Runner
 from trio_mcp.server.caller import UNKNOWN_CALLER, Caller, is_modern
 from trio_mcp.server.dispatcher import Dispatcher
@@ -24,6 +24,7 @@ from trio_mcp.server.request import RequestContext
 from trio_mcp.server.scopes import needed_scopes
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
+from trio_mcp.store.errors import StoreError
 from trio_mcp.transports.http.answering import (
     QueuedChannel,
     ResponseChannel,
@@ -271,7 +272,7 @@ class McpEndpoint:
             for each in message.messages:
                 await session.forward(each)
             await self._answer_batch(
-                http, message, session.inbound, session.session, session.headers
+                http, message, session.inbound, session.session, session.headers, session.settle_for
             )
         else:
             assert not isinstance(message, Malformed)  # `read_message` has refused it
@@ -326,8 +327,21 @@ class McpEndpoint:
         inbound: Inbound,
         session: Session,
         headers: Iterable[Header] = (),
+        settle: Callable[[Batch], Awaitable[None]] | None = None,
     ) -> None:
         """Answer a batch with an array (2025-03-26, "Batching")."""
+        failures: list[StoreError] = []
+
+        async def settled() -> None:
+            try:
+                if settle is not None:
+                    await settle(batch)
+            except StoreError as error:
+                failures.append(error)
+
+        async def run(request: InboundRequest) -> None:
+            await self._runner.run(request)
+            await settled()
 
         async def answer() -> None:
             channel = ResponseOnly()
@@ -336,7 +350,10 @@ class McpEndpoint:
             opened, line = inbound.take(batch, channel)
             async with trio.open_nursery() as nursery:
                 for request in opened:
-                    nursery.start_soon(self._runner.run, request)
+                    nursery.start_soon(run, request)
+                await settled()  # what was set at once, before another instance may set it
+            if failures:
+                raise failures[0]
             line = line or channel.line
             if line is None:
                 await http.respond(202, headers=headers)

@@ -39,6 +39,7 @@ from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.request import HttpRequest, Refusal, pieces_of
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import (
+    Batch,
     Id,
     Json,
     Notification,
@@ -580,6 +581,14 @@ class HttpSession:
             listener.watch(uri)
         for uri in listener.uris.keys() - set(about["uris"]):
             listener.unwatch(uri)
+
+    async def settle_for(self, batch: Batch) -> None:
+        """Do the same as `settle`, if a batch has changed anything of it."""
+        settings = (
+            isinstance(each, Request) and is_setting(each.method) for each in batch.messages
+        )
+        if self.shared is not None and any(settings):
+            await self.settle()
 
     async def settle(self) -> None:
         """Let the other halves know of the log level and of the subscriptions.

@@ -6,16 +6,17 @@ the store was away for long, may be anything: so all who listen are told to look
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from functools import partial
 from typing import Final
 
-import orjson
 import trio
 
 from trio_mcp.registry.changes import KINDS, Changes, ListChanged, ResourceUpdated
 from trio_mcp.store.changes import Append, News
 from trio_mcp.store.errors import StoreError
+from trio_mcp.store.exact import dumps, loads
 from trio_mcp.transports.http.sharing.following import end_of, follow
 from trio_mcp.transports.http.sharing.instance import Instance
 
@@ -44,7 +45,8 @@ class SharedChanges:
     def __init__(self, instance: Instance, changes: Changes, name: str) -> None:
         self._instance = instance
         self._changes = changes
-        self._log = f"changes:{name}"
+        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+        self._log = f"changes:{digest}"  # not every name can be part of a key
         self._token = trio.lowlevel.current_trio_token()
         self._pending: dict[SharedChange, None] = {}
         self._arrived = trio.lowlevel.ParkingLot()
@@ -78,7 +80,7 @@ class SharedChanges:
             while not self._pending:
                 await self._arrived.park()
             told = list(self._pending)[:_AT_ONCE]
-            item = orjson.dumps([self._instance.name, [_written(each) for each in told]])
+            item = dumps([self._instance.name, [_written(each) for each in told]])
             append = Append(self._log, item, ttl=_KEPT_FOR, most=_KEPT)
             try:
                 await self._instance.store.commit(append, News(self._log))
@@ -99,7 +101,7 @@ class SharedChanges:
         await follow(store, self._log, away, take=self._take, missed=missed, position=end)
 
     async def _take(self, item: bytes) -> None:
-        sender, changes = orjson.loads(item)
+        sender, changes = loads(item)
         if sender != self._instance.name:
             for kind, what in changes:
                 self._changes.hear(ListChanged(what) if kind == "list" else ResourceUpdated(what))

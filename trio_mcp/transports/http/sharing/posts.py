@@ -26,13 +26,13 @@ from functools import partial
 from math import inf
 from typing import Any, Final
 
-import orjson
 import trio
 
 from trio_mcp.auth.authorization import Authorization
 from trio_mcp.background import background_task
 from trio_mcp.store.changes import Change, Conflict, Delete, News, Put, Touch
 from trio_mcp.store.errors import StoreError
+from trio_mcp.store.exact import dumps, loads
 from trio_mcp.store.watching import Watch
 from trio_mcp.transports.http.sharing.instance import Instance
 
@@ -102,7 +102,7 @@ class SharedPosts:
             self._news.tell(None)
 
     async def _tell(self) -> None:
-        value = orjson.dumps({"principal": self._principal, "instance": self._instance.name})
+        value = dumps({"principal": self._principal, "instance": self._instance.name})
         await self._store.commit(Put(self._about, value, ttl=self._instance.keep))
         self._told = trio.current_time()
 
@@ -192,7 +192,7 @@ class SharedPosts:
     async def _holder(self) -> str | None:
         """Return which instance holds the stream, if there is a session of this principal's."""
         entry = await self._store.get(self._about)
-        about: dict[str, Any] = {} if entry is None else orjson.loads(entry.value)
+        about: dict[str, Any] = {} if entry is None else loads(entry.value)
         if about.get("principal") != self._principal:
             return None
         holder: str | None = about.get("instance")
@@ -218,11 +218,11 @@ def _written(authorization: Authorization | None) -> bytes:
     fields["claims"] = dict(authorization.claims)
     fields["scopes"] = sorted(authorization.scopes)
     seconds = authorization.deadline - trio.current_time()  # each process has a clock of its own
-    return orjson.dumps({**fields, "seconds": None if seconds == inf else seconds})
+    return dumps({**fields, "seconds": None if seconds == inf else seconds})
 
 
 def _read(written: bytes) -> Authorization | None:
-    fields: dict[str, Any] | None = orjson.loads(written)
+    fields: dict[str, Any] | None = loads(written)
     if fields is None:
         return None
     seconds, scopes = fields.pop("seconds"), frozenset(fields.pop("scopes"))

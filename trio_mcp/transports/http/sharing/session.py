@@ -27,7 +27,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Protocol
 
-import orjson
 import trio
 
 from trio_mcp.store.changes import (
@@ -43,6 +42,7 @@ from trio_mcp.store.changes import (
     Touch,
 )
 from trio_mcp.store.errors import StoreError
+from trio_mcp.store.exact import dumps, loads
 from trio_mcp.transports.http.sharing.following import follow
 from trio_mcp.transports.http.sharing.instance import Instance
 from trio_mcp.wire.jsonrpc import Id, Json
@@ -117,7 +117,7 @@ class SharedSession:
     async def begin(self, about: dict[str, Json]) -> None:
         """Let others know of a new session."""
         now = trio.current_time()
-        put = Put(self._about_key, orjson.dumps(about), ttl=self.instance.keep, expect=ABSENT)
+        put = Put(self._about_key, dumps(about), ttl=self.instance.keep, expect=ABSENT)
         (self._version,) = await self.store.commit(put)
         self.about = about
         self._used = self._seen = now
@@ -133,7 +133,7 @@ class SharedSession:
         entry = await self.store.get(self._about_key)
         if entry is not None and entry.value != _ENDED:
             self._version = entry.version
-            self.about = orjson.loads(entry.value)
+            self.about = loads(entry.value)
             self._seen = now
             self._is_known.set()
         return entry
@@ -176,10 +176,11 @@ class SharedSession:
         await follow(self.store, self._inbox, away, take=take, missed=look, idle=look)
 
     async def _take(self, half: Half, item: bytes) -> None:
-        message: dict[str, Any] = orjson.loads(item)
+        message: dict[str, Any] = loads(item)
         if message["from"] == self.instance.name:
-            if "end" in message:
+            if "end" in message:  # whoever asked for it may not be there to see to this half
                 self._end_came_back.set()
+                half.end()
             return
         if "cancel" in message:
             half.cancelled_elsewhere(message["cancel"])
@@ -213,7 +214,7 @@ class SharedSession:
     # -- to other halves ----------------------------------------------------------------------
 
     def _said(self, message: dict[str, Json]) -> tuple[Append, News]:
-        item = orjson.dumps({"from": self.instance.name, **message})
+        item = dumps({"from": self.instance.name, **message})
         append = Append(self._inbox, item, ttl=self.instance.keep, most=_INBOX)
         return append, News(self._inbox)
 
@@ -227,9 +228,7 @@ class SharedSession:
             about = {**self.about}
             for name, new in differences.items():
                 about[name] = new(about.get(name))
-            put = Put(
-                self._about_key, orjson.dumps(about), ttl=self.instance.keep, expect=self._version
-            )
+            put = Put(self._about_key, dumps(about), ttl=self.instance.keep, expect=self._version)
             try:
                 self._version, *_ = await self.store.commit(put, *self._said({"changed": True}))
             except Conflict:
@@ -257,7 +256,7 @@ class SharedSession:
 
     def begin_stream(self, name: str, request: Id | None) -> None:
         """Have a stream kept from its first event on, for who comes back to another instance."""
-        call = Put(self.call(name), orjson.dumps(request), ttl=self.instance.keep)
+        call = Put(self.call(name), dumps(request), ttl=self.instance.keep)
         self._put_off(name, call)
 
     def record(self, name: str, line: bytes) -> None:

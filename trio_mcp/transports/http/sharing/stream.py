@@ -6,12 +6,12 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-import orjson
 import trio
 from attrs import frozen
 
 from trio_mcp.store.changes import Entry, LogPage
 from trio_mcp.store.errors import StoreError
+from trio_mcp.store.exact import loads
 from trio_mcp.store.watching import Watch
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.request import Header, HttpRequest, Refusal
@@ -103,6 +103,6 @@ class ElsewhereStream:
     async def _give_up(self, http: HttpRequest, after: int) -> None:
         """Answer in place of an instance that died, unless it had."""
         page, call = await self._look(after)
-        id = None if call is None else orjson.loads(call.value)
+        id = None if call is None else loads(call.value)
         if id is not None and not page.items:
             await http.send_event(error_line(id, _GONE)[:-1], id=f"{self.name}-{after}")

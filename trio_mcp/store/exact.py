@@ -1,0 +1,28 @@
+"""JSON as it is kept: what went in comes out, long integers and lone surrogates included."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import orjson
+
+_SLOW: Final = b" "
+"""What begins with a space was written by the standard library, and has to be read by it."""
+
+
+def dumps(value: Any) -> bytes:
+    """Write a value; there is no line break in it. What is not JSON becomes text."""
+    try:
+        return orjson.dumps(value, default=str)
+    except TypeError:  # an integer beyond 64 bits, or half a surrogate pair
+        return _SLOW + json.dumps(value, default=str).encode()
+
+
+def loads(kept: bytes) -> Any:
+    """Read what `dumps` wrote.
+
+    Raises:
+        ValueError: It is damaged.
+    """
+    return json.loads(kept) if kept.startswith(_SLOW) else orjson.loads(kept)
