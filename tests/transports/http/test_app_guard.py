@@ -222,6 +222,8 @@ async def test_every_way_in_is_guarded(method: str, path: str) -> None:
         {"rate": float("inf")},
         {"guess_rate": 0},
         {"burst": 0},
+        {"burst": float("inf")},
+        {"realm": "a\r\nb"},
         {"max_concurrent": 0},
         {"max_sessions": 0},
         {"max_events": 0},
@@ -554,9 +556,10 @@ async def test_clients_that_are_remembered_are_bounded() -> None:
 
 
 @pytest.mark.requirement("F2")
-async def test_clients_without_an_address_share_one_rate() -> None:
+@pytest.mark.parametrize("rate", [0.001, 1e-310])
+async def test_clients_without_an_address_share_one_rate(rate: float) -> None:
     """As on a Unix socket."""
-    async with hosting(registry_of(echo), HttpPolicy(rate=0.001, burst=1)) as host:
+    async with hosting(registry_of(echo), HttpPolicy(rate=rate, burst=1)) as host:
         client = ModernClient(host)
         client.address = None
         assert [(await rated(client)).status for _ in range(2)] == [200, 429]

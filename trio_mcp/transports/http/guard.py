@@ -48,6 +48,8 @@ _ANY: Final = "*"
 _AUTHORITY: Final = r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::[0-9]{0,5})?"
 _HOST: Final = re.compile(_AUTHORITY)
 _ORIGIN: Final = re.compile(f"https?://{_AUTHORITY}")
+_LONGEST: Final = 365 * 86_400.0
+"""Seconds: nobody is told to wait for longer, however low the rate is."""
 
 
 class Guard:
@@ -323,7 +325,7 @@ class _Rates:
         bucket: TokenBucket = self._buckets.of(client)
         seconds = bucket.wait(trio.current_time())
         if seconds:
-            after = b"%d" % math.ceil(seconds)
+            after = b"%d" % math.ceil(min(seconds, _LONGEST))
             raise Refusal(429, "Too many requests; wait a little.", [(b"retry-after", after)])
         return bucket
 

@@ -63,6 +63,13 @@ def _are_tokens(policy: HttpPolicy, attribute: Attribute[Any], tokens: Any) -> N
         raise ValueError(f"{attribute.name}: tokens and principals are strings, and not empty")
 
 
+def _is_printable(policy: HttpPolicy, attribute: Attribute[Any], value: str) -> None:
+    if not value.isprintable():
+        raise ValueError(
+            f"{attribute.name} stands in a header: it must not have control characters"
+        )
+
+
 def _is_resource_server(
     policy: HttpPolicy, attribute: Attribute[Any], value: ResourceServer | None
 ) -> None:
@@ -106,7 +113,7 @@ class HttpPolicy:
     tokens: Mapping[str, str] = field(factory=dict, repr=False, validator=_are_tokens)
     verify: Verify | None = field(default=None, repr=False, validator=is_function)
     auth: ResourceServer | None = field(default=None, validator=_is_resource_server)
-    realm: str = field(default="mcp", validator=is_a(str))
+    realm: str = field(default="mcp", validator=[is_a(str), _is_printable])
 
     trusted_proxies: Sequence[str] = field(default=(), validator=_are_addresses)
     """Addresses or networks of proxies, or `unix` for connections through a Unix socket. Their
@@ -128,7 +135,7 @@ class HttpPolicy:
     server has issued and that were let in before. So name your proxies in `trusted_proxies`.
     """
 
-    burst: int = field(default=100, validator=_count)
+    burst: int = field(default=100, validator=bound(whole=True, finite=True))
     """Requests of one client, and wrong tokens from one address, at once."""
 
     max_clients: int = field(default=10_000, validator=_count)
