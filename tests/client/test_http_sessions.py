@@ -343,6 +343,18 @@ async def test_a_server_need_not_have_messages_of_its_own(refuse, caplog) -> Non
 
 
 @f11
+async def test_a_stream_that_is_redirected_to_no_url_does_not_end_the_connection(caplog) -> None:
+    script = Script("legacy", on={"GET": lambda i: i.respond(307, location="/a\x7fb")})
+    async with in_memory(script) as (url, http, _), connect(url, http=http) as client:
+        await wait_all_tasks_blocked()
+        assert len(script.asked("GET")) == 1
+        assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
+    [told] = caplog.messages
+    assert told.startswith("The server's own messages are not heard: ")
+    assert told.endswith("redirects (307) to no URL")
+
+
+@f11
 @pytest.mark.parametrize("where", ["own stream", "stream of a request"])
 async def test_a_legacy_servers_questions_are_answered_with_a_post(where) -> None:
     script = Script("legacy")

@@ -94,6 +94,7 @@ class Endpoint:
         try:
             url = urlsplit(urljoin(self._url.geturl(), reference))
             origin = _origin(url)
+            url = url._replace(netloc=self._url.netloc, fragment="")
             self._http.URL(url.geturl())
         except (ValueError, self._http.InvalidURL):
             raise ProtocolError(f"{self.where} names an endpoint that is no URL") from None
@@ -101,7 +102,7 @@ class Endpoint:
             there = "{}://{}:{}".format(*origin)
             raise ProtocolError(f"{self.where} names an endpoint of another server, {there}")
         other = copy(self)
-        other._url = url._replace(netloc=self._url.netloc, fragment="")
+        other._url = url
         return other
 
     @property
@@ -182,7 +183,9 @@ class Endpoint:
         try:
             new = urlsplit(urljoin(url.geturl(), reply.header("location") or ""))
             origin = _origin(new)
-        except ValueError:
+            new = new._replace(netloc=url.netloc, fragment="")
+            self._http.URL(new.geturl())
+        except (ValueError, self._http.InvalidURL):
             raise HttpError(reply.status, f"{refused} to no URL") from None
         if origin != self._origin:
             there = "{}://{}:{}".format(*origin)
@@ -191,7 +194,7 @@ class Endpoint:
         if reply.status not in _KEEPS_METHOD:
             why = f"{refused} to {new.path:.80}, which is not followed; connect to that URL"
             raise HttpError(reply.status, why)
-        return new._replace(netloc=url.netloc, fragment="")
+        return new
 
     async def _send(
         self,
