@@ -364,8 +364,24 @@ async def test_a_result_has_to_fit_the_output_schema_of_its_tool(given, problem)
             assert isinstance(caught.value, ProtocolError)
 
 
+UNUSABLE = [
+    {"type": "strin"},
+    {"$ref": "https://127.0.0.1:9/x"},
+    {"type": "object", "properties": [1]},
+    {"type": "object", "required": 5},
+    {"type": "object", "required": [{}]},
+]
+
+
 @pytest.mark.requirement("E4")
-@pytest.mark.parametrize("schema", [{"type": "strin"}, {"$ref": "https://127.0.0.1:9/x"}, [], 3])
+@pytest.mark.parametrize("schema", UNUSABLE)
+async def test_an_input_schema_that_cannot_be_used_checks_nothing(schema, caplog) -> None:
+    assert await RemoteTool("give", None, schema).check({"n": "3"}) is None
+    assert "Tool give: arguments are not checked here: the schema " in caplog.text
+
+
+@pytest.mark.requirement("E4")
+@pytest.mark.parametrize("schema", [*UNUSABLE, [], 3])
 async def test_an_output_schema_that_cannot_be_used_checks_nothing(schema) -> None:
     async with tortured(publishing(schema)) as (client, _):
         result = {"content": BLOCKS, "structuredContent": {"n": "3"}}

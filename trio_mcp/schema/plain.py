@@ -41,36 +41,48 @@ _OF_AN_OBJECT: Final = frozenset({"type", "properties", "required", "additionalP
 
 
 def classes_of(schema: Any) -> frozenset[type] | None:
-    """The classes of scalars that fit a schema; `None` if it demands more than a plain type."""
-    said = schema.keys() - WORDS if isinstance(schema, Mapping) else None
-    if said == {"type"}:
-        kinds = schema["type"]
-        found = [_CLASSES.get(kind) for kind in (kinds if isinstance(kinds, list) else [kinds])]
-    elif said == {"anyOf"}:
-        found = [classes_of(each) for each in schema["anyOf"]]
-    else:
-        return _ANY if said == set() else None
-    known = [each for each in found if each is not None]
-    return frozenset[type]().union(*known) if len(known) == len(found) else None
+    """The classes of scalars that fit a schema; `None` if it demands more than a plain type.
+
+    The schema may be a server's, not checked yet: malformed, or nested too deeply for recursion.
+    """
+    found = frozenset[type]()
+    members = [schema]
+    for each in members:
+        said = each.keys() - WORDS if isinstance(each, Mapping) else None
+        if said == {"anyOf"} and isinstance(each["anyOf"], list):
+            members += each["anyOf"]  # the loop goes on with them
+        elif said == {"type"}:
+            kinds = each["type"] if isinstance(each["type"], list) else [each["type"]]
+            if not all(isinstance(kind, str) and kind in _CLASSES for kind in kinds):
+                return None
+            found = found.union(*(_CLASSES[kind] for kind in kinds))
+        elif said == set():
+            found |= _ANY
+        else:
+            return None
+    return found
 
 
 def plain_test(schema: Mapping[str, Any]) -> Callable[[Any], bool] | None:
     """Make the function that says yes to plain scalars, or objects of them.
 
-    It is `None` for a schema that demands more. Additional properties are never said yes to.
+    It is `None` for a schema that demands more, or is malformed. Additional properties are never
+    said yes to.
     """
     scalars = classes_of(schema)
     if scalars:
         # NaN is a float, but no number: it is not even equal to itself.
         return lambda value: value.__class__ in scalars and bool(value == value)
-    properties = schema.get("properties", {})
+    properties, required = schema.get("properties", {}), schema.get("required", [])
     if schema.get("type") != "object" or not schema.keys() - WORDS <= _OF_AN_OBJECT:
+        return None
+    if not isinstance(properties, Mapping) or not isinstance(required, list):
         return None
     # A property that demands more is never found plain; calls without it may be.
     classes = {name: classes_of(each) for name, each in properties.items()}
-    required = frozenset(schema.get("required", ()))
-    if any(classes.get(name) is None for name in required):
+    if any(not isinstance(name, str) or classes.get(name) is None for name in required):
         return None
+    needed = frozenset(required)
     find = classes.get
     nothing: frozenset[type] = frozenset()
     everything = len(classes)
@@ -81,7 +93,7 @@ def plain_test(schema: Mapping[str, Any]) -> Callable[[Any], bool] | None:
         for name, each in value.items():
             if each.__class__ not in (find(name) or nothing) or each != each:
                 return False
-        return len(value) == everything or required <= value.keys()
+        return len(value) == everything or needed <= value.keys()
 
     return fits
 
