@@ -1385,6 +1385,14 @@ async def test_overlapping_legacy_subscriptions_are_one_for_the_server() -> None
             assert len(server.sent("resources/subscribe")) == 3, "and it can begin again"
 
 
+async def test_a_legacy_server_that_refuses_one_end_is_asked_for_the_others() -> None:
+    async with puppet("legacy") as (client, server):
+        server.unknown = {"resources/unsubscribe"}
+        async with client.subscribe(resources=[ONE, TWO]):
+            pass
+        assert _subscribed_at(server) == set()
+
+
 async def test_legacy_subscriptions_that_begin_at_the_same_time_are_one_for_the_server() -> None:
     async with puppet("legacy") as (client, server):
         async with trio.open_nursery() as nursery:

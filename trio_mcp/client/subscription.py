@@ -170,7 +170,8 @@ async def _leave(session: ClientSession, mine: list[str]) -> None:
         mine.clear()
         for uri in gone:
             del users[uri]
-        with suppress(ClientError, McpError):  # the server is gone, or has ended it itself
+        with suppress(ClientError):  # the server is gone
             for uri in gone:
                 request = ClientRequest(method="resources/unsubscribe", params={"uri": uri})
-                await session.send(request)
+                with suppress(McpError):  # it has ended this one itself
+                    await session.send(request)
