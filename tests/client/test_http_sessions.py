@@ -8,7 +8,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from tests.client.http_support import LEGACY, Incoming, Script, in_memory, serving
 from trio_mcp import Client, Handlers, HttpOptions, Limits, connect
-from trio_mcp.errors import CallTimeout, HttpError, NotConnected, SessionExpired
+from trio_mcp.errors import CallTimeout, HttpError, NotConnected, ProtocolError, SessionExpired
 from trio_mcp.registry.changes import ListChanged, ResourceUpdated
 from trio_mcp.wire.errors import McpError
 
@@ -103,6 +103,22 @@ async def test_a_server_that_says_nothing_to_the_end_keeps_nobody(autojump_clock
         async with connect(url, http=http):
             start = trio.current_time()
         assert trio.current_time() - start <= 2.0
+
+
+@f10
+@pytest.mark.parametrize("version", ["\u00e9", "1999-01-01", "1\r\n2"])
+async def test_a_session_with_a_version_that_is_none_ends_as_any_other(version: str) -> None:
+    """What the server says does not get into a header."""
+    script = Script("legacy")
+    begun = {"protocolVersion": version, "capabilities": {}}
+    script.on["initialize"] = lambda i: i.result(begun, mcp_session_id="session-1")
+    async with serving(script) as url:
+        with pytest.raises(ProtocolError, match="protocol version"):
+            async with connect(url, era="legacy"):
+                raise AssertionError("connected")
+    [end] = script.asked("DELETE")
+    assert end.headers["mcp-session-id"] == "session-1"
+    assert "mcp-protocol-version" not in end.headers
 
 
 @f10
@@ -247,6 +263,11 @@ async def test_a_404_that_answers_the_request_itself_is_no_lost_session() -> Non
             "initialize",
             lambda i: i.result({"protocolVersion": "2025-06-18", "capabilities": {}}),
             "gone over to protocol version 2025-06-18",
+        ),
+        (
+            "initialize",
+            lambda i: i.result({"protocolVersion": "1999-01-01", "capabilities": {}}),
+            "gone over to protocol version unknown",
         ),
         ("initialize", lambda i: i.error(200, -32603, "not today"), "not today"),
         ("initialize", Incoming.until_gone, "no answer within 30 s"),

@@ -63,7 +63,7 @@ from trio_mcp.wire.jsonrpc import (
 )
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import Method
-from trio_mcp.wire.revisions import META_VERSION
+from trio_mcp.wire.revisions import LEGACY, META_VERSION
 from trio_mcp.wire.sse import EventParser, EventTooLarge
 from trio_mcp.wire.weight import is_heavier
 
@@ -398,7 +398,8 @@ class HttpTransport:
 
     def _agree(self, session: Session, result: Json) -> None:
         version = result.get("protocolVersion") if isinstance(result, dict) else None
-        session.version = version if isinstance(version, str) else None
+        # Any other one is refused in the handshake, and may not even go into a header.
+        session.version = version if isinstance(version, str) and version in LEGACY else None
 
     async def _renewed(self, old: Session) -> Session:
         """Begin a new session in place of one that the server has ended.
@@ -426,7 +427,9 @@ class HttpTransport:
         assert session is not None
         self._agree(session, pending.result)
         if session.version != old.version:
-            raise ProtocolError(f"it has gone over to protocol version {session.version}")
+            raise ProtocolError(
+                f"it has gone over to protocol version {session.version or 'unknown'}"
+            )
         await self._post_quietly(session, notification_line("notifications/initialized"))
         for method, params in old.settings:
             pending = await self._directly(method, params, session)
