@@ -86,6 +86,44 @@ async def test_leaving_ends_the_session_even_if_that_is_cancelled() -> None:
         assert len(script.asked("DELETE")) == 1
 
 
+async def silence(incoming: Incoming) -> None:
+    """Begin a session, and say nothing more."""
+    await incoming.start(mcp_session_id="session-2")
+    await incoming.until_gone()
+
+
+async def refusal(incoming: Incoming) -> None:
+    """Begin a session, and refuse the handshake."""
+    error = {"code": -32603, "message": "not today"}
+    answer = {"jsonrpc": "2.0", "id": incoming.message["id"], "error": error}
+    await incoming.json(answer, mcp_session_id="session-2")
+
+
+@f10
+@pytest.mark.parametrize("answer", [silence, refusal])
+async def test_a_session_ends_even_if_connecting_goes_no_further(answer, autojump_clock) -> None:
+    script = Script("legacy", on={"initialize": answer})
+    async with in_memory(script) as (url, http, _):
+        with pytest.raises((CallTimeout, ProtocolError)):
+            async with connect(url, http=http, era="legacy", connect_timeout=1):
+                raise AssertionError("connected")
+    [end] = script.asked("DELETE")
+    assert end.headers["mcp-session-id"] == "session-2"
+
+
+@f10
+@pytest.mark.parametrize("answer", [silence, refusal])
+async def test_a_session_ends_even_if_its_renewal_goes_no_further(answer, autojump_clock) -> None:
+    script = Forgetful()
+    async with in_memory(script) as (url, http, _):
+        async with connect(url, http=http, tool_timeout=100) as client:
+            script.forget()
+            script.on["initialize"] = answer
+            with pytest.raises(SessionExpired):
+                await client.call_tool("echo")
+    assert script.asked("DELETE")[-1].headers["mcp-session-id"] == "session-2"
+
+
 @f10
 @pytest.mark.parametrize("status", [405, 404, 500, None])
 async def test_a_server_may_refuse_to_end_the_session(status) -> None:

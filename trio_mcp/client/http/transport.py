@@ -107,6 +107,8 @@ class HttpTransport:
     _server_requests: ServerRequests = field(init=False)
     _most: int = field(init=False)
     _session: Session | None = None
+    _begun: Session | None = None
+    """The last one that the server began, which may not have got as far as `_session`."""
     _renewing: trio.Lock = field(factory=trio.Lock)
     _closed: bool = False
 
@@ -245,7 +247,7 @@ class HttpTransport:
                 pending.delivered = True
                 if pending.method == "initialize":
                     id = session_id(reply.header(SESSION_HEADER))
-                    pending.session = Session(id, pending.params or {})
+                    self._begun = pending.session = Session(id, pending.params or {})
                 await self._read_answer(reply, cursor, pending)
         except ConnectionLost as error:
             if pending.modern or not cursor.can_resume:
@@ -502,8 +504,8 @@ class HttpTransport:
             self._requests.end("closed")
             while self._posting:
                 await self._idle.park()
-            if self._session is not None and self._session.id is not None:
-                await self._end_session(self._session)
+            if self._begun is not None and self._begun.id is not None:
+                await self._end_session(self._begun)
 
     async def _end_session(self, session: Session) -> None:
         try:
