@@ -293,6 +293,21 @@ async def test_nobody_reads_the_results(shop: str) -> None:
     assert (done.returncode, done.stderr) == (1, b"")
 
 
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("http://", "the URL has no host; it should look like https://example.com/mcp"),
+        (
+            "http://127.0.0.1:99999/mcp",
+            "the URL has port 99999; the port of a server is from 1 to 65535",
+        ),
+    ],
+)
+def test_a_url_that_leads_nowhere(cli: CommandLine, url: str, told: str) -> None:
+    outcome = cli("tools", url)
+    assert (outcome.status, outcome.out, outcome.error) == (2, "", told)
+
+
 # -- the target in the environment ----------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ import json
 import logging
 import ssl
 import sys
+import traceback
 from collections.abc import Callable
 
 import pytest
@@ -181,11 +182,35 @@ async def test_httpx2_is_needed_and_asked_for_by_name(monkeypatch) -> None:
 
 @f7
 @pytest.mark.parametrize(
-    "url", ["http://", "https:///mcp", "http://[::1/mcp", "http://x:port/", "http://x/\0"]
+    ("url", "why"),
+    [
+        ("http://", "connect: the URL has no host; it should look like https://"),
+        ("https:///mcp", "no host"),
+        ("http://:80/", "no host"),
+        ("http://[::1/mcp", "connect: this is no URL of an HTTP server, such as https://"),
+        ("http://x:port/", "a port that is no number; the port of a server is from 1 to 65535"),
+        ("http://x:99999/", "connect: the URL has port 99999; the port of a server is from 1"),
+        (f"http://x:{'9' * 5000}/", "has port 9{20};"),
+        ("http://x:0/", "has port 0;"),
+    ],
 )
-async def test_what_is_no_url_is_refused(url) -> None:
+def test_what_is_no_url_is_refused_at_once(url: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        connect(url)
+
+
+@f7
+@pytest.mark.parametrize("url", ["http://u:s3cret/x@h/", "http://u:s3cret\u2100@h/"])
+def test_what_is_wrong_with_a_url_is_said_without_its_password(url: str) -> None:
+    with pytest.raises(ValueError, match="connect: th") as caught:
+        connect(url)
+    assert "s3cret" not in "".join(traceback.format_exception(caught.value))
+
+
+@f7
+async def test_a_url_that_httpx2_does_not_take_is_refused() -> None:
     with pytest.raises(ValueError, match="no URL of an HTTP server"):
-        async with connect(url):
+        async with connect("http://x/\0"):
             raise AssertionError("connected")
 
 

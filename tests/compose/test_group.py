@@ -16,6 +16,7 @@ from trio_mcp import (
     Handlers,
     ProcessOptions,
     Registry,
+    Remote,
     connect_all,
     open_gateway,
     serve_http,
@@ -164,6 +165,18 @@ async def test_a_server_over_http_that_goes_away_is_missed_and_welcomed_back() -
                     await trio.sleep(0.01)
                 assert (await group.call_tool("web_echo", {"text": "back"})).text == "back"
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("opened", [connect_all, open_gateway])
+@pytest.mark.parametrize(
+    ("url", "why"), [("http://", "has no host"), ("http://x:99999/", "has port 99999")]
+)
+async def test_a_url_that_leads_nowhere_is_said_at_once(opened: Any, url: str, why: str) -> None:
+    with pytest.raises(ValueError, match=f"^server 'far': the URL {why};"):
+        async with opened({"good": named("x", echo), "far": url}):
+            raise AssertionError("nothing can make that server come")
+    with pytest.raises(ValueError, match=f"^Remote: the URL {why};"):
+        Remote(url)
 
 
 @pytest.mark.parametrize("opened", [connect_all, open_gateway])

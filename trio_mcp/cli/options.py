@@ -109,9 +109,11 @@ class ConnectionOptions:
             screen: Where the person is told who may have to log in.
 
         Raises:
-            Usage: There are headers or credentials for what is no URL, or they exclude each other.
+            Usage: There are headers or credentials for what is no URL, or they exclude each other;
+                or the URL leads nowhere.
             Failure: There is no token, or a package is missing.
         """
+        from trio_mcp.client.http.endpoint import parse_url
         from trio_mcp.client.http.options import HttpOptions
 
         check_way(target, self.env, **{each: getattr(self, each) for each in _FOR_URLS})
@@ -122,6 +124,7 @@ class ConnectionOptions:
         headers = self.headers()
         own = _AUTHORIZATION.lower() in map(str.lower, headers)
         try:
+            parse_url(target.url)
             return HttpOptions(headers=headers, auth=self._auth(target.url, screen, own=own))
         except ValueError as error:
             raise Usage(str(error)) from None

@@ -73,7 +73,7 @@ def way_to(
 
     Raises:
         TypeError: The target is none.
-        ValueError: What the environment has is no URL.
+        ValueError: The URL, or what the environment has, is none.
         ModuleNotFoundError: It is a URL, and no HTTP client is installed.
     """
     if target is None:
@@ -97,10 +97,12 @@ def check_target(name: str, target: object) -> None:
 
     Raises:
         TypeError: It may not.
+        ValueError: It is a URL without a host, or with a port that cannot be.
         ModuleNotFoundError: It is a URL, and no HTTP client is installed.
     """
     if isinstance(target, str) and _is_url(target):
         check_extra("httpx2", f"{name}: a URL", "http")
+        _check_url(name, target)
     elif isinstance(target, Registry | trio.abc.Stream):
         return
     elif isinstance(target, str | bytes) or not isinstance(target, Sequence):
@@ -108,6 +110,15 @@ def check_target(name: str, target: object) -> None:
             f"{name} needs a command as a list, a URL that begins with http:// or https://, "
             f"a Registry or a stream, not {target!r:.100}"
         )
+
+
+def _check_url(name: str, url: str) -> None:
+    from trio_mcp.client.http.endpoint import parse_url
+
+    try:
+        parse_url(url)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 def _target_in_environment() -> str:

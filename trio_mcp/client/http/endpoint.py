@@ -61,12 +61,11 @@ class Endpoint:
     def __init__(self, url: str, options: HttpOptions) -> None:
         self._http = _httpx2()
         self._options = options
+        self._url, self._origin = parse_url(url)
         try:
-            self._url = urlsplit(url)
-            self._origin = _origin(self._url)
             self._http.URL(url)
-        except (ValueError, self._http.InvalidURL):
-            raise ValueError("connect: this is no URL of an HTTP server") from None
+        except self._http.InvalidURL:
+            raise ValueError(_NO_URL) from None
         self.where: Final = "{}://{}:{}".format(*self._origin)
         """Where that is, for messages."""
         self._headers: dict[str, str] = {"User-Agent": "trio-mcp", "Accept-Encoding": "identity"}
@@ -92,8 +91,7 @@ class Endpoint:
             ProtocolError: It is none, or leads to another server.
         """
         try:
-            url = urlsplit(urljoin(self._url.geturl(), reference))
-            origin = _origin(url)
+            url, origin = parse_url(urljoin(self._url.geturl(), reference))
             url = url._replace(netloc=self._url.netloc, fragment="")
             self._http.URL(url.geturl())
         except (ValueError, self._http.InvalidURL):
@@ -181,8 +179,7 @@ class Endpoint:
         """Where to go on, if that is the same server, and the request stays what it is."""
         refused = f"{self.where} redirects ({reply.status})"
         try:
-            new = urlsplit(urljoin(url.geturl(), reply.header("location") or ""))
-            origin = _origin(new)
+            new, origin = parse_url(urljoin(url.geturl(), reply.header("location") or ""))
             new = new._replace(netloc=url.netloc, fragment="")
             self._http.URL(new.geturl())
         except (ValueError, self._http.InvalidURL):
@@ -361,18 +358,38 @@ def _httpx2() -> Any:
 
 
 _PORTS: Final = {"http": 80, "https": 443}
+_NO_URL: Final = "this is no URL of an HTTP server, such as https://example.com/mcp"
 
 
-def _origin(url: SplitResult) -> tuple[str, str, int]:
-    """What makes two URLs lead to the same server.
+def parse_url(url: str) -> tuple[SplitResult, tuple[str, str, int]]:
+    """Take a URL apart, and find its origin, which makes two URLs lead to the same server.
 
     Raises:
-        ValueError: It is no URL of an HTTP server.
+        ValueError: It is no URL of an HTTP server. The message says why, in words that a person
+            may read: those of the standard library may show a password.
     """
-    if url.scheme not in _PORTS or not url.hostname:
-        raise ValueError
-    host = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
-    return url.scheme, host, url.port or _PORTS[url.scheme]
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ValueError(_NO_URL) from None
+    if parts.scheme not in _PORTS:
+        raise ValueError(_NO_URL)
+    if not parts.hostname:
+        raise ValueError("the URL has no host; it should look like https://example.com/mcp")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return parts, (parts.scheme, host, _port(parts))
+
+
+def _port(url: SplitResult) -> int:
+    try:
+        port = _PORTS[url.scheme] if url.port is None else url.port
+    except ValueError:
+        port = 0
+    if port:
+        return port
+    given = url.netloc.rpartition(":")[2]
+    which = f"port {given:.20}" if given.isdecimal() else "a port that is no number"
+    raise ValueError(f"the URL has {which}; the port of a server is from 1 to 65535")
 
 
 def _credentials(url: SplitResult) -> str | None:
