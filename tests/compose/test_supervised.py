@@ -45,6 +45,24 @@ async def test_it_is_opened_again_when_it_is_lost(autojump_clock: object) -> Non
     assert kinds == [Connecting, Connected, Disconnected, Connecting, Connected, Disconnected]
 
 
+@pytest.mark.parametrize("failing", [Connecting, Connected, Disconnected])
+async def test_a_callback_that_fails_ends_nothing(
+    failing: type[object], autojump_clock: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    def on_state(state: object) -> None:
+        if isinstance(state, failing):
+            raise KeyError("the callback's own")
+
+    async with supervised(on_state=on_state) as (server, connection):
+        first = await connection.client()
+        server.die()
+        while connection.current in (first, None):
+            await trio.sleep(0.1)
+        assert (await (await connection.client()).call_tool("echo", {"text": "x"})).text == "x"
+        assert server.starts == 2
+    assert "The callback for states failed" in caplog.text
+
+
 async def test_it_is_tried_more_and_more_rarely_and_nothing_spins(autojump_clock: object) -> None:
     async with supervised(may_live=False) as (server, connection):
         await trio.sleep(1000)

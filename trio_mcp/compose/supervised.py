@@ -140,7 +140,10 @@ class SupervisedConnection:
         if not isinstance(state, Connecting):
             self.settled.set()
         self._news.unpark_all()
-        self._on_state(state)
+        try:
+            self._on_state(state)
+        except Exception:  # a callback's mistake must not end the connection, nor all beside it
+            logger.exception("The callback for states failed")
 
     async def _until_lost(self, client: Client) -> Exception:
         """Wait for the end of a connection, and find out whether it has come without a word."""
