@@ -74,6 +74,39 @@ async def test_a_gateway_follows_its_configuration(tmp_path: Path) -> None:
             assert isinstance(gateway.states["gone"], Disconnected)
 
 
+async def test_a_load_that_is_cancelled_leaves_nothing_half_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    servers = {"a": named("a", echo), "b": named("b", echo)}
+    async with open_gateway({"a": servers["a"]}) as gateway:
+        mount = gateway.registry.mount
+
+        def cancelled(*args: Any) -> None:
+            scope.cancel()
+            mount(*args)
+
+        with trio.CancelScope() as scope, monkeypatch.context() as patch:
+            patch.setattr(gateway.registry, "mount", cancelled)
+            await gateway.load(servers)
+        assert scope.cancelled_caught
+        assert list(gateway.states) == ["a"]
+        await gateway.load(servers)
+        async with connect(gateway.registry) as client:
+            assert set(client.tools) == {"a_echo", "b_echo"}
+
+
+async def test_of_two_loads_at_once_the_second_finds_what_the_first_has_left() -> None:
+    servers = {"a": named("a", echo)}
+    async with open_gateway({}) as gateway:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(gateway.load, servers)
+            nursery.start_soon(gateway.load, servers)
+        assert gateway.states == {"a": Connected()}
+        await gateway.load({})
+        async with connect(gateway.registry) as client:
+            assert list(client.tools) == []
+
+
 async def test_a_proxy_whose_server_is_not_there_says_so() -> None:
     with pytest.raises(CannotStart):
         async with open_proxy(["/nowhere/at-all"]):

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final, Unpack
 
 import trio
-from attrs import asdict
+from attrs import asdict, define, field
 
 from trio_mcp.background import background_nursery, run_all
 from trio_mcp.client.http.options import HttpOptions
@@ -77,6 +77,16 @@ def _identity(info: Implementation | None) -> dict[str, Any]:
     return asdict(info, recurse=False)
 
 
+@define(eq=False)
+class _Server:
+    """A server of a gateway."""
+
+    config: ServerConfig
+    prefix: str
+    remote: Remote
+    scope: trio.CancelScope = field(factory=trio.CancelScope, init=False)
+
+
 @public
 class Gateway:
     """Many servers in one registry. Made by `open_gateway`."""
@@ -93,14 +103,15 @@ class Gateway:
         self._nursery = nursery
         self._tasks = tasks
         self._options = options
-        self._running: dict[str, tuple[ServerConfig, Remote, trio.CancelScope]] = {}
+        self._running: dict[str, _Server] = {}
+        self._loading = trio.Lock()  # each load begins with what the one before has left
         self._http: Mapping[str, HttpOptions] = options.pop("http", None) or {}
         self._process = options.pop("process_options", None) or ProcessOptions()
 
     @property
     def states(self) -> Mapping[str, ClientState]:
         """How each server stands, by name."""
-        return {name: remote.state for name, (_, remote, _) in self._running.items()}
+        return {name: each.remote.state for name, each in self._running.items()}
 
     async def load(self, source: Source) -> None:
         """Have the servers of a configuration, and no others. Those that are the same stay.
@@ -112,16 +123,17 @@ class Gateway:
             OSError: The file cannot be read; likewise.
             ModuleNotFoundError: A server needs a package that is missing; likewise.
         """
-        configs = {each.name: each for each in read_servers(source)}
-        for each in configs.values():
-            check_target(f"server {each.name!r}", each.target)
-        names = UniqueNames(list(configs))
-        for name, (config, _, scope) in list(self._running.items()):
-            if configs.get(name) != config:
-                scope.cancel()
-                del self._running[name]
-        added = [each for name, each in configs.items() if name not in self._running]
-        await run_all([partial(self._add, each, names) for each in added])
+        async with self._loading:
+            configs = {each.name: each for each in read_servers(source)}
+            for each in configs.values():
+                check_target(f"server {each.name!r}", each.target)
+            names = UniqueNames(list(configs))
+            for name, server in list(self._running.items()):
+                if configs.get(name) != server.config:
+                    server.scope.cancel()
+                    del self._running[name]
+            added = [each for name, each in configs.items() if name not in self._running]
+            await run_all([partial(self._add, each, names) for each in added])
 
     async def _add(self, config: ServerConfig, names: UniqueNames) -> None:
         prefix = names.prefix_of(config.name)
@@ -135,27 +147,23 @@ class Gateway:
             rename=lambda name: names.name_of(config.name, name)[len(prefix) + 1 :],
             **{**self._options, **timeout},
         )
-        scope = trio.CancelScope()
-        self._running[config.name] = (config, remote, scope)
-        await self._nursery.start(self._run, remote, prefix, scope)
+        await self._nursery.start(self._run, _Server(config, prefix, remote))
         await remote.ready()
 
-    async def _run(
-        self,
-        remote: Remote,
-        prefix: str,
-        scope: trio.CancelScope,
-        task_status: trio.TaskStatus[None],
-    ) -> None:
+    async def _run(self, server: _Server, task_status: trio.TaskStatus[None]) -> None:
         """Have a server in the registry until it is taken out."""
-        with scope:
-            async with remote.running():
-                self.registry.mount(remote, prefix)
+        name = server.config.name
+        with server.scope:
+            async with server.remote.running():
+                self.registry.mount(server.remote, server.prefix)
+                self._running[name] = server
                 task_status.started()
                 try:
                     await trio.sleep_forever()
                 finally:
-                    self.registry.unmount(remote)
+                    self.registry.unmount(server.remote)
+                    if self._running.get(name) is server:  # nobody has taken it out
+                        del self._running[name]
 
 
 @public
