@@ -50,6 +50,16 @@ _REDIRECTS: Final = (301, 302, 303, 307, 308)
 
 
 @define(eq=False)
+class _Opened:
+    """The client of a Trio run, which the first connection opens and the last one closes."""
+
+    turn: trio.Lock = field(factory=trio.Lock, init=False)
+    users: int = field(default=0, init=False)
+    client: httpx2.AsyncClient | None = field(default=None, init=False)
+    closing: AsyncExitStack = field(factory=AsyncExitStack, init=False)
+
+
+@define(eq=False)
 class Service:
     """Sends requests for tools and resources.
 
@@ -67,20 +77,40 @@ class Service:
     _most_bytes: int
     _pages: Pages
     _read_file: ReadFile | None
-    _clients: list[httpx2.AsyncClient] = field(factory=list, init=False)
+    # Each connection opens the service, and each thread may have a Trio run of its own.
+    _opened: trio.lowlevel.RunVar[_Opened] = field(init=False)
+
+    @_opened.default
+    def _make_opened(self) -> trio.lowlevel.RunVar[_Opened]:
+        return trio.lowlevel.RunVar("openapi")
 
     @asynccontextmanager
     async def opened(self, _: Any) -> AsyncIterator[None]:
         """Keep a client for the length of the block: the lifespan of a registry."""
-        async with AsyncExitStack() as stack:
-            client = self._given
-            if not isinstance(client, httpx2.AsyncClient):
-                client = await stack.enter_async_context(client())
-            self._clients.append(client)  # connections may each open one
-            try:
-                yield
-            finally:
-                self._clients.remove(client)
+        opened = self._of_this_run()
+        async with opened.turn:
+            if opened.client is None:
+                opened.client = await self._open(opened.closing)
+            opened.users += 1
+        try:
+            yield
+        finally:
+            opened.users -= 1
+            if not opened.users:
+                opened.client = None
+                await opened.closing.pop_all().aclose()
+
+    async def _open(self, closing: AsyncExitStack) -> httpx2.AsyncClient:
+        if isinstance(self._given, httpx2.AsyncClient):
+            return self._given
+        return await closing.enter_async_context(self._given())
+
+    def _of_this_run(self) -> _Opened:
+        try:
+            return self._opened.get()
+        except LookupError:
+            self._opened.set(opened := _Opened())
+            return opened
 
     async def call(self, plan: Plan, /, **arguments: Json) -> CallToolResult:
         """Run a tool."""
@@ -170,9 +200,10 @@ class Service:
 
     @property
     def _opened_client(self) -> httpx2.AsyncClient:
-        if not self._clients:
+        client = self._of_this_run().client
+        if client is None:
             raise RuntimeError("the registry is not open: serve it, or use Registry.running()")
-        return self._clients[-1]
+        return client
 
     async def _exchange(self, plan: Plan, request: httpx2.Request) -> Answer:
         """Send a request, again where it may be, and follow redirects within the host."""
