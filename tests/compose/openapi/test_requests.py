@@ -71,6 +71,17 @@ async def test_other_bodies_are_one_argument() -> None:
         await registry.call("pets_replace", {"pet-id": "1", "body": {"kind": 3}})
 
 
+async def test_an_integer_may_be_longer_than_64_bits() -> None:
+    service, long = Service(), 2**70
+    content = {"application/json": {"schema": {"properties": {"id": {"type": "integer"}}}}}
+    at = {"name": "at", "in": "query", "schema": {"type": "integer"}}
+    post = {"operationId": "it", "parameters": [at], "requestBody": {"content": content}}
+    registry = service.registry(document({"/it": {"post": post}}))
+    await registry.call("it", {"id": long, "at": long})
+    assert service.request.content == b'{"id":%d}' % long
+    assert service.request.url.query == b"at=%d" % long
+
+
 async def test_forms_files_and_texts() -> None:
     service = Service()
 

@@ -9,11 +9,10 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
-import orjson
 from attrs import frozen
 
 from trio_mcp.compose.openapi.operations import Body, Style, kind_of
-from trio_mcp.compose.openapi.parameters import Pair, joined, query_of, text_of
+from trio_mcp.compose.openapi.parameters import Pair, joined, json_of, query_of, text_of
 from trio_mcp.errors import ToolError
 from trio_mcp.wire.jsonrpc import Json
 
@@ -70,7 +69,7 @@ async def body_of(
     if kind == "text":
         return _content(text_of(value).encode(), body.media_type)
     media_type = "application/json" if "*" in body.media_type else body.media_type
-    return _content(orjson.dumps(value), media_type)
+    return _content(json_of(value), media_type)
 
 
 def _content(data: bytes, media_type: str) -> dict[str, Any]:

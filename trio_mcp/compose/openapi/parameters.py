@@ -11,11 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote
 
-import orjson
-
 from trio_mcp.compose.openapi.operations import VARIABLE, Location, Style
 from trio_mcp.errors import ToolError
-from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.jsonrpc import Json, encode
 
 Pair = tuple[str, str]
 
@@ -28,7 +26,12 @@ _DEEPEST: Final = 20
 
 def text_of(value: Json) -> str:
     """A value as text: as it is, or as JSON."""
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    return value if isinstance(value, str) else json_of(value).decode()
+
+
+def json_of(value: Json) -> bytes:
+    """An argument as JSON. It was parsed, so it is finite, but integers may have any length."""
+    return encode(value, is_finite=True)[:-1]
 
 
 def path_of(template: str, values: Mapping[str, tuple[Location, Json]]) -> str:
