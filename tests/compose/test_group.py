@@ -1,6 +1,7 @@
 """Many servers side by side: one that fails, hangs or dies harms no other."""
 
 import sys
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -124,6 +125,19 @@ async def test_states_are_those_of_all(autojump_clock: object) -> None:
         ("no", "Disconnected"),
     ]
     assert rest[-1].state == Disconnected(None)
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_states_end_however_the_block_does(cancelled: bool) -> None:
+    with trio.CancelScope() as scope, suppress(KeyError):
+        async with connect_all({"a": named("x", echo)}) as group:
+            states = group.states()
+            if not cancelled:
+                raise KeyError
+            scope.cancel()
+            await trio.sleep_forever()
+    with trio.fail_after(60):
+        assert [type(each.state) async for each in states] == [Connected, Disconnected]
 
 
 async def test_leaving_ends_all_side_by_side() -> None:

@@ -394,9 +394,11 @@ async def connect_all(
 
     connections: list[SupervisedConnection] = []
     servers = {each.name: made(each) for each in configs}
-    async with _all_running(connections):
-        yield ServerGroup(servers, names, events)
-    events.end()
+    try:
+        async with _all_running(connections):
+            yield ServerGroup(servers, names, events)
+    finally:
+        events.end()
 
 
 @asynccontextmanager
