@@ -15,6 +15,8 @@ from trio_mcp import (
     Context,
     Disconnected,
     Handlers,
+    McpError,
+    McpRequest,
     ProcessOptions,
     Registry,
     Remote,
@@ -90,6 +92,31 @@ async def test_new_tools_appear_and_what_was_set_holds_on() -> None:
             while "a_more" not in group.tools:
                 await trio.sleep(0.01)
         assert group.tools["a_echo"].timeout == 77
+
+
+async def test_lists_are_followed_again_when_that_was_refused(autojump_clock: object) -> None:
+    refused: list[str] = []
+
+    async def busy(request: McpRequest, call_next: Any) -> Any:
+        if request.method == "subscriptions/listen" and len(refused) < 3:
+            refused.append(request.method)
+            raise McpError(-32000, "too many subscriptions")
+        return await call_next(request)
+
+    registry = Registry("x", middleware=[busy])
+    registry.add_tool(echo)
+    async with connect_all({"a": registry}) as group:
+        with trio.fail_after(60):
+            while len(refused) < 3:
+                await trio.sleep(0.01)
+
+        @registry.tool
+        def more() -> str:
+            return "more"
+
+        with trio.fail_after(60):
+            while "a_more" not in group.tools:
+                await trio.sleep(0.01)
 
 
 async def test_what_a_server_says_and_asks_comes_with_its_name() -> None:

@@ -69,8 +69,7 @@ async def follow_lists(
                         logger.exception("The callback for changes failed")
                     await throttle.wait()
         except McpError as error:
-            logger.debug("A server does not tell of changes: %s", error)
-            return
+            logger.debug("A server does not tell of changes, for now: %s", error)
         except ClientError as error:
             on_failure(error)
         await throttle.wait()
