@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from tests.compose.support import named
 from tests.support.processes import TIME_LIMIT
-from trio_mcp import Client, Context, Handlers, Part, Registry, Remote, connect
+from trio_mcp import Client, Context, Handlers, McpRequest, Part, Registry, Remote, connect
 from trio_mcp.client.negotiation import Era
 from trio_mcp.compose.upstream import Upstream
 from trio_mcp.wire.payloads import LoggingLevel
@@ -143,6 +144,31 @@ async def test_each_caller_hears_as_much_as_it_wants(up: Era, down: Era) -> None
             async with connect(front, era=down, log_level=wanted, on_log=on_log) as client:
                 await client.call_tool("work")
             assert said == heard
+
+
+async def test_a_level_that_a_cancelled_call_has_asked_for_is_asked_for_again() -> None:
+    asked, said = trio.Event(), list[str]()
+
+    async def work(context: Context) -> None:
+        await context.log("debug", "details")
+
+    async def slow(request: McpRequest, call_next: Any) -> Any:
+        if request.method == "logging/setLevel" and not asked.is_set():
+            asked.set()
+            await trio.sleep_forever()
+        return await call_next(request)
+
+    behind, front = Registry("behind", middleware=[slow]), Registry("front")
+    behind.add_tool(work)
+    front.mount(Remote(behind, era="legacy"))
+    async with connect(front, log_level="debug", on_log=partial(_note, said)) as client:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.call_tool, "work")
+            await asked.wait()
+            nursery.cancel_scope.cancel()
+        await wait_all_tasks_blocked()
+        await client.call_tool("work")
+    assert said == ["debug"]
 
 
 def _note(said: list[str], level: str, *_: object) -> None:

@@ -301,6 +301,10 @@ class Upstream:
             await client.set_log_level(level)
         except McpError as error:
             logger.debug("Server %s keeps its log level: %s", self.main.name, error)
+        except BaseException:  # nobody knows whether it was told: the next one asks again
+            if self._logged[client] == level:
+                self._logged[client] = asked
+            raise
 
     def _meta_for(self, client: Client, meta: Params, context: Context) -> Params:
         """Return what the server gets to see of a request's `_meta`."""
