@@ -19,6 +19,7 @@ from trio_mcp import (
     Completion,
     Context,
     Handlers,
+    Limits,
     ListChanged,
     McpError,
     Registry,
@@ -28,6 +29,7 @@ from trio_mcp import (
     ServerExtension,
     TextContent,
     connect,
+    connect_all,
     open_gateway,
     open_proxy,
     serve_http,
@@ -447,3 +449,37 @@ async def test_what_runs_around_calls_runs_around_those_that_are_passed_on() -> 
         async with connect(registry) as client:
             assert (await client.call_tool("talk")).text == "said"
     assert seen == ["extension", "request", "call"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("connect_timeout", 0),
+        ("timeout", 0),
+        ("patience", -1),
+        ("max_callers", 0),
+        ("max_callers", None),
+        ("caller_idle", -1),
+        ("max_held", -1),
+        ("max_items", 1.5),
+    ],
+)
+def test_what_can_be_no_bound_is_refused_by_its_name(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"^{name} must be a .*, not {value}$"):
+        Remote(["server"], **{name: value})
+
+
+async def test_bounds_that_only_a_server_has_are_refused_at_once() -> None:
+    limits = Limits(tool_timeout=5)
+    with pytest.raises(
+        ValueError, match=r"tool_timeout .* not for Remote\(\); see Remote\(timeout="
+    ):
+        Remote(["server"], limits=limits)
+    with pytest.raises(
+        ValueError, match=r"not for connect_all\(\); see connect_all\(tool_timeout="
+    ):
+        async with connect_all({"a": ["server"]}, limits=limits):
+            raise AssertionError
+    library = Library().registry
+    async with connect_all({"a": library}, limits=limits), Remote(library, limits=limits).running():
+        pass

@@ -219,8 +219,7 @@ def connect(
         added = ClientExtensions(extensions)
         identity = evolve(identity, extensions=added.by_era, one_sided=added.one_sided)
     limits = limits or Limits()
-    if not isinstance(target, Registry):
-        _refuse_server_bounds(limits)
+    check_limits("connect", target, limits)
     states = StateLog()
     lines = RawLines(limits.max_message_bytes)
     notifications = Notifications(on_log, ConnectionCache(cache or ResponseCache()))
@@ -269,10 +268,24 @@ def _checked_middleware(middleware: Sequence[Middleware]) -> Sequence[Middleware
     return middleware_of("middleware", middleware)
 
 
-def _refuse_server_bounds(limits: Limits) -> None:
-    """Let nobody believe in bounds that a server elsewhere has never heard of."""
+def check_limits(
+    what: str, target: object, limits: Limits, tool_timeout: str = "tool_timeout"
+) -> None:
+    """Let nobody believe in bounds that a server elsewhere has never heard of.
+
+    Args:
+        what: What takes the limits, for the message.
+        target: The server.
+        limits: The limits.
+        tool_timeout: What the option is called there.
+
+    Raises:
+        ValueError: They set a bound that only a server has.
+    """
+    if isinstance(target, Registry):
+        return
     usual = Limits()
     for name in SERVER_BOUNDS:
         if getattr(limits, name) != getattr(usual, name):
-            instead = "; see connect(tool_timeout=...)" if name == "tool_timeout" else ""
-            raise ValueError(f"Limits.{name} is for who serves, not for connect(){instead}")
+            instead = f"; see {what}({tool_timeout}=...)" if name == "tool_timeout" else ""
+            raise ValueError(f"Limits.{name} is for who serves, not for {what}(){instead}")

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from trio_mcp.background import background_task, run_all
 from trio_mcp.client.client import Client
-from trio_mcp.client.connect import ClientConnection, connect
+from trio_mcp.client.connect import ClientConnection, check_limits, connect
 from trio_mcp.client.contents import ReadResult
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.http.options import HttpOptions
@@ -335,6 +335,7 @@ async def connect_all(
     configs = read_servers(source)
     for each in configs:
         check_target(f"server {each.name!r}", each.target)
+        check_limits("connect_all", each.target, limits or Limits())
     names = UniqueNames([each.name for each in configs])
     events: Broadcast[ServerEvent] = Broadcast()
     usual_http = http or {}

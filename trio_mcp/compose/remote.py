@@ -9,11 +9,11 @@ from functools import cache, partial
 from typing import Any, Final, Literal
 
 import trio
-from attrs import evolve, fields
+from attrs import evolve, field, fields, frozen
 
 from trio_mcp.background import background_nursery
 from trio_mcp.client.client import Client, take_tools
-from trio_mcp.client.connect import ClientConnection, connect
+from trio_mcp.client.connect import ClientConnection, check_limits, connect
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.negotiation import era_of
 from trio_mcp.client.opening import Target, check_target
@@ -44,6 +44,7 @@ from trio_mcp.registry.middleware import METHOD_OF
 from trio_mcp.registry.part import KIND_OF, Part, RefType, Table
 from trio_mcp.registry.resources import Resource
 from trio_mcp.transports.process import ProcessOptions
+from trio_mcp.wire.bounds import bound
 from trio_mcp.wire.conversion import from_wire, wire_name
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Json
@@ -85,6 +86,19 @@ _LISTS: Final[dict[Table, tuple[str, str, Any, Any, str]]] = {
 _KINDS: Final = frozenset(KIND_OF.values())
 
 
+@frozen(kw_only=True)
+class _Bounds:
+    """The numbers of a `Remote`, refused by their names."""
+
+    connect_timeout: float = field(validator=bound())
+    timeout: float = field(validator=bound())
+    patience: float = field(validator=bound(zero=True))
+    max_callers: int = field(validator=bound(whole=True))
+    caller_idle: float = field(validator=bound(zero=True))
+    max_held: int = field(validator=bound(whole=True, zero=True))
+    max_items: int = field(validator=bound(whole=True, zero=True))
+
+
 @public
 class Remote(Part):
     """A server elsewhere, of any transport and revision, to be mounted in a registry.
@@ -123,6 +137,11 @@ class Remote(Part):
             first. It is asked for less severe ones once a caller wants them.
         on_state: Called with each state of the shared connection.
 
+    Raises:
+        TypeError: The target is none of those.
+        ValueError: The URL is invalid, a number cannot be a bound, or `limits` sets one that only a
+            server has.
+
     Example:
         >>> registry = Registry("all")
         >>> registry.mount(Remote("https://example.com/mcp", name="web"), prefix="web")
@@ -153,8 +172,18 @@ class Remote(Part):
         if isinstance(target, trio.abc.Stream):
             raise TypeError("a stream cannot be opened again; Remote takes a command or a URL")
         check_target(type(self).__name__, target)
+        check_limits("Remote", target, limits or Limits(), "timeout")
         era_of(None, era)
         super().__init__(name)
+        self._bounds = _Bounds(
+            connect_timeout=connect_timeout,
+            timeout=timeout,
+            patience=patience,
+            max_callers=max_callers,
+            caller_idle=caller_idle,
+            max_held=max_held,
+            max_items=max_items,
+        )
         self.tool_timeout = timeout
         self.connector: Callable[..., ClientConnection] = partial(
             connect,
@@ -170,13 +199,7 @@ class Remote(Part):
         self._rename = rename
         self._tasks = tasks
         self._log_level = log_level
-        self._connect_timeout = connect_timeout
-        self._patience = patience
         self._backoff = backoff or Backoff()
-        self._max_callers = max_callers
-        self._caller_idle = caller_idle
-        self._max_held = max_held
-        self._max_items = max_items
         self._question_timeout = (limits or Limits()).question_timeout
         self._on_state = on_state
         self._upstreams: dict[Upstream, None] = {}
@@ -250,7 +273,7 @@ class Remote(Part):
         for upstream in list(self._upstreams):
             await upstream.main.settled.wait()
             if not upstream.main.was_lost:  # nobody waits for one that comes and goes
-                with trio.move_on_after(self._connect_timeout):
+                with trio.move_on_after(self._bounds.connect_timeout):
                     await upstream.listed.wait()
 
     def _upstream(self, nursery: trio.Nursery) -> Upstream:
@@ -259,7 +282,7 @@ class Remote(Part):
             self.name,
             partial(self.connector, on_log=calls.on_log),
             backoff=self._backoff,
-            patience=self._patience,
+            patience=self._bounds.patience,
             on_state=self._on_state,
             attend=lambda client: self._attend(client, upstream),
         )
@@ -267,11 +290,11 @@ class Remote(Part):
             self.name,
             partial(open_for_caller, partial(self.connector, log_level=self._log_level)),
             nursery,
-            most=self._max_callers,
-            idle=self._caller_idle,
-            patience=self._patience,
+            most=self._bounds.max_callers,
+            idle=self._bounds.caller_idle,
+            patience=self._bounds.patience,
         )
-        held = HeldCalls(nursery, self._max_held, self._question_timeout)
+        held = HeldCalls(nursery, self._bounds.max_held, self._question_timeout)
         upstream = Upstream(main, calls, callers, held, nursery, self._log_level, self._tasks)
         return upstream
 
@@ -305,10 +328,10 @@ class Remote(Part):
         except (ClientError, McpError) as error:
             logger.warning("Server %s: %s failed: %s", self.name, method, error)
             return
-        if len(listed) > self._max_items:
+        if len(listed) > self._bounds.max_items:
             told = "Server %s lists %d %s; the first %d are taken"
-            logger.warning(told, self.name, len(listed), table, self._max_items)
-            listed = listed[: self._max_items]
+            logger.warning(told, self.name, len(listed), table, self._bounds.max_items)
+            listed = listed[: self._bounds.max_items]
         if table == "tools":
             await take_tools(client, listed)
         if table == "prompts":  # what was there before must not be kept for ever
