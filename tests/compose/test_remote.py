@@ -451,6 +451,16 @@ async def test_what_runs_around_calls_runs_around_those_that_are_passed_on() -> 
     assert seen == ["extension", "request", "call"]
 
 
+async def test_it_runs_once_at_a_time() -> None:
+    remote = Remote(Library().registry, name="library")
+    for _ in range(2):
+        async with remote.running() as upstream:
+            with pytest.raises(RuntimeError, match="Remote 'library' is running already"):
+                async with remote.running():
+                    raise AssertionError
+            assert remote.shared_state is upstream
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

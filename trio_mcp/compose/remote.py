@@ -219,8 +219,13 @@ class Remote(Part):
         """Be connected for the length of the block, for all that is served meanwhile.
 
         Without it, each registry that is served has connections of its own.
+
+        Raises:
+            RuntimeError: It is running already.
         """
         check_trio("Remote.running")
+        if self._shared is not None:
+            raise RuntimeError(f"Remote {self.name!r} is running already")
         async with self._connected() as self._shared:
             try:
                 yield self._shared
