@@ -23,6 +23,16 @@ def test_names_that_could_be_those_of_two_servers_are_kept_apart() -> None:
     assert of_git != of_hub
 
 
+def test_no_name_can_be_made_to_be_that_of_another_server() -> None:
+    names = UniqueNames(["git", "git_hub"])
+    of_git = names.name_of("git", "hub_log")
+    forged = names.name_of("git_hub", of_git.removeprefix("git_hub_"))
+    assert forged.startswith(f"{of_git}_")
+    long = names.name_of("git", "hub_" + "x" * 200)
+    assert names.name_of("git_hub", long.removeprefix("git_hub_")) != long
+    assert names.name_of("git", "of_20240101") == "git_of_20240101", "no other server is near"
+
+
 def test_a_name_is_never_too_long() -> None:
     names = UniqueNames(["a"])
     long = [names.name_of("a", "x" * 10**6 + end) for end in "12"]

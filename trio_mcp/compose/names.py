@@ -15,6 +15,7 @@ from trio_mcp.errors import ConfigError
 
 LONGEST_NAME: Final = 128
 _ODD: Final = re.compile(r"[^A-Za-z0-9_.-]")
+_DIGITS: Final = re.compile(r"_[0-9a-f]{8}\Z")
 
 
 class UniqueNames:
@@ -25,6 +26,7 @@ class UniqueNames:
     | `SERVER_TOOL` | that |
     | ... is longer than 128 characters | its first 119, `_`, and eight digits of a hash |
     | ... begins like those of another server with a longer name | it, `_`, and the digits |
+    | ... begins like those of another server, and ends with `_` and eight such digits | the same |
 
     Args:
         servers: The names of all servers. Characters that no tool may have become `_`.
@@ -58,8 +60,10 @@ class UniqueNames:
         return f"{plain[: LONGEST_NAME - 9]}_{digits}"
 
     def _may_be_of_another(self, prefix: str, plain: str) -> bool:
-        others = self._prefixes.values()
-        return any(len(each) > len(prefix) and plain.startswith(each) for each in others)
+        # Those of a shorter prefix have digits wherever they begin with this one.
+        shortest = 0 if _DIGITS.search(plain) else len(prefix)
+        others = (each for each in self._prefixes.values() if each != prefix)
+        return any(len(each) > shortest and plain.startswith(each) for each in others)
 
     def owners(self, name: str) -> list[str]:
         """The servers that a name may be of, the likeliest first."""
