@@ -74,6 +74,34 @@ async def test_a_gateway_follows_its_configuration(tmp_path: Path) -> None:
             assert isinstance(gateway.states["gone"], Disconnected)
 
 
+async def test_names_do_not_depend_on_what_was_loaded_before() -> None:
+    def hub_log() -> str:
+        return "of git"
+
+    def log() -> str:
+        return "of git_hub"
+
+    git, git_hub, other = named("a", hub_log), named("b", log), named("c", echo)
+    both = {"git": git, "git_hub": git_hub, "other": other}
+
+    async def told(registry: Registry) -> dict[str, str]:
+        async with connect(registry) as client:
+            mine = [each for each in client.tools if each != "other_echo"]
+            return {each: (await client.call_tool(each)).text for each in mine}
+
+    async with open_gateway(both) as gateway:
+        at_once = await told(gateway.registry)
+    assert sorted(at_once.values()) == ["of git", "of git_hub"]
+    assert at_once["git_hub_log"] == "of git_hub"
+    async with open_gateway({"git": git, "other": other}) as gateway:
+        alone = await told(gateway.registry)
+        assert alone == {"git_hub_log": "of git"}
+        await gateway.load(both)
+        assert await told(gateway.registry) == at_once
+        await gateway.load({"git": git})
+        assert await told(gateway.registry) == alone
+
+
 async def test_a_load_that_is_cancelled_leaves_nothing_half_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

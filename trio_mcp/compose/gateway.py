@@ -83,6 +83,7 @@ class _Server:
 
     config: ServerConfig
     prefix: str
+    rivals: frozenset[str]  # the names of its things depend on these
     remote: Remote
     scope: trio.CancelScope = field(factory=trio.CancelScope, init=False)
 
@@ -116,6 +117,9 @@ class Gateway:
     async def load(self, source: Source) -> None:
         """Have the servers of a configuration, and no others. Those that are the same stay.
 
+        Only where names like `git` and `git_hub` come together, or part, do those begin anew, as
+        what they have gets other names.
+
         Returns when each new one is connected or has failed once.
 
         Raises:
@@ -129,7 +133,8 @@ class Gateway:
                 check_target(f"server {each.name!r}", each.target)
             names = UniqueNames(list(configs))
             for name, server in list(self._running.items()):
-                if configs.get(name) != server.config:
+                same = configs.get(name) == server.config
+                if not same or names.rivals_of(name) != server.rivals:
                     server.scope.cancel()
                     del self._running[name]
             added = [each for name, each in configs.items() if name not in self._running]
@@ -147,7 +152,8 @@ class Gateway:
             rename=lambda name: names.name_of(config.name, name)[len(prefix) + 1 :],
             **{**self._options, **timeout},
         )
-        await self._nursery.start(self._run, _Server(config, prefix, remote))
+        server = _Server(config, prefix, names.rivals_of(config.name), remote)
+        await self._nursery.start(self._run, server)
         await remote.ready()
 
     async def _run(self, server: _Server, task_status: trio.TaskStatus[None]) -> None:

@@ -50,20 +50,26 @@ class UniqueNames:
         """Return what the names of a server's things begin with, without the `_`."""
         return self._prefixes[server].removesuffix("_")
 
+    def rivals_of(self, server: str) -> frozenset[str]:
+        """The prefixes of other servers that have a say in the names of this one's things."""
+        own = self._prefixes[server]
+        others = (each for each in self._prefixes.values() if each != own)
+        return frozenset(each for each in others if each.startswith(own) or own.startswith(each))
+
     def name_of(self, server: str, name: str) -> str:
         """Name something of a server's."""
         prefix = self._prefixes[server]
         plain = prefix + name
-        if len(plain) <= LONGEST_NAME and not self._may_be_of_another(prefix, plain):
+        if len(plain) <= LONGEST_NAME and not self._may_be_of_another(server, plain):
             return plain
         digits = hashlib.sha256(f"{server}\0{name}".encode("utf-8", "replace")).hexdigest()[:8]
         return f"{plain[: LONGEST_NAME - 9]}_{digits}"
 
-    def _may_be_of_another(self, prefix: str, plain: str) -> bool:
+    def _may_be_of_another(self, server: str, plain: str) -> bool:
         # Those of a shorter prefix have digits wherever they begin with this one.
-        shortest = 0 if _DIGITS.search(plain) else len(prefix)
-        others = (each for each in self._prefixes.values() if each != prefix)
-        return any(len(each) > shortest and plain.startswith(each) for each in others)
+        shortest = 0 if _DIGITS.search(plain) else len(self._prefixes[server])
+        rivals = self.rivals_of(server)
+        return any(len(each) > shortest and plain.startswith(each) for each in rivals)
 
     def owners(self, name: str) -> list[str]:
         """The servers that a name may be of, the likeliest first."""
