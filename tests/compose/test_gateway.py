@@ -23,6 +23,7 @@ from trio_mcp import (
     Context,
     Disconnected,
     Handlers,
+    Limits,
     McpError,
     Registry,
     Remote,
@@ -72,6 +73,13 @@ async def test_a_gateway_follows_its_configuration(tmp_path: Path) -> None:
             assert list(client.tools) == []
             assert gateway.registry.health() == {"servers": {"gone": "disconnected"}}
             assert isinstance(gateway.states["gone"], Disconnected)
+
+
+async def test_an_option_that_does_not_fit_a_new_server_changes_nothing() -> None:
+    async with open_gateway({"a": named("a", echo)}, limits=Limits(tool_timeout=5)) as gateway:
+        with pytest.raises(ValueError, match=r"Limits\.tool_timeout is for who serves"):
+            await gateway.load({"b": ["server"]})
+        assert gateway.states == {"a": Connected()}
 
 
 async def test_names_do_not_depend_on_what_was_loaded_before() -> None:

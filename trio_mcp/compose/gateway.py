@@ -126,21 +126,24 @@ class Gateway:
             ConfigError: The configuration is wrong; then nothing changes.
             OSError: The file cannot be read; likewise.
             ModuleNotFoundError: A server needs a package that is missing; likewise.
+            ValueError: An option does not fit a server; likewise.
         """
         async with self._loading:
             configs = {each.name: each for each in read_servers(source)}
             for each in configs.values():
                 check_target(f"server {each.name!r}", each.target)
             names = UniqueNames(list(configs))
-            for name, server in list(self._running.items()):
-                same = configs.get(name) == server.config
-                if not same or names.rivals_of(name) != server.rivals:
-                    server.scope.cancel()
-                    del self._running[name]
-            added = [each for name, each in configs.items() if name not in self._running]
-            await run_all([partial(self._add, each, names) for each in added])
+            kept = {
+                name
+                for name, each in self._running.items()
+                if configs.get(name) == each.config and names.rivals_of(name) == each.rivals
+            }
+            added = [self._made(each, names) for name, each in configs.items() if name not in kept]
+            for name in self._running.keys() - kept:
+                self._running.pop(name).scope.cancel()
+            await run_all([partial(self._add, each) for each in added])
 
-    async def _add(self, config: ServerConfig, names: UniqueNames) -> None:
+    def _made(self, config: ServerConfig, names: UniqueNames) -> _Server:
         prefix = names.prefix_of(config.name)
         timeout = {} if config.timeout is None else {"timeout": config.timeout}
         remote = Remote(
@@ -152,9 +155,11 @@ class Gateway:
             rename=lambda name: names.name_of(config.name, name)[len(prefix) + 1 :],
             **{**self._options, **timeout},
         )
-        server = _Server(config, prefix, names.rivals_of(config.name), remote)
+        return _Server(config, prefix, names.rivals_of(config.name), remote)
+
+    async def _add(self, server: _Server) -> None:
         await self._nursery.start(self._run, server)
-        await remote.ready()
+        await server.remote.ready()
 
     async def _run(self, server: _Server, task_status: trio.TaskStatus[None]) -> None:
         """Have a server in the registry until it is taken out."""
