@@ -89,6 +89,8 @@ def test_a_wrong_command_line_is_told_in_one_line(words: list[str], cli: Command
     [
         (["shop.py"], "say what to do with shop.py, as in: trio-mcp tools shop.py"),
         (["call", SHOP, "say", "--words", "x"], "there is no option --words; arguments are writte"),
+        (["call", SHOP, "say", "--words=x"], "there is no option --words; arguments are written"),
+        (["bench", SHOP, "say", "-w", "x"], "there is no option -w; arguments are written KEY="),
         (["cal", SHOP], 'Unknown command "cal". Did you mean "call"?'),
     ],
     ids=str,

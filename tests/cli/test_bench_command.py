@@ -35,6 +35,11 @@ def test_a_url(era: str, cli: CommandLine, shop: str) -> None:
     assert all(float(line.split()[1].replace(",", "")) > 0 for line in (one, eight))
 
 
+def test_arguments_from_stdin(cli: CommandLine, shop: str) -> None:
+    outcome = cli("bench", shop, "say", "-", *SHORT[:4], stdin='{"words": "hi"}')
+    assert (outcome.status, outcome.err) == (0, "")
+
+
 def test_a_process_of_the_legacy_era(cli: CommandLine) -> None:
     command = ["bench", "echo", "--era", "legacy", *SHORT[:2], "--in-flight", "2"]
     outcome = cli(*command, "--", *faulty("takes-any-tool"))

@@ -105,6 +105,13 @@ def test_a_call_and_its_types(cli: CommandLine, shop: str) -> None:
     assert shown.out.startswith("{\n  "), "structured content is shown once, and indented"
 
 
+def test_arguments_from_stdin(cli: CommandLine, shop: str) -> None:
+    for words in (["-"], ["--timeout", "50", "-"], ["-", "--timeout", "50"]):
+        assert cli("call", shop, "say", *words, stdin='{"words": "hi"}').out == "returned: hi\n"
+    mixed = cli("call", shop, "types", "-", "whole=3", "--json", stdin='{"text": "a"}').json
+    assert (mixed["structuredContent"]["text"], mixed["structuredContent"]["whole"]) == ("a", 3)
+
+
 def test_content_of_several_kinds(cli: CommandLine, shop: str) -> None:
     outcome = cli("call", shop, "several")
     assert outcome.out.splitlines() == [

@@ -18,7 +18,7 @@ from cyclopts import (
     UnknownOptionError,
 )
 
-from trio_mcp.cli.failures import OK, USAGE, one_line, report
+from trio_mcp.cli.failures import OK, USAGE, no_option, one_line, report
 from trio_mcp.cli.target import SERVER_URL, is_no_target, join_command
 
 _COMMANDS: Final = {
@@ -133,8 +133,7 @@ def _instead(error: CycloptsError, words: Sequence[str]) -> str | None:
     if isinstance(error, UnknownCommandError) and (command.endswith(".py") or "://" in command):
         return f"say what to do with {command}, as in: trio-mcp tools {command}"
     if isinstance(error, UnknownOptionError) and command in ("call", "prompt", "bench"):
-        option = error.token.keyword or error.token.value
-        return f"there is no option {option}; arguments are written KEY=VALUE (--help tells more)"
+        return no_option(error.token.keyword or error.token.value)
     return None
 
 

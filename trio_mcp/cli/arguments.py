@@ -10,6 +10,7 @@ from typing import Final
 
 from trio_mcp.cli.failures import Failure, Usage
 from trio_mcp.cli.forms import ask_for
+from trio_mcp.cli.options import STDIN
 from trio_mcp.cli.prompter import NoAnswer
 from trio_mcp.cli.schemas import Field, field_of, json_of
 from trio_mcp.cli.session import Session
@@ -17,7 +18,6 @@ from trio_mcp.client.tools import RemoteTool
 from trio_mcp.wire.jsonrpc import Json, encode
 
 _PAIR: Final = re.compile(r"([^=]+?)(:?=)(.*)", re.DOTALL)
-_STDIN: Final = "-"
 
 
 def parse_arguments(words: Sequence[str], schema: Json) -> dict[str, Json]:
@@ -36,8 +36,8 @@ def parse_arguments(words: Sequence[str], schema: Json) -> dict[str, Json]:
     arguments: dict[str, Json] = {}
     texts: defaultdict[str, list[str]] = defaultdict(list)
     for word in words:
-        if word == _STDIN or word.startswith("{"):
-            arguments |= _object(sys.stdin.read() if word == _STDIN else word)
+        if word == STDIN or word.startswith("{"):
+            arguments |= _object(sys.stdin.read() if word == STDIN else word)
             continue
         pair = _PAIR.fullmatch(word)
         if pair is None:

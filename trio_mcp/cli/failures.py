@@ -125,6 +125,11 @@ def missing(noun: str, name: str, known: list[str], *, of: str = "the server") -
     return f"{of} has no {noun} {name!r}{meant}"
 
 
+def no_option(word: str) -> str:
+    """Say that there is no such option, where an argument of a tool may have been meant."""
+    return f"there is no option {word}; arguments are written KEY=VALUE (--help tells more)"
+
+
 def place_of(error: BaseException) -> str:
     """Say in which line of whose code an exception was raised, as far as that is known."""
     if isinstance(error, SyntaxError) and error.filename:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from attrs import AttrsInstance, fields, frozen
 from cyclopts import Parameter, validators
 
-from trio_mcp.cli.failures import Failure, Usage, require
+from trio_mcp.cli.failures import Failure, Usage, no_option, require
 from trio_mcp.cli.target import Target
 from trio_mcp.wire.payloads import LoggingLevel
 from trio_mcp.wire.revisions import Era
@@ -28,11 +28,27 @@ TargetWord = Annotated[
         help="FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or else a command, last, after --.",
     ),
 ]
+STDIN: Final = "-"
+"""The word that stands for a JSON object on stdin."""
+
+
+def _refuse_options(_: object, word: str) -> None:
+    """Let no word through that begins like an option, but for the one that means stdin.
+
+    Raises:
+        Usage: It is such a word.
+    """
+    if word.startswith("-") and word != STDIN:
+        raise Usage(no_option(word.partition("=")[0]))
+
+
 ToolArguments = Annotated[
     str,
     Parameter(
+        allow_leading_hyphen=True,  # otherwise the parser takes - for an option
+        validator=_refuse_options,
         help="KEY=VALUE, where the tool's schema decides what 3 is; KEY:=JSON; one JSON object; "
-        "or - for a JSON object on stdin."
+        "or - for a JSON object on stdin.",
     ),
 ]
 AsJson = Annotated[bool, Parameter(name="--json", help="Write JSON, for programs.")]
