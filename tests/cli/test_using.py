@@ -264,6 +264,19 @@ def test_a_server_that_writes_noise_is_reported(cli: CommandLine) -> None:
     assert "trio-mcp: The server wrote a line that is no message" in outcome.err
 
 
+def test_values_that_are_no_objects_are_passed_over(cli: CommandLine) -> None:
+    server = ("--", *faulty("odd-values"))
+    assert cli("prompt", "p", *server).out == "user:\nHello.\n"
+    assert (
+        cli("read", "odd://b", *server).error
+        == "there is no resource odd://b; did you mean odd://a?"
+    )
+    session = cli("inspect", *server, stdin="list\nprompt p\n")
+    assert session.status == 0
+    assert "2 tools, 1 resource, 1 prompt. Type help" in session.err
+    assert session.out.endswith("user:\nHello.\n")
+
+
 def test_stderr_of_the_server_on_request(cli: CommandLine) -> None:
     outcome = cli("tools", "--verbose", "--", *faulty("crash"))
     assert outcome.status == 1

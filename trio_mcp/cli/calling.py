@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from trio_mcp.cli.arguments import ask_for_missing, check_arguments, parse_arguments, parse_texts
 from trio_mcp.cli.content import in_words, show_contents, show_result, words_of
 from trio_mcp.cli.failures import FAILED, OK, Failure, one_line, way_out_of
-from trio_mcp.cli.listing import find_prompt, listed, prompt_field, prompt_signature
+from trio_mcp.cli.listing import find_prompt, names, prompt_field, prompt_signature
 from trio_mcp.cli.options import ToolArguments
 from trio_mcp.cli.progress import ProgressBar
 from trio_mcp.cli.schemas import field_of
@@ -136,10 +136,9 @@ async def read_resource(session: Session, uri: str, *, end_line: bool = False) -
         except ResourceNotFound:
             if "{" in uri:
                 raise Failure(f"{uri} is a template: put a value in place of {{…}}") from None
-            known = await listed(session, "resources/list", "resources")
-            known += await listed(session, "resources/templates/list", "resourceTemplates")
-            uris = [str(each.get("uri") or each.get("uriTemplate")) for each in known]
-            meant = closest(uri, uris)
+            uris = await names(session, "resources/list", "resources", "uri")
+            templates = ("resources/templates/list", "resourceTemplates", "uriTemplate")
+            meant = closest(uri, uris + await names(session, *templates))
             if meant is None:
                 raise
             raise Failure(f"there is no resource {uri}; did you mean {meant}?") from None
@@ -167,8 +166,9 @@ async def get_prompt(session: Session, name: str, words: Sequence[str]) -> int:
         session.screen.json(_part(wire, "description", "messages"))
         return OK
     for each in messages if isinstance(messages, list) else []:
-        session.screen.heading(f"{each.get('role')}:")
-        session.screen.text(in_words(each.get("content")))
+        if isinstance(each, dict):
+            session.screen.heading(f"{each.get('role')}:")
+            session.screen.text(in_words(each.get("content")))
     return OK
 
 

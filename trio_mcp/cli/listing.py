@@ -88,6 +88,12 @@ async def listed(session: Session, method: str, key: str) -> list[Json]:
     return await session.client.list_all(method, key)
 
 
+async def names(session: Session, method: str, key: str, name: str = "name") -> list[str]:
+    """The names, or URIs, of what is in a list; what has none is passed over."""
+    found = [_text(each, name) for each in await listed(session, method, key)]
+    return [each for each in found if each]
+
+
 async def find_prompt(session: Session, name: str) -> dict[str, Json]:
     """Find a prompt.
 

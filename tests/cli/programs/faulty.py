@@ -31,6 +31,11 @@ SCHEMAS = {
         "properties": {"a": {"type": "string", "x-mcp-header": "a b", "description": "A."}},
     },
 }
+ODD = {
+    "prompts": [7, {"name": "p", "arguments": [5, {"name": [1]}]}],
+    "resources": [5, {"name": "without a URI"}, {"uri": "odd://a"}],
+    "resourceTemplates": [None],
+}
 GOOD = {"type": "object", "properties": {"a": {"type": "string", "description": "An a."}}}
 
 
@@ -179,7 +184,13 @@ class Faulty:
         return self.result({"tools": both[-1:]}, modern, cached=True)
 
     def capable(self):
-        more = ("unknown-prompt", "takes-any-prompt", "unknown-resource", "old-unknown-resource")
+        more = (
+            "odd-values",
+            "unknown-prompt",
+            "takes-any-prompt",
+            "unknown-resource",
+            "old-unknown-resource",
+        )
         return {"tools": {}, **({"prompts": {}, "resources": {}} if self.fault in more else {})}
 
     def initialize(self, params):
@@ -229,6 +240,11 @@ class Faulty:
             return self.listed(params, modern)
         if method == "prompts/get" and self.fault == "takes-any-prompt":
             return self.result({"messages": []}, modern)
+        if method == "prompts/get" and self.fault == "odd-values":
+            good = {"role": "user", "content": {"type": "text", "text": "Hello."}}
+            return self.result({"messages": ["text", good]}, modern)
+        if method == "resources/read" and self.fault == "odd-values":
+            return error(-32602, "None", {"uri": params["uri"]})
         if method in ("prompts/get", "resources/read") and "unknown" in self.fault:
             codes = {
                 "unknown-prompt": 0,
@@ -243,7 +259,8 @@ class Faulty:
             if "cursor" in params:
                 return error(-32602, "Invalid cursor")
             key = "resourceTemplates" if "templates" in method else method.partition("/")[0]
-            return self.result({key: []}, modern, cached=True)
+            items = ODD[key] if self.fault == "odd-values" else []
+            return self.result({key: items}, modern, cached=True)
         if method == "tools/call":
             if self.fault == "nameless-call" and "name" not in params:
                 return error(-32603, "Internal error")

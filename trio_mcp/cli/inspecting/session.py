@@ -19,7 +19,7 @@ from trio_mcp.cli.failures import FAILED, OK, Failure, Usage, explain, missing, 
 from trio_mcp.cli.inspecting.lines import TypedLines, next_piped
 from trio_mcp.cli.listing import (
     find_prompt,
-    listed,
+    names,
     prompt_field,
     show_prompts,
     show_resources,
@@ -186,11 +186,11 @@ class Inspection:
             self.screen.note(client.instructions)
         found = {
             "tool": [*client.tools],
-            "resource": await self._known("resources/list", "resources", "uri"),
-            "template": await self._known(
-                "resources/templates/list", "resourceTemplates", "uriTemplate"
+            "resource": await names(self.session, "resources/list", "resources", "uri"),
+            "template": await names(
+                self.session, "resources/templates/list", "resourceTemplates", "uriTemplate"
             ),
-            "prompt": await self._known("prompts/list", "prompts", "name"),
+            "prompt": await names(self.session, "prompts/list", "prompts"),
         }
         counts = [
             f"{len(each)} {noun}{'' if len(each) == 1 else 's'}"
@@ -209,9 +209,6 @@ class Inspection:
             "subscribe": [*KINDS, *uris],
             "unsubscribe": [_ALL, *KINDS, *uris],
         }
-
-    async def _known(self, method: str, key: str, name: str) -> list[str]:
-        return [str(each.get(name)) for each in await listed(self.session, method, key)]
 
     # -- completion -----------------------------------------------------------------------
 
