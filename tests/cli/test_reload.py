@@ -8,12 +8,16 @@ from types import FrameType
 from typing import Any
 
 import pytest
+import trio
+import trio.testing
 
 from tests.cli.support import COMMAND, CommandLine
 from tests.support.processes import Server, call, lines, parse, run, running, text_of
 from trio_mcp import connect
+from trio_mcp.background import background_task
 from trio_mcp.cli.reload import watching as watching_module
 from trio_mcp.cli.reload.client_state import ClientState
+from trio_mcp.cli.reload.command import Relay
 from trio_mcp.cli.reload.watching import watching
 from trio_mcp.errors import CannotReach
 from trio_mcp.wire.jsonrpc import encode
@@ -121,6 +125,22 @@ async def test_over_http(source: Path) -> None:
         with pytest.raises(CannotReach):
             async with connect(f"http://{url}"):
                 raise AssertionError("the server has ended as well")
+
+
+DIES = [sys.executable, "-I", "-S", "-c", "input(); raise SystemExit(3)"]
+"""A server that cannot bear to be spoken to."""
+
+
+async def test_what_a_server_has_not_answered_at_its_exit_is_answered_then() -> None:
+    client, ours = trio.testing.memory_stream_pair()
+    to_relay, changes = trio.open_memory_channel[None](1)
+    relay = Relay(ours, DIES, changes, patience=60)
+    with to_relay, trio.fail_after(60):
+        async with background_task(relay.run):
+            await client.send_all(lines(call(1, "version")))
+            (answer,) = parse(await client.receive_some())
+    assert answer["id"] == 1
+    assert "exited with status 3" in answer["error"]["message"]
 
 
 async def version_of(server: Server, start: int) -> str:

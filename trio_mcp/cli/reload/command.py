@@ -165,6 +165,7 @@ class Relay:
         """The server is broken: refuse what the client wants until its source changes."""
         why = f"The server has exited with status {status}; its stderr says why"
         logger.error("%s; it starts anew when its source changes", why)
+        await self._tell_client(self._client_state.unanswered(why))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_cancel_after, self._changes.receive, nursery.cancel_scope)
             async for line in self._from_client:
