@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from tests.cli.support import COMMAND, CommandLine
+from tests.cli.support import COMMAND, CommandLine, faulty
 from tests.support.processes import Server, call, lines, parse, run, running, text_of
 from trio_mcp import connect
 from trio_mcp.background import background_task
@@ -141,6 +141,22 @@ async def test_what_a_server_has_not_answered_at_its_exit_is_answered_then() -> 
             (answer,) = parse(await client.receive_some())
     assert answer["id"] == 1
     assert "exited with status 3" in answer["error"]["message"]
+
+
+async def nobody_reads() -> None:
+    """What a pipe does that is closed at its other end."""
+    raise trio.BrokenResourceError
+
+
+@pytest.mark.parametrize("server", [faulty("none"), DIES], ids=["answers", "dies"])
+async def test_a_client_that_reads_no_more_has_gone(server: list[str]) -> None:
+    """Even if it could still say something: no answer reaches it, the server's or ours."""
+    client, ours = trio.testing.memory_stream_pair()
+    ours.send_stream.send_all_hook = nobody_reads
+    to_relay, changes = trio.open_memory_channel[None](1)
+    with to_relay, trio.fail_after(60):
+        await client.send_all(lines(call(1, "version")))
+        await Relay(ours, server, changes, patience=60).run()
 
 
 async def version_of(server: Server, start: int) -> str:

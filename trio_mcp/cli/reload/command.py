@@ -124,7 +124,8 @@ class Relay:
         async with stream, trio.open_nursery() as reading:
             reading.start_soon(self._read_server, stream, exited)
             async with trio.open_nursery() as feeding:
-                feeding.start_soon(self._feed, process.stdin, feeding.cancel_scope)
+                feeding.start_soon(self._feed, process.stdin)
+                feeding.start_soon(_cancel_after, self._over.wait, feeding.cancel_scope)
                 feeding.start_soon(_cancel_after, self._changes.receive, feeding.cancel_scope)
                 feeding.start_soon(_cancel_after, exited.wait, feeding.cancel_scope)
             on_its_own = exited.is_set()
@@ -138,7 +139,7 @@ class Relay:
             reading.cancel_scope.cancel()
         return on_its_own
 
-    async def _feed(self, stdin: trio.abc.SendStream, scope: trio.CancelScope) -> None:
+    async def _feed(self, stdin: trio.abc.SendStream) -> None:
         """Tell a server what it has to know, and then whatever the client says."""
         try:
             for line in self._client_state.handshake():
@@ -149,7 +150,6 @@ class Relay:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             await trio.sleep_forever()  # it is about to exit, and that is noticed elsewhere
         self._over.set()
-        scope.cancel()
 
     async def _read_server(self, server: trio.abc.Stream, exited: trio.Event) -> None:
         """Pass on what a server says, until it has gone."""
@@ -168,17 +168,21 @@ class Relay:
         await self._tell_client(self._client_state.unanswered(why))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_cancel_after, self._changes.receive, nursery.cancel_scope)
+            nursery.start_soon(_cancel_after, self._over.wait, nursery.cancel_scope)
             async for line in self._from_client:
                 self._client_state.heard(line)
                 await self._tell_client(self._client_state.unanswered(why))
             self._over.set()
-            nursery.cancel_scope.cancel()
 
     async def _tell_client(self, lines: Iterable[bytes]) -> None:
+        """Pass lines on to the client; one that reads no more has gone."""
         text = b"".join(lines)
         if text:
-            async with self._writing:
-                await self._client.send_all(text)
+            try:
+                async with self._writing:
+                    await self._client.send_all(text)
+            except trio.BrokenResourceError:
+                self._over.set()
 
 
 async def _cancel_after(event: Callable[[], Awaitable[object]], scope: trio.CancelScope) -> None:
