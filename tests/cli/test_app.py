@@ -113,6 +113,10 @@ def test_a_wrong_command_line_is_told_what_was_meant(
             (["tools", each], f"a URL begins with http:// or https://, as in http://{each}")
             for each in ("localhost:8000/mcp", "127.0.0.1:80", "mcp.example.com/mcp")
         ),
+        *(
+            ([command, "ftp://x/y"], "a URL begins with http:// or https://, not with ftp://")
+            for command in ("tools", "doctor", "proxy")
+        ),
         (["tools", "broken.py"], "broken.py cannot be imported: ZeroDivisionError"),
         (["tools", "--", "./no-such-program"], "./no-such-program cannot be started"),
         (["tools", "--", "false"], "the server exited with status 1 and left no word"),

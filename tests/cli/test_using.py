@@ -349,6 +349,21 @@ def test_without_a_target_that_of_the_environment_is_meant(
     assert cli("doctor", "--json").status == cli("doctor", shop, "--json").status
 
 
+@pytest.mark.requirement("E10")
+@pytest.mark.parametrize("text", ["notaurl", "ftp://x"])
+def test_an_environment_without_a_url(
+    text: str, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MCP_SERVER_URL", text)
+    for words in (["tools"], ["call", "add", "a=1"], ["login"]):
+        outcome = cli(*words)
+        assert outcome.status == 1
+        assert outcome.error == (
+            "there is no URL in MCP_SERVER_URL; a URL begins with http:// or https://"
+        )
+    assert "no file missing.py" in cli("tools", "missing.py").error, "it is not meant"
+
+
 @pytest.mark.long
 @pytest.mark.requirement("E10")
 def test_a_target_that_is_named_counts_more_than_the_environment(

@@ -19,7 +19,7 @@ from cyclopts import (
 )
 
 from trio_mcp.cli.failures import OK, USAGE, no_option, one_line, report
-from trio_mcp.cli.target import SERVER_URL, is_no_target, join_command
+from trio_mcp.cli.target import SERVER_URL, check_environment, is_no_target, join_command
 
 _COMMANDS: Final = {
     "Servers": {
@@ -123,6 +123,7 @@ def _parsed(app: App, words: list[str]) -> tuple[Callable[..., object], BoundArg
     except MissingArgumentError:
         if not url:
             raise
+        check_environment(url)
         command, bound, _ = app.parse_args([words[0], url, *words[1:]])
     return command, bound
 

@@ -32,6 +32,7 @@ _PARTS: Final = re.compile(r"(?P<place>([A-Za-z]:(?=[\\/]))?[^:]*)(:(?P<registry
 _NUL: Final = "\0"
 _ADDRESS: Final = re.compile(r"\w[\w.-]*:\d+(/|$)|(localhost|\w[\w-]*(\.[\w-]+)+)/")
 """How a URL begins whose scheme was left out."""
+_HOW_URLS_BEGIN: Final = "a URL begins with http:// or https://"
 
 
 class TargetError(Failure):
@@ -86,12 +87,26 @@ def parse_target(word: str) -> Target:
     if place.endswith(".py"):
         _existing(place)
     elif _ADDRESS.match(word):
-        raise TargetError(f"a URL begins with http:// or https://, as in http://{word}")
+        raise TargetError(f"{_HOW_URLS_BEGIN}, as in http://{word}")
+    elif "://" in word:
+        raise TargetError(f"{_HOW_URLS_BEGIN}, not with {word.partition('://')[0]}://")
     elif not _is_module(place):
         raise TargetError(
             f"there is no module {place!r}; a file is given as FILE.py, and a command after --"
         )
     return Target(word, registry=word)
+
+
+def check_environment(word: str) -> None:
+    """Make sure that a target can be meant which was found in the environment.
+
+    Raises:
+        TargetError: It is none; the message says where it was.
+    """
+    try:
+        parse_target(word)
+    except TargetError:
+        raise TargetError(f"there is no URL in {SERVER_URL}; {_HOW_URLS_BEGIN}") from None
 
 
 def split_target(target: str) -> tuple[str, str]:
