@@ -185,6 +185,23 @@ def test_a_module_that_fails_shows_where(
 
 
 @pytest.mark.usefixtures("importing")
+@pytest.mark.parametrize(
+    ("code", "status"), [("3", "3"), ("", "0"), ("'no key'", "1: no key")], ids=str
+)
+def test_a_module_that_exits(tmp_path: Path, cli: CommandLine, code: str, status: str) -> None:
+    (tmp_path / "exits.py").write_text(f"raise SystemExit({code})\n")
+    (tmp_path / "made.py").write_text(f"def make():\n    raise SystemExit({code})\n")
+    for target, what in [
+        ("exits", "exits cannot be imported"),
+        ("exits.py", "exits.py cannot be imported"),
+        ("made:make", "made:make failed"),
+    ]:
+        outcome = cli("serve", target)
+        assert (outcome.status, outcome.out) == (1, "")
+        assert outcome.error.startswith(f"{what}: it exited with status {status} ({tmp_path}")
+
+
+@pytest.mark.usefixtures("importing")
 def test_a_traceback_is_there_for_those_who_ask(
     tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,8 +93,18 @@ def explain(error: BaseException) -> str:
 
 def brief(error: BaseException) -> str:
     """Name an exception and what it says, but for the place that `place_of` tells."""
+    if isinstance(error, SystemExit):
+        return _exit(error)
     said = (error.msg if isinstance(error, SyntaxError) else str(error)).strip()
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _exit(error: SystemExit) -> str:
+    """Say of `sys.exit` what Python makes of its argument."""
+    code = error.code
+    if code is None or isinstance(code, int):
+        return f"it exited with status {code or 0}"
+    return f"it exited with status 1: {code}"
 
 
 def located(what: str, error: BaseException) -> str:

@@ -203,7 +203,7 @@ def _made(target: str, factory: Callable[..., object]) -> object:
         )
     try:
         return factory()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise TargetError(located(f"{target} failed", error)) from error
 
 
@@ -237,7 +237,7 @@ def _load_module(name: str) -> ModuleType:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _broken(name, error) from error
         raise TargetError(f"there is no module {name!r}; a file is given as FILE.py") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _broken(name, error) from error
 
 
@@ -251,12 +251,12 @@ def _load_file(path: Path) -> ModuleType:
     sys.modules[path.stem] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _broken(str(path), error) from error
     return module
 
 
-def _broken(place: str, error: Exception) -> TargetError:
+def _broken(place: str, error: BaseException) -> TargetError:
     cause = cause_of(error)
     if isinstance(cause, ServedByImport):
         return TargetError(f"{cause} ({place_of(error)})")
