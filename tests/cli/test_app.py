@@ -75,6 +75,8 @@ def test_the_version(cli: CommandLine) -> None:
         ["tools", "--"],
         ["--", "python3"],
         ["bench", SHOP, "say", "--in-flight", "0"],
+        ["proxy", SHOP, "--max-callers", "0"],
+        ["gateway", "mcp.json", "--max-callers", "-3"],
     ],
     ids=str,
 )

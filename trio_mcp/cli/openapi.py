@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 from attrs import frozen
-from cyclopts import Parameter, validators
+from cyclopts import Parameter
 
 from trio_mcp.cli.failures import Usage, require
 from trio_mcp.cli.http_options import HttpServerOptions
-from trio_mcp.cli.options import ConnectionOptions, Seconds, secret_from, variables
+from trio_mcp.cli.options import ConnectionOptions, Count, Seconds, secret_from, variables
 from trio_mcp.cli.serve import RunOptions, run_registry
 from trio_mcp.wire.limits import Limits
-
-Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
 
 
 @Parameter(name="*", group="The service")

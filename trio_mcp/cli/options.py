@@ -53,6 +53,7 @@ ToolArguments = Annotated[
 ]
 AsJson = Annotated[bool, Parameter(name="--json", help="Write JSON, for programs.")]
 Seconds = Annotated[float, Parameter(validator=validators.Number(gt=0))]
+Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
 
 _AUTHORIZATION: Final = "Authorization"
 _FOR_URLS: Final = (

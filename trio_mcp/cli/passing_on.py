@@ -16,7 +16,7 @@ from cyclopts import Parameter
 from trio_mcp.cli.failures import OK, Failure, Usage, one_line
 from trio_mcp.cli.http_options import HttpServerOptions
 from trio_mcp.cli.logs import LogOptions
-from trio_mcp.cli.options import ConnectionOptions, Seconds, TargetWord, check_way
+from trio_mcp.cli.options import ConnectionOptions, Count, Seconds, TargetWord, check_way
 from trio_mcp.cli.serve import server_for
 from trio_mcp.cli.target import parse_target
 from trio_mcp.errors import ConfigError
@@ -38,7 +38,7 @@ class PassingOptions(LogOptions):
 
     timeout: Seconds = 600.0
     """Seconds that a call may take."""
-    max_callers: int = 32
+    max_callers: Count = 32
     """Connections that a legacy server gets for callers who can be asked something; a command is
     started once for each."""
 
