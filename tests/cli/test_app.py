@@ -2,13 +2,15 @@
 
 import signal
 import subprocess
+import sys
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 import trio
 
 from tests.cli.support import COMMAND, SHOP, CommandLine
-from tests.support.processes import running
+from tests.support.processes import ROOT, running
 from trio_mcp.cli.app import make_app
 from trio_mcp.cli.failures import FAILED, INTERRUPTED, Failure, Interrupted, Usage, report
 from trio_mcp.cli.screen import harmless
@@ -54,6 +56,21 @@ def test_the_version(cli: CommandLine) -> None:
     outcome = cli("--version")
     assert outcome.status == 0
     assert outcome.out.strip().count(".") == 2
+
+
+@pytest.mark.parametrize("package", ["trio_mcp", "trio_mcp/cli"])
+def test_a_package_is_run_as_the_command_line(
+    package: str,
+    cli: CommandLine,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    version = cli("--version").out
+    monkeypatch.setattr(sys, "argv", ["trio-mcp", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        run_path(str(ROOT / package / "__main__.py"), run_name="__main__")
+    assert ended.value.code == 0
+    assert capsys.readouterr() == (version, "")
 
 
 @pytest.mark.parametrize(
