@@ -23,13 +23,10 @@ class Call(Generic[T]):
     Args:
         run: Where it runs.
         function: What to call there.
-        closed: Makes the error if it is cut off there. Without it the caller goes on waiting,
-            because whoever cut it off cancels the caller as well.
+        closed: Makes the error if it is cut off there, or comes too late to begin.
     """
 
-    def __init__(
-        self, run: TrioRun, function: Callable[[], Awaitable[T]], closed: Closed | None
-    ) -> None:
+    def __init__(self, run: TrioRun, function: Callable[[], Awaitable[T]], closed: Closed) -> None:
         self._run = run
         self._function = function
         self._closed = closed
@@ -40,7 +37,6 @@ class Call(Generic[T]):
         self._failure: Exception | None = None
         self.has_value = False
         self._is_over = False
-        self._is_cut_off = False
 
     async def wait(self, nursery: trio.Nursery) -> T:
         """Run it in a nursery of the run, and wait for its end.
@@ -53,7 +49,7 @@ class Call(Generic[T]):
         except asyncio.CancelledError:
             if not self._is_over:
                 self._future = self._run.future()
-                self._run.post(self._cancel)
+                self._run.post(self._scope.cancel)
                 await settled(self._future)
             raise
         if self._failure is not None:
@@ -79,11 +75,6 @@ class Call(Generic[T]):
         except RuntimeError:  # the nursery is closed
             self._cut_off()
 
-    def _cancel(self) -> None:
-        self._scope.cancel()
-        if self._is_cut_off:
-            self._run.tell(self._finish)
-
     async def _work(self) -> None:
         try:
             with self._scope:
@@ -98,11 +89,8 @@ class Call(Generic[T]):
                 self._cut_off()
 
     def _cut_off(self) -> None:
-        self._is_cut_off = True
-        if self._closed is not None:
-            self._failure = self._closed()
-        if self._closed is not None or self._scope.cancel_called:
-            self._run.tell(self._finish)
+        self._failure = self._closed()
+        self._run.tell(self._finish)
 
     # -- asyncio's side -------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial, wraps
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import trio
 from attrs import fields, frozen
@@ -17,9 +17,23 @@ from trio_mcp.aio.inloop import LoopCall, call_asyncio
 from trio_mcp.aio.run import TrioRun, trio_run
 from trio_mcp.aio.wrappers import wrapper_of
 from trio_mcp.registry import Context
+from trio_mcp.wire.errors import INVALID_REQUEST, McpError
+from trio_mcp.wire.payloads import LOGGING_LEVELS
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+
+_SAYING: Final = {getattr(Context, each) for each in ("progress", "log", "notify", *LOGGING_LEVELS)}
+"""What a context says, and does not ask."""
+
+
+class RequestEnded(McpError):
+    """What a task of a handler's asks comes after the handler has returned, or was cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            INVALID_REQUEST, "The request has ended, so its client cannot be asked any more"
+        )
 
 
 @wrapper_of(Context)
@@ -31,9 +45,16 @@ class LoopContext(Context):
     _run: TrioRun
     _nursery: trio.Nursery
 
-    async def _cross(self, method: Callable[..., Awaitable[T]], *args: Any, **options: Any) -> T:
-        call = Call(self._run, partial(method, self._theirs, *args, **options), None)
-        return await call.wait(self._nursery)
+    async def _cross(
+        self, method: Callable[..., Awaitable[Any]], *args: Any, **options: Any
+    ) -> Any:
+        call = Call(self._run, partial(method, self._theirs, *args, **options), RequestEnded)
+        try:
+            return await call.wait(self._nursery)
+        except RequestEnded:
+            if method not in _SAYING:
+                raise
+            return None  # which nobody hears
 
     def close_sse_stream(self) -> None:
         """Do what `Context.close_sse_stream` does, where the stream is."""
