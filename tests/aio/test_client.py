@@ -91,6 +91,8 @@ async def test_calls_and_their_errors(target):
         assert len(our_threads()) == 1
     with pytest.raises(NotConnected, match="closed"):
         await client.ping()
+    with pytest.raises(NotConnected, match="closed"):
+        await client.subscribe().__aenter__()
     with pytest.raises(CannotStart):
         await connect(["/nonexistent/server"]).open()
     with pytest.raises(TypeError, match="connect needs"):

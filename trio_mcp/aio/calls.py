@@ -67,12 +67,7 @@ class Call(Generic[T]):
     # -- Trio's side ----------------------------------------------------------------------
 
     def _start(self, nursery: trio.Nursery) -> None:
-        if self._run.is_over:
-            self._cut_off()
-            return
-        try:
-            self._context.run(nursery.start_soon, self._work)
-        except RuntimeError:  # the nursery is closed
+        if not self._context.run(self._run.start_soon, nursery, self._work):
             self._cut_off()
 
     async def _work(self) -> None:

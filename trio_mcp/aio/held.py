@@ -204,17 +204,11 @@ class Held(AbstractAsyncContextManager[F, None], Generic[T, F]):
 
     def start_soon(self, task: Callable[[], Awaitable[object]]) -> bool:
         """Start a task in the block, if it was not left. This is on Trio's side."""
-        try:
-            self._inside().start_soon(task)
-        except (RuntimeError, NotConnected):  # it is closed
-            return False
-        return True
+        return self.run.start_soon(self._inside(), task)
 
     def _start(self, run: TrioRun) -> None:
-        try:
-            nursery = run.nursery if self._within is None else self._within._inside()
-            nursery.start_soon(self._own, run)
-        except (RuntimeError, NotConnected):  # it is closed
+        nursery = run.nursery if self._within is None else self._within._inside()
+        if not run.start_soon(nursery, partial(self._own, run)):
             self._failure = _closed()
             run.tell(self._end)
 

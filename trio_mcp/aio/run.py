@@ -26,7 +26,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 from weakref import finalize, ref
@@ -170,6 +170,16 @@ class TrioRun:
         self._loop.call_soon_threadsafe(empty)
 
     # -- Trio's side ----------------------------------------------------------------------
+
+    def start_soon(self, nursery: trio.Nursery, task: Callable[[], Awaitable[object]]) -> bool:
+        """Start a task in a nursery of the run, unless that is closed; or the run, with it."""
+        if self.is_over:  # so this is called in some other thread, and Trio would say nothing clear
+            return False
+        try:
+            nursery.start_soon(task)
+        except RuntimeError:
+            return False
+        return True
 
     def tell(self, message: Message) -> None:
         """Have a function called in the event loop. It must not raise."""
