@@ -7,7 +7,7 @@ import random
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 
 import pytest
 import trio
@@ -17,6 +17,7 @@ from tests.aio.support import Workshop, in_asyncio, open_descriptors, our_thread
 from tests.support.processes import EXAMPLES, python
 from trio_mcp import Connected, Connecting, Disconnected, Handlers, ListChanged
 from trio_mcp.aio import Client, Registry, connect, connect_all
+from trio_mcp.aio.held import Held
 from trio_mcp.aio.inloop import Callback
 from trio_mcp.aio.wrappers import wrapper_of
 from trio_mcp.errors import AlreadyConnected, CannotStart, NotConnected, ServerExited, UnknownTool
@@ -316,6 +317,60 @@ async def test_who_is_cancelled_while_opening_leaves_nothing_behind():
         with pytest.raises(asyncio.CancelledError):
             await opening
         assert our_threads() == []
+
+
+async def close_while_it_opens(held: Held, is_under_way: threading.Event) -> BaseException | None:
+    """Close it at that moment, with no turn of the loop in between; returns what `open` raised."""
+    opening = asyncio.ensure_future(held.open())
+    await asyncio.sleep(0)
+    is_under_way.wait()
+    await held.aclose()
+    return (await asyncio.gather(opening, return_exceptions=True))[0]
+
+
+@pytest.mark.requirement("L1")
+@pytest.mark.parametrize("way", ["wait", "fail", "open"])
+@pytest.mark.parametrize("within", [False, True])
+@in_asyncio
+async def test_who_closes_what_is_being_opened_ends_that_and_who_opens_it_is_told(way, within):
+    is_under_way = threading.Event()
+
+    @asynccontextmanager
+    async def block():
+        is_under_way.set()
+        try:
+            if way != "open":
+                await trio.sleep_forever()
+            yield
+        finally:
+            if way == "fail":
+                raise ValueError("mine")
+
+    async with connect(Workshop()) as client:
+        outer = client._held if within else None
+        error = await close_while_it_opens(Held(block, lambda it: it, outer), is_under_way)
+        assert type(error) is (ValueError if way == "fail" else NotConnected)
+        await client.ping()
+
+
+@pytest.mark.requirement("L1")
+@in_asyncio
+async def test_what_is_being_opened_within_what_is_closed_ends_with_it():
+    is_under_way = asyncio.Event()
+    connection = connect(Workshop())
+    await connection.open()
+
+    @asynccontextmanager
+    async def block():
+        connection.tell(is_under_way.set)
+        await trio.sleep_forever()
+        yield
+
+    opening = asyncio.ensure_future(Held(block, lambda it: it, connection).open())
+    await is_under_way.wait()
+    await connection.aclose()
+    with pytest.raises(NotConnected, match="was closed here"):
+        await opening
 
 
 def test_another_loop_is_told_what_to_do():

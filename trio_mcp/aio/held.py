@@ -77,6 +77,7 @@ class Held(AbstractAsyncContextManager[F, None], Generic[T, F]):
 
         Raises:
             AlreadyConnected: It was opened before.
+            NotConnected: It was closed meanwhile.
             Exception: Whatever entering it raises.
 
         If cancelled, it leaves nothing behind.
@@ -97,22 +98,27 @@ class Held(AbstractAsyncContextManager[F, None], Generic[T, F]):
         if self._nursery is None:
             await self._finish(self._run)
             self._raise()
+            raise _closed()
         return self._wrap(self._value)
 
     async def aclose(self) -> None:
-        """Leave the block; what still runs in it is cancelled.
+        """Leave the block; what still runs in it is cancelled, and so is `open`.
 
         Nothing happens if it was never opened, or is closed already.
 
         Raises:
-            Exception: Whatever leaving it raises.
+            Exception: Whatever leaving it raises; while it is being opened, `open` raises that.
 
         If cancelled, it is closed all the same, without what is not needed for that.
         """
         if self._run is None or self._is_released:
             return
         self._run.check()
-        self._run.post(self._closing.set)
+        if self._nursery is None:
+            self._opened.cancel()  # so `open` hears of it, and raises what there is to raise
+            self._run.post(self._scope.cancel)
+        else:
+            self._run.post(self._closing.set)
         try:
             await asyncio.wait([self._ended])
         except asyncio.CancelledError:
@@ -120,7 +126,8 @@ class Held(AbstractAsyncContextManager[F, None], Generic[T, F]):
             raise
         finally:
             await self._finish(self._run)
-        self._raise()
+        if self._nursery is not None:
+            self._raise()
 
     async def __aenter__(self) -> F:
         """Enter the block, as `open` does."""
@@ -192,8 +199,8 @@ class Held(AbstractAsyncContextManager[F, None], Generic[T, F]):
             raise failure
 
     def _begin(self, nursery: trio.Nursery) -> None:
-        self._nursery = nursery
-        if not self._opened.done():
+        if not self._opened.done():  # or else it was closed meanwhile
+            self._nursery = nursery
             self._opened.set_result(None)
 
     def _end(self) -> None:
