@@ -19,6 +19,7 @@ from trio_mcp import Connected, Connecting, Disconnected, Handlers, ListChanged
 from trio_mcp.aio import Client, Registry, connect, connect_all
 from trio_mcp.aio.held import Held
 from trio_mcp.aio.inloop import Callback
+from trio_mcp.aio.run import acquire
 from trio_mcp.aio.wrappers import wrapper_of
 from trio_mcp.errors import AlreadyConnected, CannotStart, NotConnected, ServerExited, UnknownTool
 
@@ -371,6 +372,26 @@ async def test_what_is_being_opened_within_what_is_closed_ends_with_it():
     await connection.aclose()
     with pytest.raises(NotConnected, match="was closed here"):
         await opening
+
+
+@pytest.mark.requirement("L1")
+@in_asyncio
+async def test_what_is_posted_while_the_run_beside_the_loop_ends_is_not_lost(monkeypatch):
+    run, told = acquire(), []
+    put = run._to_trio.put
+
+    def put_late(message):
+        """As if the thread that ends had its turn here."""
+        put(run._stopping.set)
+        run._thread.join()
+        put(message)
+
+    monkeypatch.setattr(run._to_trio, "put", put_late)
+    assert not run.is_over
+    run.post(lambda: told.append("it"))
+    assert run.is_over
+    assert told == ["it"]
+    await run.release()
 
 
 def test_another_loop_is_told_what_to_do():

@@ -64,10 +64,19 @@ class Mailbox:
                 self._wake(self.empty)
 
     def empty(self) -> None:
-        """Call what is there. None of these functions may raise."""
+        """Call what is there. None of these functions may raise.
+
+        At the end, when nothing runs there, two threads may do this at a time.
+        """
         self._is_woken = False
-        while self._messages:
-            self._messages.popleft()()
+        while (message := self._take()) is not None:
+            message()
+
+    def _take(self) -> Message | None:
+        try:
+            return self._messages.popleft()
+        except IndexError:
+            return None
 
 
 class TrioRun:
@@ -124,10 +133,10 @@ class TrioRun:
 
     def post(self, message: Message) -> None:
         """Have a function called in the Trio run. It must not raise."""
-        if self.is_over:
-            message()
-        elif not self.is_copy:
+        if self.is_over or not self.is_copy:
             self._to_trio.put(message)
+        if self.is_over:  # looked at after that, as `_run` empties it once more when it is over
+            self._to_trio.empty()
 
     def future(self) -> asyncio.Future[None]:
         """Make a future of the loop."""
