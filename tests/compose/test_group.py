@@ -20,6 +20,7 @@ from trio_mcp import (
     ProcessOptions,
     Registry,
     Remote,
+    ServerGroup,
     connect_all,
     open_gateway,
     serve_http,
@@ -79,18 +80,23 @@ async def test_one_that_fails_and_one_that_hangs_harm_no_other() -> None:
                     await group.call_tool(f"{name}_anything")
 
 
+async def one_more(registry: Registry, group: ServerGroup) -> None:
+    """Register one more tool at the server `a`, and wait until the group has it."""
+
+    @registry.tool
+    def more() -> str:
+        return "more"
+
+    with trio.fail_after(60):
+        while "a_more" not in group.tools:
+            await trio.sleep(0.01)
+
+
 async def test_new_tools_appear_and_what_was_set_holds_on() -> None:
     registry = named("x", echo)
     async with connect_all({"a": registry}) as group:
         group.tools["a_echo"].timeout = 77
-
-        @registry.tool
-        def more() -> str:
-            return "more"
-
-        with trio.fail_after(60):
-            while "a_more" not in group.tools:
-                await trio.sleep(0.01)
+        await one_more(registry, group)
         assert group.tools["a_echo"].timeout == 77
 
 
@@ -109,14 +115,7 @@ async def test_lists_are_followed_again_when_that_was_refused(autojump_clock: ob
         with trio.fail_after(60):
             while len(refused) < 3:
                 await trio.sleep(0.01)
-
-        @registry.tool
-        def more() -> str:
-            return "more"
-
-        with trio.fail_after(60):
-            while "a_more" not in group.tools:
-                await trio.sleep(0.01)
+        await one_more(registry, group)
 
 
 async def test_what_a_server_says_and_asks_comes_with_its_name() -> None:

@@ -253,8 +253,10 @@ async def test_a_registry_of_any_name_may_share_a_store(name: str) -> None:
             assert (await client.begin("ping").end()).status == 200
 
 
-def news() -> Registry:
+def news(made: list[Registry]) -> Registry:
+    """Make the registry of another instance, and note it."""
     registry = registry_of(echo)
+    made.append(registry)
     registry.add_resource("news://today", lambda: "news", name="today")
     registry.add_resource("news://other", lambda: "news", name="other")
     return registry
@@ -262,12 +264,7 @@ def news() -> Registry:
 
 async def test_changes_are_told_wherever_the_stream_is() -> None:
     registries: list[Registry] = []
-
-    def make() -> Registry:
-        registries.append(news())
-        return registries[-1]
-
-    async with fleet(make) as those:
+    async with fleet(partial(news, registries)) as those:
         client = those.client()
         await client.initialize()
         await client.request("resources/subscribe", {"uri": "news://today"})
@@ -291,12 +288,7 @@ async def test_changes_are_told_wherever_the_stream_is() -> None:
 
 async def test_a_change_of_what_has_no_name_in_unicode_harms_nobody() -> None:
     registries: list[Registry] = []
-
-    def make() -> Registry:
-        registries.append(news())
-        return registries[-1]
-
-    async with fleet(make) as those:
+    async with fleet(partial(news, registries)) as those:
         client = those.client()
         await client.initialize()
         await client.request("resources/subscribe", {"uri": "news://today"})
@@ -310,7 +302,7 @@ async def test_a_change_of_what_has_no_name_in_unicode_harms_nobody() -> None:
 
 
 async def test_a_stream_of_changes_that_goes_on_elsewhere_tells_all_that_may_have_changed() -> None:
-    async with fleet(news) as those:
+    async with fleet(partial(news, [])) as those:
         client = those.client()
         await client.initialize()
         await client.request("resources/subscribe", {"uri": "news://today"})
@@ -326,12 +318,7 @@ async def test_a_stream_of_changes_that_goes_on_elsewhere_tells_all_that_may_hav
 
 async def test_subscriptions_at_two_instances_at_once_are_both_kept() -> None:
     registries: list[Registry] = []
-
-    def make() -> Registry:
-        registries.append(news())
-        return registries[-1]
-
-    async with fleet(make) as those:
+    async with fleet(partial(news, registries)) as those:
         client = those.client()
         await client.initialize()
         await client.request("ping")

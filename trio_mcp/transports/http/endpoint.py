@@ -330,7 +330,7 @@ class McpEndpoint:
         settle: Callable[[Batch], Awaitable[None]] | None = None,
     ) -> None:
         """Answer a batch with an array (2025-03-26, "Batching")."""
-        failures: list[StoreError] = []
+        failures: list[StoreError] = []  # a nursery would make a group of one
 
         async def settled() -> None:
             try:
